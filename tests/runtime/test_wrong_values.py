@@ -14,6 +14,7 @@ from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import AgentError, Rejected
 from windlass.hooks import HookOptions
 from windlass.limits import WAIT_MS_MAX
+from windlass.ports.wakes import Wakes
 from windlass.runtime.builder import AgentRuntimeBuilder
 from windlass.runtime.options import RunOptions, RuntimeOptions
 from windlass.runtime.registry import PackageChange, RuntimePorts, ToolRoute
@@ -309,6 +310,8 @@ SETUP: dict[str, tuple[object, str]] = {
     "approval_expires_ms": ("5", "approval_expires_ms must be a whole number of milliseconds, found str"),
     "responders": ("alice", "responders must be a list of names of people, found str"),
     "four_eyes": (1, "four_eyes must be True or False, found int"),
+    "wakes": (5, "wakes must be temporal://host:port/namespace, or an object with open()"),
+    "is_driving": ("no", "is_driving must be True or False, found str"),
     "hooks": ([1], "hooks must be functions with @hook; number 0 is int"),
     "package_change": (5, "package_change must be one of continue, move, refuse; found 5"),
     "retry_for_ms": (-1, "retry_for_ms must be 0 or more, found -1"),
@@ -349,7 +352,11 @@ def test_an_option_has_the_type_of_the_port_of_its_name() -> None:
         "approval_dispatcher",
         "deps",
     }
-    wider: dict[str, object] = {"responders": Sequence[str], "package_change": PackageChange | str}
+    wider: dict[str, object] = {
+        "responders": Sequence[str],
+        "package_change": PackageChange | str,
+        "wakes": Wakes | str,
+    }
     ports, options = get_type_hints(RuntimePorts), get_type_hints(RuntimeOptions)
     for name in options.keys() - own:
         assert wider.get(name, ports[name]) in (options[name], options[name] | None), name

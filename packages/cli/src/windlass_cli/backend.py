@@ -390,6 +390,10 @@ class Command:
     """The API key for the server, if one is named."""
     _loaded: "list[tuple[AnyAgent, ...]]" = field(default_factory=list["tuple[AnyAgent, ...]"], init=False)
 
+    def with_options(self, **options: str | None) -> "Command":
+        """Return the command with options that stand behind its name, by setting."""
+        return Command(self.settings.with_options(options), self.terminal, self.key)
+
     @property
     def user(self) -> str:
         """The name under which requests are answered."""
@@ -498,8 +502,8 @@ class Command:
         return f"\nThe server of this folder keeps a store for each tenant: {named}{more}"
 
     @asynccontextmanager
-    async def driving(self) -> "AsyncGenerator[AgentRuntime]":
-        """Open the store and drive its unfinished runs.
+    async def driving(self, wakes: str | None = None) -> "AsyncGenerator[AgentRuntime]":
+        """Open the store and drive its unfinished runs; a worker gives the setting `wakes`, empty or not.
 
         Telemetry is exported if the environment names an OpenTelemetry collector.
         """
@@ -510,11 +514,14 @@ class Command:
         file = settings.data / LOCAL if settings.address else settings.store
         _check_file(file)
         _make_folder(file.parent)
+        options = runtime_options(settings)
+        if wakes is not None:
+            # The tenant whose sessions a server keeps in the same store.
+            options["tenant"] = OWNER
+        if wakes:
+            options["wakes"] = wakes
         runtime = await windlass.AgentRuntime.open(
-            settings.address or file,
-            agents=self.agents(),
-            durability=settings.durability,
-            **runtime_options(settings),
+            settings.address or file, agents=self.agents(), durability=settings.durability, **options
         )
         exported = telemetry.export_from_environment(
             runtime,

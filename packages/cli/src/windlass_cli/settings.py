@@ -146,6 +146,11 @@ SETTINGS: Final = (
     Setting("data", "windlass-data", "the folder of all stores"),
     Setting("store", "", "the file of the store, or postgresql://…; local.db in the data folder when empty"),
     Setting(
+        "wakes",
+        "",
+        "what wakes workers: temporal://host:port/namespace; the workers look for themselves when empty",
+    ),
+    Setting(
         "durability",
         "power",
         "what a stored record survives: power (loss of power) or process (a killed process)",
@@ -249,6 +254,19 @@ class Settings:
 
     values: Mapping[str, Value]
     folder: Path
+
+    def with_options(self, options: Mapping[str, str | None]) -> "Settings":
+        """Return the settings with options of one command, by setting; None leaves a setting as it is.
+
+        Raises:
+            Problem: a value is invalid.
+        """
+        values = dict(self.values)
+        for key, given in options.items():
+            if given is not None:
+                setting, source = _BY_KEY[key], f"option --{key}"
+                values[key] = Value(setting, _checked(setting, given, source), source)
+        return replace(self, values=values)
 
     @property
     def agents(self) -> str:

@@ -7,6 +7,7 @@ from windlass_protocol.lazy import lazy_names as _lazy_names
 if TYPE_CHECKING:
     from windlass_server.app import create_app as create_app
     from windlass_server.app import serve as serve
+    from windlass_server.log import configure as configure
     from windlass_server.settings import ImproveSettings as ImproveSettings
     from windlass_server.settings import JwtSettings as JwtSettings
     from windlass_server.settings import Settings as Settings
@@ -20,6 +21,7 @@ _HOMES = {
         "create_app",
         "serve",
     ),
+    "windlass_server.log": ("configure",),
     "windlass_server.settings": (
         "ImproveSettings",
         "JwtSettings",

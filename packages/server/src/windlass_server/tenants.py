@@ -309,6 +309,8 @@ class Insight:
             await asyncio.to_thread(self._query.close)
 
 
+SHARED: Final = "local"
+"""The tenant whose sessions are in PostgreSQL."""
 NAME_SUFFIX: Final = ".tenant"
 EMPTY_SUFFIX: Final = ".empty"
 _MOVING: Final = (RunStatus.RUNNING, RunStatus.CANCELLING)
@@ -401,9 +403,12 @@ class Tenants:
         durability: Durability = "power",
         open_max: int = TENANTS_OPEN_MAX,
         capture_content: bool = False,
+        address: str = "",
         **options: Unpack[RuntimeOptions],
     ) -> None:
         self.folder = folder
+        self.address = address
+        """The PostgreSQL database of the only tenant; empty if each has a file in the folder."""
         self.agents: Mapping[str, AnyAgent] = {agent.agent_id: agent for agent in agents}
         self.durability: Durability = durability
         self._open_max = open_max
@@ -423,11 +428,18 @@ class Tenants:
         Raises:
             Rejected: a file of an expected tenant cannot be opened, or an agent has an unknown provider.
         """
-        ports = AgentRuntime.in_memory(self.agents.values(), **self._options).ports
+        ports = self._in_memory().ports
         _check_models(ports)
         _check_deps(ports, self.agents.values())
         if self.folder.exists() and not self.folder.is_dir():
             raise refused(f"{self.folder} is no folder: a server needs a folder for its stores")
+        if self.address:
+            # Whether wakes can be sent is not known before: a server takes messages all the same.
+            options: RuntimeOptions = {"is_driving": False}
+            if "wakes" in self._options:
+                options["wakes"] = self._options["wakes"]
+            await (await AgentRuntime.open(self.address, agents=(), **options)).aclose()
+            return
         for name in expected:
             path = self._path(name)
             if path.exists():
@@ -442,6 +454,9 @@ class Tenants:
         A tenant that cannot be opened is skipped and logged.
         """
         make_folder(self.folder, parents=True)
+        if self.address:
+            self._open[SHARED] = await self._make(SHARED)
+            return
         for path in sorted(self.folder.glob("*.db")):
             name_file = path.with_suffix(NAME_SUFFIX)
             if not name_file.exists():
@@ -490,6 +505,8 @@ class Tenants:
             tenant.release()
 
     async def _ensure(self, name: str, *, may_create: bool) -> Tenant:
+        if self.address and name != SHARED:
+            raise _unavailable(f"this server has one store in PostgreSQL, for tenant {SHARED}")
         tenant = self._open.get(name)
         if tenant is None or not _serves(tenant, may_create=may_create):
             async with self._opening:
@@ -503,7 +520,7 @@ class Tenants:
         """Open a tenant; `before` is the empty one that it replaces."""
         if before is None:
             await self._make_room()
-        if not may_create and not _has_files(self._path(name)):
+        if not may_create and not self.address and not _has_files(self._path(name)):
             tenant = await self._blank(name)
         else:
             tenant = await self._try_to_make(name)
@@ -513,11 +530,17 @@ class Tenants:
         return tenant
 
     async def _blank(self, name: str) -> Tenant:
-        runtime = AgentRuntime.in_memory(self.agents.values(), **self._options)
+        runtime = self._in_memory()
         reservations = await Reservations.open(None)
         return Tenant(
             name, runtime, reservations, Insight(runtime), tuple(self.agents), blank=self._path(name)
         )
+
+    def _in_memory(self) -> AgentRuntime:
+        """Return a runtime with the agents and options, on a store that no other process can drive."""
+        options = self._options.copy()
+        options.pop("wakes", None)
+        return AgentRuntime.in_memory(self.agents.values(), **options)
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{file_name(name)}.db"
@@ -562,7 +585,7 @@ class Tenants:
         await asyncio.to_thread(_keep_name, path.with_suffix(NAME_SUFFIX), name)
         options: RuntimeOptions = {**self._options, "tenant": name}
         runtime = await AgentRuntime.open(
-            path, agents=self.agents.values(), durability=self.durability, **options
+            self.address or path, agents=self.agents.values(), durability=self.durability, **options
         )
         async with AsyncExitStack() as failed:
             failed.push_async_callback(runtime.aclose)

@@ -1,6 +1,7 @@
-"""`windlass serve`, `dev` and `sidecar`: agents over HTTP, and over JSON-RPC on stdio."""
+"""`windlass serve`, `dev`, `worker` and `sidecar`: agents over HTTP, in the background, over JSON-RPC."""
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
 
     from windlass_server import Settings, Tenants
 
+_LOG: Final = logging.getLogger("windlass.worker")
+StoreOption = Annotated[
+    str | None, typer.Option("--store", help="The store, as before the command: postgresql://…")
+]
+WakesOption = Annotated[
+    str | None, typer.Option("--wakes", help="What has sessions driven: temporal://host:port/namespace.")
+]
 WATCHED: Final = "WINDLASS_DEV_WATCHED"
 """Set in the environment of the server that `dev` starts, so that it does not watch files itself."""
 LOOK_S: Final = 0.5
@@ -36,14 +44,61 @@ def serve(
     port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="The port; 0 chooses a free port.")
     ] = None,
+    drive: Annotated[
+        bool, typer.Option("--drive/--no-drive", help="Whether runs are driven here, or by workers alone.")
+    ] = True,
+    store: StoreOption = None,
+    wakes: WakesOption = None,
 ) -> None:
     """Serve your agents over HTTP.
 
     Without API keys or JWTs the server is open, and refuses to listen on other addresses than this machine's.
+    With --no-drive it starts, answers, steers and shows runs, and `windlass worker` drives them.
 
     Example: windlass --agents app:agents serve --port 8700
     """
-    serve_agents(command_of(context), port=port)
+    serve_agents(command_of(context).with_options(store=store, wakes=wakes), port=port, drives=drive)
+
+
+def worker(
+    context: typer.Context,
+    agents: Annotated[
+        str | None, typer.Argument(help="Your agents: module:name or file.py:name; default: the setting.")
+    ] = None,
+    *,
+    store: StoreOption = None,
+    wakes: WakesOption = None,
+) -> None:
+    """Drive runs in the background, beside servers and other workers of the same store.
+
+    SIGTERM and Ctrl-C end it: running tools may finish, and other workers continue its runs.
+
+    Example: windlass worker app.py:agent --store postgresql://user@host/database
+    """
+    finish(_work(command_of(context).with_options(agents=agents, store=store, wakes=wakes)))
+
+
+async def _work(command: Command) -> Exit:
+    settings = command.settings
+    level = server_settings(command, None).log_level
+    agents = command.agents()
+    windlass_server.configure(level)
+    told = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    async with command.driving(settings.text("wakes")) as runtime:
+        store = runtime.ports.store
+        names = ", ".join(agent.name for agent in agents)
+        name = getattr(store, "name", "memory")
+        command.terminal.say(f"Windlass drives {names} in {name}. Stop with Ctrl-C.")
+        _LOG.info("worker started", extra=_started(name, settings.text("wakes"), sorted(names.split(", "))))
+        await told.wait()
+        _LOG.info("worker stops")
+    return Exit.DONE
+
+
+def _started(store: str, wakes: str, agents: list[str]) -> dict[str, object]:
+    return {"windlass": {"store": store, "wakes": wakes or "local", "agents": agents}}
 
 
 def dev(
@@ -68,15 +123,28 @@ def dev(
 
 
 def serve_agents(
-    command: Command, *, port: int | None, also: "Callable[[Tenants, str], None] | None" = None
+    command: Command,
+    *,
+    port: int | None,
+    drives: bool = True,
+    also: "Callable[[Tenants, str], None] | None" = None,
 ) -> NoReturn:
     """Serve until a signal ends the process; `also` is called with the address once the server listens."""
     settings, terminal = command.settings, command.terminal
-    if settings.text("store"):
+    if settings.text("store") and not settings.address:
         raise Problem(
             "a server keeps one store for each tenant in a folder, and the setting store names a file",
             f"Set data or WINDLASS_DATA to a folder, and remove: {settings.values['store'].source}.",
         )
+    if not settings.address and (settings.text("wakes") or not drives):
+        raise Problem(
+            "workers need a store in PostgreSQL: a folder of stores is driven by its server",
+            "Name one: --store postgresql://user@host/database; or leave out --wakes and --no-drive.",
+        )
+    options = runtime_options(settings)
+    options["is_driving"] = drives
+    if settings.text("wakes"):
+        options["wakes"] = settings.text("wakes")
     agents = command.agents()
     where = server_settings(command, port)
     make_folder(settings.data)
@@ -85,13 +153,17 @@ def serve_agents(
         agents,
         durability=settings.durability,
         capture_content=settings.is_on("telemetry.capture_content"),
-        **runtime_options(settings),
+        address=settings.address,
+        **options,
     )
 
     def told(address: str) -> None:
         terminal.say(f"Windlass is running on {address}")
         names = ", ".join(agent.name for agent in agents)
-        terminal.say(f"Agents: {names}. Stores: {settings.data}. Stop with Ctrl-C.", "dim")
+        where = f"Stores: {settings.data}" if not settings.address else "Store: PostgreSQL"
+        if not drives:
+            where += ", driven by workers"
+        terminal.say(f"Agents: {names}. {where}. Stop with Ctrl-C.", "dim")
         if also is not None:
             also(tenants, address)
 

@@ -19,6 +19,7 @@ from windlass.engine.quarantine import NO_QUARANTINE, Quarantine
 from windlass.engine.writer import Lost, SessionWriter
 from windlass.errors import Unavailable
 from windlass.ports.store import Standing
+from windlass.ports.wakes import Parked
 from windlass_harness.loop import usual
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.delivery import errands
@@ -103,6 +104,8 @@ class Driver:
         self._is_stopping = False
         self._bound: str | None = None
         """The run that was bound last."""
+        self.is_parked = False
+        """Whether nothing is left to do before an item or a time arrives."""
         self.is_lost = False
         """Whether the journal refused a record: the session may have another owner."""
 
@@ -144,6 +147,12 @@ class Driver:
         """Whether the inbox has new items that were not read."""
         return self._has_mail
 
+    def parked(self) -> Parked:
+        """Return what a driver that has parked its session leaves."""
+        run, wake_at_ms = self.state.session.run, self._writer.wake_at_ms
+        wake_in_ms = None if wake_at_ms is None else max(0, wake_at_ms - moment(self._clock).ms)
+        return Parked(wake_in_ms, *((None, None) if run is None else (run.agent_id, run.status)))
+
     async def drive(self, quarantine: Quarantine = NO_QUARANTINE) -> None:
         """Continue until the session is parked or has another owner.
 
@@ -158,8 +167,8 @@ class Driver:
             if quarantine.is_itemwise:
                 # The items of the inbox follow, in an append of their own.
                 await self._advance()
-            while not self._is_stopping and not await self._turn():
-                pass
+            while not self._is_stopping and not self.is_parked:
+                self.is_parked = await self._turn()
             if self._is_stopping and not self._writer.is_released and not self.is_lost:
                 await self._finish_tools()
         except Lost:

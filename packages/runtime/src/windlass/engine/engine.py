@@ -22,6 +22,7 @@ from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailab
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.clock import IDLE, Clock
 from windlass.ports.store import CANCEL, COMPACT, SCHEDULE, START, STEER, Catalog, Claim, Standing, Store
+from windlass.ports.wakes import Drive, NotParked, Parked, Wakes
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.runs import RunState
@@ -228,6 +229,30 @@ class SharedStore(Protocol):
         ...
 
 
+class LocalWakes:
+    """Sessions are driven by the process that wakes them, or by the first whose sweep finds them.
+
+    It needs nothing but the store. A process that does not drive leaves its wakes to the sweeps of others.
+    """
+
+    lost_after_ms = 0
+
+    def __init__(self) -> None:
+        self._drive: Drive | None = None
+
+    async def open(self, drive: Drive | None) -> None:
+        """Drive with this function."""
+        self._drive = drive
+
+    def wake(self, session_id: str) -> None:
+        """Drive a session here."""
+        if self._drive is not None:
+            self._drive(session_id)
+
+    async def aclose(self) -> None:
+        """Do nothing: the engine ends its drives."""
+
+
 @frozen
 class Ports:
     """Dependencies of the engine."""
@@ -242,6 +267,9 @@ class Ports:
     """The agents that this process can drive; None means any."""
     rules: Rules
     owner_id: str
+    wakes: Wakes
+    is_driving: bool = True
+    """Whether this process drives sessions; if not, it only wakes them."""
     event_hooks: FindEventHooks = lambda _: ()
     on_parked: Callable[[LoopState], None] = lambda _: None
     """Called when this process has stopped driving a session."""
@@ -254,7 +282,7 @@ class Engine:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._drivers: dict[str, Driver | None] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[str, asyncio.Task[Parked]] = {}
         self._dropped: dict[str, int] = {}
         """Sessions after a failed drive, with the number of failures in a row; they are retried."""
         self._availability = AgentAvailability(ports.store, ports.clock, agents=ports.agents)
@@ -270,48 +298,52 @@ class Engine:
         """Sessions that were at work together when their owners ended."""
         self._left_count = 0
         """Sessions at work without an owner that the last sweep found."""
+        self._rewakes: dict[str, tuple[int, int]] = {}
+        """Sessions that were due at the last sweep: when each is woken again, and the time after that."""
         self._newest_item = 0
         """Largest item number at the last look for new items."""
         self.is_closed = False
 
     async def open(self) -> None:
-        """Register as an owner and continue unfinished runs."""
+        """Register as an owner and continue unfinished runs, if this process drives."""
         if self._keeper is not None:
             return
         ports = self._ports
-        await self._beat()
-        await self._availability.tell_missed()
+        if ports.is_driving:
+            await self._beat()
+            await self._availability.tell_missed()
         self._newest_item = (await ports.store.arrivals(after=_ITEMS_END)).newest
-        await self._sweep()
+        await ports.wakes.open(self.drive if ports.is_driving else None)
+        if ports.is_driving:
+            await self._sweep()
         self._keeper = asyncio.create_task(self._keep(), name=IDLE)
 
     def wake(self, session_id: str) -> None:
         """Make sure that the session is driven and reads its inbox."""
-        if self.is_closed:
-            return
-        if session_id in self._tasks:
+        if not self.is_closed:
+            self._ports.wakes.wake(session_id)
+
+    def drive(self, session_id: str) -> asyncio.Task[Parked]:
+        """Begin to drive a session, see `Drive`; one that is driven already reads its inbox again."""
+        task = self._tasks.get(session_id)
+        if task is not None and not task.done():
             driver = self._drivers.get(session_id)
             if driver is not None:
                 driver.ring()
-            return
+            return task
         task = asyncio.create_task(self._drive(session_id), name=f"windlass session {session_id}")
         self._tasks[session_id] = task
-        task.add_done_callback(lambda _: self._done(session_id))
+        task.add_done_callback(lambda task: self._done(session_id, task))
+        return task
 
-    def _done(self, session_id: str) -> None:
-        task = self._tasks.pop(session_id)
-        driver = self._drivers.pop(session_id, None)
-        self._shared.discard(session_id)
+    def _done(self, session_id: str, task: asyncio.Task[Parked]) -> None:
+        if self._tasks.get(session_id) is task:
+            del self._tasks[session_id]
+            self._drivers.pop(session_id, None)
+            self._shared.discard(session_id)
         error = None if task.cancelled() else task.exception()
-        if error is not None:
+        if error is not None and not isinstance(error, NotParked):
             self._drop(session_id, error)
-        elif driver is not None and driver.is_lost:
-            # If no other owner has it, the next sweep continues from the journal.
-            self._dropped[session_id] = self._dropped.get(session_id, 0) + 1
-        elif driver is not None and driver.has_mail:
-            self.wake(session_id)
-        elif driver is not None and driver.has_unknown_item:
-            self._availability.leave(session_id, "unknown kind of inbox item; a newer release wrote it")
 
     def _drop(self, session_id: str, error: BaseException) -> None:
         """Retry at the next sweep: `ATTEMPTS_MAX` times, or without limit if the store is unreachable."""
@@ -344,33 +376,46 @@ class Engine:
             task.cancel()
         if helpers:
             await asyncio.wait(helpers)
+        # It waits for the drives that it began, which are stopped next.
+        closing = asyncio.ensure_future(self._ports.wakes.aclose())
         for driver in self._drivers.values():
             if driver is not None:
                 driver.stop()
         if self._tasks:
             await asyncio.wait(self._tasks.values())
+        await closing
         # If retiring fails, other owners take over when the lease expires.
         with suppress(AgentError):
             await self._ports.store.retire(self._ports.owner_id)
         await self._event_hooks.aclose()
 
-    async def _drive(self, session_id: str) -> None:
+    async def _drive(self, session_id: str) -> Parked:
+        driver: Driver | None = None
         async with self._turn:
             quarantine: Quarantine | None = NO_QUARANTINE
-            refusal = await self._drive_once(session_id, quarantine)
-            while refusal is not None:
-                quarantine = quarantine.after(refusal)
-                if quarantine is None:
-                    raise refusal.error
-                refusal = await self._drive_once(session_id, quarantine)
-        self._dropped.pop(session_id, None)
+            while not self.is_closed and (driver is None or driver.has_mail):
+                driven = await self._drive_once(session_id, quarantine)
+                if isinstance(driven, Driver):
+                    driver, quarantine = driven, NO_QUARANTINE
+                    self._dropped.pop(session_id, None)
+                    if driver.is_lost:
+                        # If no other owner has it, the next sweep continues from the journal.
+                        self._dropped[session_id] = 1
+                        break
+                else:
+                    quarantine = quarantine.after(driven)
+                    if quarantine is None:
+                        raise driven.error
+        if driver is None or not driver.is_parked:
+            raise NotParked("this process stops, or another owner took the session")
+        if driver.has_unknown_item:
+            self._availability.leave(session_id, "unknown kind of inbox item; a newer release wrote it")
+        return driver.parked()
 
-    async def _drive_once(self, session_id: str, quarantine: Quarantine) -> RefusedDrive | None:
+    async def _drive_once(self, session_id: str, quarantine: Quarantine) -> Driver | RefusedDrive:
         """Drive a session until it is parked; return the refusal if this drive can never be committed."""
         ports = self._ports
         claim = await self._claim(session_id)
-        if claim is None:
-            return None
         known = self._cache.take(session_id, seq=claim.last_seq) or CachedSession(
             await load(ports.store, ports.store, session_id=session_id)
             if claim.last_seq
@@ -394,7 +439,8 @@ class Engine:
         if not await self._availability.can_drive(state, session_id):
             await writer.release()
             await self._availability.tell_missed()
-            return None
+            self._dropped.pop(session_id, None)
+            raise NotParked("this process does not have the agent")
 
         async def bind(run: RunState) -> Binding | None:
             # Its first records are appended after this, also if it cannot be bound.
@@ -435,7 +481,7 @@ class Engine:
         if writer.is_released:
             self._parked.keep(session_id, pause_clock)
             await self._remember(session_id, known)
-        return None
+        return driver
 
     def _is_refusal(self, session_id: str, error: Exception) -> bool:
         """Whether the same drive would fail in the same way again."""
@@ -455,14 +501,15 @@ class Engine:
             known = CachedSession(Loaded(loaded.state, loaded.state.seq), known.prompt)
         self._cache.keep(session_id, known)
 
-    async def _claim(self, session_id: str) -> Claim | None:
+    async def _claim(self, session_id: str) -> Claim:
         ports = self._ports
         now_ms = moment(ports.clock).ms
         try:
             return await ports.store.claim(session_id, ports.owner_id, now_ms=now_ms)
         except Conflict:
             # Another owner drives the session and reads its inbox.
-            return None
+            self._dropped.pop(session_id, None)
+            raise NotParked("another owner has the session") from None
         except Rejected:
             # Another owner declared this process dead, for example after the machine slept.
             await self._beat(is_doubted=True)
@@ -483,6 +530,9 @@ class Engine:
                 if back_ms >= CLOCK_BACK_MS_MIN:
                     await self._clock_jumps.catch(now_ms + int(back_ms))
                 ahead_ms -= back_ms
+                if not ports.is_driving:
+                    await self._look_around()
+                    continue
                 if abs(now_ms - beat_ms) >= OWNER_LEASE_MS / 4:
                     await self._beat()
                     beat_ms = now_ms
@@ -559,6 +609,21 @@ class Engine:
         await self._note_shared(due)
         again = [one for one, times in self._dropped.items() if times < ATTEMPTS_MAX]
         # The store returns sessions that have waited longest first.
-        for session_id in dict.fromkeys((*due, *again)):
-            if self._availability.left.get(session_id, 0) <= now_ms:
+        found = dict.fromkeys((*due, *again))
+        if lost_after_ms := ports.wakes.lost_after_ms:
+            # Their wakes may be on their way; each is repeated once it seems lost, less and less often.
+            later = now_ms + lost_after_ms
+            self._rewakes = {one: self._rewakes.get(one, (later, lost_after_ms)) for one in found}
+            self._shared.intersection_update((*found, *self._tasks))
+        for session_id in found:
+            if self._availability.left.get(session_id, 0) <= now_ms and self._is_due_again(
+                session_id, now_ms
+            ):
                 self.wake(session_id)
+
+    def _is_due_again(self, session_id: str, now_ms: int) -> bool:
+        """Return whether a session that a sweep found is to be woken now."""
+        at_ms, after_ms = self._rewakes.get(session_id, (0, 0))
+        if at_ms <= now_ms and after_ms:
+            self._rewakes[session_id] = now_ms + 2 * after_ms, 2 * after_ms
+        return at_ms <= now_ms

@@ -135,7 +135,7 @@ class SessionWriter:
         self._new_runs: list[tuple[NewRun, int]] = []
         self._runs: dict[str, RunStatus] = {}
         self._standing: Standing | None = None
-        self._wake_at_ms: int | None = None
+        self.wake_at_ms: int | None = None
         self._asked = frozenset(state.session.requests)
         """Open requests, as the index has them."""
         self._is_asking = False
@@ -207,7 +207,7 @@ class SessionWriter:
             Unavailable: nothing was written; try again later.
             Rejected: the journal will never accept the batch.
         """
-        is_same = standing is self._standing and wake_at_ms == self._wake_at_ms
+        is_same = standing is self._standing and wake_at_ms == self.wake_at_ms
         records = self._records
         if not records and not self._consumes and is_same and not is_last:
             return
@@ -236,7 +236,7 @@ class SessionWriter:
         if is_asked_anew:
             self._is_asking = False
             self._asked = frozenset(request.request_id for request in batch.asked or ())
-        self._standing, self._wake_at_ms = standing, wake_at_ms
+        self._standing, self.wake_at_ms = standing, wake_at_ms
         self.is_released = is_last
         self._records = []
         if self._consumes:

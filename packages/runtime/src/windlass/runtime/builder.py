@@ -19,6 +19,7 @@ from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.store import ContentStore, Store
+from windlass.ports.wakes import Wakes
 from windlass.provider_limits import ProviderLimits
 from windlass.refusals import (
     bad_setup,
@@ -305,6 +306,14 @@ class AgentRuntimeBuilder(Generic[R]):
     def retry_for(self, duration_ms: int, *, replace: bool = False) -> Self:
         """Set how long model calls are retried while the provider is away."""
         return self._with(replace=replace, retry_for_ms=duration_ms)
+
+    def wakes(self, wakes: Wakes, *, replace: bool = False) -> Self:
+        """Set what has sessions driven, here or elsewhere; it is opened and closed with the runtime."""
+        return self._with(replace=replace, wakes=wakes)
+
+    def driving(self, *, is_driving: bool = True, replace: bool = False) -> Self:
+        """Set whether this process drives sessions; if not, it starts and answers, and others drive."""
+        return self._with(replace=replace, is_driving=is_driving)
 
     def provider_limits(self, limits: ProviderLimits, *, replace: bool = False) -> Self:
         """Set how many model calls are sent at once and each minute; runtimes may share the object."""

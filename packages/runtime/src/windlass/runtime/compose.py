@@ -183,6 +183,9 @@ class AgentRuntime(CoreRuntime):
             package_change: continue (the default), move or refuse runs of an agent that has changed.
             retry_for_ms: how long model calls are retried while the provider is away; default: 3,600,000.
             provider_limits: how many model calls are sent at once and each minute, by provider.
+            wakes: what has sessions driven, such as temporal://host:port/namespace; default: the processes
+                that have the store open.
+            is_driving: whether this process drives sessions; default: True.
             rules: the limits of the loop.
             deps: factories of dependencies by agent: {agent: factory}, each a function of a RunInfo.
             tenant: the tenant whose store this is; factories of dependencies see it.
@@ -242,6 +245,11 @@ class AgentRuntime(CoreRuntime):
         given: RuntimeOptions = {"start_policy": allow_start, "is_attended": True, **options}
         if given.get("provider_source") is None:
             given["provider_source"] = providers_from_environment()
+        wakes = given.get("wakes")
+        if isinstance(wakes, str):
+            from windlass.adapters.wakes import wakes_at  # noqa: PLC0415 - slow to import
+
+            given["wakes"] = wakes_at(wakes, getattr(store, "public_id", None), tenant=given.get("tenant"))
         builder = cls.builder().options(**given)
         clock = options["machine"].clock if "machine" in options else SystemClock()
         builder.journal(store).event_bus(Feed(store, clock)).content(store)

@@ -206,7 +206,7 @@ class CoreRuntime(RuntimeViews):
         await self.aclose()
 
     async def resume(self) -> None:
-        """Continue all unfinished runs, and accept new ones.
+        """Continue all unfinished runs, if this runtime drives, and accept new ones.
 
         Raises:
             Rejected: there is no journal, event bus or content store.
@@ -257,7 +257,7 @@ class CoreRuntime(RuntimeViews):
 
     def _make_engine(self) -> Engine:
         from windlass.engine.effects import EffectPorts  # noqa: PLC0415 - slow to import
-        from windlass.engine.engine import Engine, Ports  # noqa: PLC0415 - slow to import
+        from windlass.engine.engine import Engine, LocalWakes, Ports  # noqa: PLC0415 - slow to import
         from windlass.runtime.approvals import ApprovalDesk  # noqa: PLC0415 - slow to import
         from windlass.runtime.binding import RuntimeBinder  # noqa: PLC0415 - slow to import
         from windlass.runtime.start import RuntimeDelegator, sandbox_of  # noqa: PLC0415 - slow to import
@@ -265,7 +265,7 @@ class CoreRuntime(RuntimeViews):
         ports = self._ports
         store, bus, content = self._store(), self._bus(), self._content()
         machine, approvals = ports.machine, ports.approvals
-        if approvals.dispatcher is not None:
+        if approvals.dispatcher is not None and ports.is_driving:
             ask, answer, limit_ms = approvals.dispatcher, self.answer_session, approvals.timeout_ms
             self._desk = ApprovalDesk(ask, bus, store=store, answer=answer, timeout_ms=limit_ms)
         shared = EffectPorts(
@@ -291,6 +291,8 @@ class CoreRuntime(RuntimeViews):
                 agents=self._agents,
                 rules=ports.loop_rules,
                 owner_id=machine.new_id(),
+                wakes=LocalWakes() if ports.wakes is None else ports.wakes,
+                is_driving=ports.is_driving,
                 event_hooks=ports.registry.event_hooks,
                 on_parked=self._on_parked,
                 on_schedule_due=self._start_scheduled,

@@ -10,6 +10,7 @@ from windlass.ports.host import ApprovalDispatcher, OutputSink, StartPolicy, Too
 from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.ports.sandbox import SandboxAdapter
+from windlass.ports.wakes import Wakes
 from windlass.provider_limits import ProviderLimits
 from windlass.runtime.registry import Machine, PackageChange
 from windlass_harness.budget import Budget
@@ -61,6 +62,13 @@ class RuntimeOptions(TypedDict, total=False):
     attempts. An agent may set its own."""
     provider_limits: ProviderLimits
     """How many model calls are sent at once and each minute, by provider; runtimes may share the object."""
+    wakes: Wakes | str
+    """What has sessions driven: the address of an engine, `temporal://host:port/namespace`, or an adapter.
+
+    When left out, sessions are driven by the process that wakes them, or the first that finds them waiting.
+    """
+    is_driving: bool
+    """Whether this process drives sessions, True when left out; if not, other processes must."""
     rules: Rules
     deps: Mapping[AnyAgent, DepsFactory[object]]
     """Factories of dependencies, by agent; they replace the factories of the agents themselves."""

@@ -21,6 +21,7 @@ from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.store import ContentStore, Store
+from windlass.ports.wakes import Wakes
 from windlass.provider_limits import ProviderLimits
 from windlass.refusals import (
     bad_setup,
@@ -446,6 +447,18 @@ class RuntimePorts:
         tuple[str, ...] | None, partial(check_items, kind=str, what="responders", words="names of people")
     ] = None
     four_eyes: Annotated[bool, partial(check_flag, what="four_eyes")] = False
+    wakes: Annotated[
+        Wakes | None,
+        partial(
+            check_port,
+            what="wakes",
+            has=("open", "wake", "aclose"),
+            words="temporal://host:port/namespace, or an object with open(), wake() and aclose()",
+        ),
+    ] = None
+    """Has sessions driven; None for this process and those that sweep the same store."""
+    is_driving: Annotated[bool, partial(check_flag, what="is_driving")] = True
+    """Whether this process drives sessions; if not, others do."""
     policy_timeout_ms: Annotated[int, partial(check_ms, what="policy_timeout_ms")] = POLICY_TIMEOUT_MS
     package_change: Annotated[PackageChange, _package_change] = PackageChange.CONTINUE
 

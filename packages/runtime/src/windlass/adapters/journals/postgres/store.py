@@ -37,6 +37,8 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         super().__init__(self._leases, refusals_max=refusals_max)
         self.name = address.name
         """The address without user and password."""
+        self.public_id = key.public_id
+        """The same in every process that opens this store; another store has another one."""
         self._address = address
         self._key = key
         self._writer = Writer(address, key, owners=self._leases)

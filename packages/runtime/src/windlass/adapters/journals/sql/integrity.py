@@ -120,6 +120,11 @@ class StoreKey:
         key.read_store(rows)
         return key
 
+    @property
+    def public_id(self) -> str:
+        """A name of the store that other systems may see; it does not tell the key."""
+        return self._sum(b"public id", 8).hex()
+
     def read_store(self, rows: Sequence[Sequence[object]]) -> int:
         """Return the newest position from the store row; Corrupt if it is damaged."""
         try:

@@ -1,0 +1,77 @@
+"""Port of wakes: who calls `drive`.
+
+Safety is in the journal: every append names the epoch of its owner, so a session that is driven twice, late
+or by a process that came back is never damaged. An engine of wakes has to do one thing: after each wake, call
+`drive` at least once, in some process, and again if the call failed. A wake that is lost all the same is
+repeated: every process that drives looks for sessions that should be driven and are not.
+"""
+
+from collections.abc import Awaitable
+from typing import Protocol
+
+from windlass_protocol.frozen import frozen
+
+
+@frozen
+class Parked:
+    """A session with nothing to do before an item arrives, or a time."""
+
+    wake_in_ms: int | None
+    """After how long it must be driven again; None if only an item wakes it."""
+    agent_id: str | None
+    """The agent of its newest run."""
+    status: str | None
+    """The status of that run."""
+
+
+class NotParked(Exception):
+    """The session was not driven until it parked: the wake is not done, and `drive` has to be called again.
+
+    Another owner has the session or took it, this process stops, or it does not have the agent.
+    """
+
+
+class Drive(Protocol):
+    """Drives sessions in this process."""
+
+    def __call__(self, session_id: str) -> Awaitable[Parked]:
+        """Begin to drive a session until it parks; a session that is driven here reads its inbox again.
+
+        It begins at once: whoever does not need to know how it ends need not await. Cancelling what is
+        awaited ends the drive, which the next one continues as after a crash: shield it.
+
+        Raises:
+            NotParked: call again, later or elsewhere.
+            AgentError: the drive failed; as above.
+        """
+        ...
+
+
+class Wakes(Protocol):
+    """Has sessions driven, by this process or another."""
+
+    @property
+    def lost_after_ms(self) -> int:
+        """How long a session may be due without an owner before its wake is taken for lost and repeated."""
+        ...
+
+    async def open(self, drive: Drive | None) -> None:
+        """Begin to call `drive` for wakes of any process; None if this process only wakes.
+
+        Raises:
+            Unavailable: the engine of wakes cannot be reached.
+            Rejected: it refuses this process.
+        """
+        ...
+
+    def wake(self, session_id: str) -> None:
+        """Have a session driven. It returns at once and never fails.
+
+        A wake during a drive leads to another drive, unless the drive under way sees all that was written
+        before the wake. Wakes may be merged, repeated and made in any order.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Call `drive` no more; return once no call waits. Wakes that were not sent may be lost."""
+        ...

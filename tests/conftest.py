@@ -12,6 +12,7 @@ import httpcore2
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.postgres import Postgres, given_postgres, running_postgres
+from tests.temporal import Temporal, running_temporal
 
 # A deadline, or the check for slow examples, fails on a busy machine and proves nothing. In continuous
 # integration the examples are the same each time; elsewhere they are new, and a failure prints its seed.
@@ -55,6 +56,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     is_here = _WEB_BUILT.is_file() and shutil.which("node") is not None
     if item.get_closest_marker("node") and not is_here and "REQUIRE_NODE" not in os.environ:
         pytest.skip("needs node and `make web-built`")
+
+
+@pytest.fixture(scope="session")
+def temporal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Temporal]:
+    """A Temporal server, started by the first test that asks for it."""
+    with running_temporal(tmp_path_factory.mktemp("temporal")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,7 @@ from windlass.policy import allow_start
 from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass.ports.store import Appended, Batch
+from windlass.ports.wakes import Wakes
 from windlass.runtime.registry import Machine, Registry, RuntimePorts, register_agent
 from windlass.runtime.runs import RunHandle
 from windlass.scribe import RedactingScribe
@@ -189,6 +190,8 @@ def runtime_on(
     *,
     machine: Machine | None = None,
     interpreter: Interpreter | None = None,
+    wakes: Wakes | None = None,
+    is_driving: bool = True,
 ) -> AgentRuntime:
     """Return a runtime on a store."""
     registry = Registry()
@@ -205,6 +208,8 @@ def runtime_on(
             start_policy=allow_start,
             registry=registry,
             interpreter=interpreter,
+            wakes=wakes,
+            is_driving=is_driving,
         )
     )
 

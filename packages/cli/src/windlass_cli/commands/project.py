@@ -67,6 +67,8 @@ def doctor(
 ) -> None:
     """Check the installation, the agents with their subagents and models, all stores, the keys and the port.
 
+    Of a store in PostgreSQL these are the connection, the tables and the clocks. Wakes are checked as well.
+
     Nothing is changed. Agents that a windlass.toml names are code of its folder: they are loaded only with
     --load. Exit code 1 if a check failed.
 
@@ -98,7 +100,7 @@ async def _findings(command: Command, *, is_deep: bool, may_load: bool) -> list[
         agents = [*_agents(command)]
     address = command.settings.address
     if address:
-        stores = [await _database(address)]
+        stores = [one async for one in _database(address)]
     else:
         stores = [one async for one in _store(command, command.settings.store, is_deep=is_deep)]
     if not command.settings.text("store"):
@@ -106,6 +108,9 @@ async def _findings(command: Command, *, is_deep: bool, may_load: bool) -> list[
             if path != command.settings.store:
                 more = _store(command, path, is_deep=is_deep, what=f"store of tenant {name}")
                 stores += [one async for one in more]
+    wakes = command.settings.text("wakes")
+    if wakes:
+        stores.append(await _wakes(wakes))
     return [*_environment(), *agents, *stores, *_keys(command), _port(command)]
 
 
@@ -243,13 +248,51 @@ def _can_approve(command: Command, entries: "Iterable[KeyEntry]") -> bool:
     return any("approver" in one.roles or one.user in responders for one in entries)
 
 
-async def _database(address: str) -> Finding:
+CLOCK_MS_MAX: Final = 2_000
+"""Difference of clocks that does no harm: leases last 30 s."""
+
+
+async def _database(address: str) -> AsyncIterator[Finding]:
+    """Check the database, its migrations, and the clocks of this machine, the server and its workers."""
+    from windlass.adapters.journals.opening import look_at_postgres  # noqa: PLC0415 - slow to import
+    from windlass.parts import SystemClock  # noqa: PLC0415 - slow to import
+
     try:
-        runtime = await windlass.AgentRuntime.open(address, agents=())
-        await runtime.aclose()
+        name, found, known, server_ms, beat_ms = await look_at_postgres(address)
     except windlass.AgentError as error:
-        return Finding("store", "PostgreSQL", error.message)
-    return Finding("store", "PostgreSQL, its tables are of this release")
+        yield Finding("store", "PostgreSQL", error.message)
+        return
+    now_ms = int(SystemClock().now().timestamp() * 1_000)
+    if not found:
+        yield Finding("store", f"{name} has no tables yet; the first process that opens it makes them")
+    elif found < known:
+        hint = "End the processes that use it, copy it with pg_dump, and run: windlass migrate"
+        yield Finding("store", f"{name} has schema version {found}, this release has {known}", hint)
+    else:
+        yield Finding("store", f"{name}, its tables are of this release")
+    ahead_ms, beats_ms = now_ms - server_ms, 0 if beat_ms is None else beat_ms - server_ms
+    if abs(ahead_ms) > CLOCK_MS_MAX:
+        words = f"this machine is {ahead_ms / 1_000:+.1f} s from the clock of PostgreSQL"
+        yield Finding("clocks", words, _CLOCKS)
+    elif beats_ms > CLOCK_MS_MAX:
+        yield Finding(
+            "clocks", f"a worker is {beats_ms / 1_000:+.1f} s from the clock of PostgreSQL", _CLOCKS
+        )
+    else:
+        yield Finding("clocks", f"this machine and PostgreSQL differ by {abs(ahead_ms):,} ms")
+
+
+_CLOCKS: Final = "Set the clocks of all machines by NTP: who owns a session is decided by leases of 30 s."
+
+
+async def _wakes(address: str) -> Finding:
+    from windlass.adapters.wakes import wakes_at  # noqa: PLC0415 - slow to import
+
+    try:
+        await wakes_at(address, "doctor").check()
+    except windlass.AgentError as error:
+        return Finding("wakes", address, error.message)
+    return Finding("wakes", f"{address} answers")
 
 
 def _port(command: Command) -> Finding:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from windlass.testing.time import run_in_fake_time as run_in_fake_time
     from windlass.testing.time import seeded_random as seeded_random
     from windlass.testing.time import sequential_ids as sequential_ids
+    from windlass.testing.wakes import WAKE_CASES as WAKE_CASES
+    from windlass.testing.wakes import check_wakes as check_wakes
 
 _HOMES = {
     "windlass.testing.crashes": (
@@ -62,6 +64,10 @@ _HOMES = {
         "run_in_fake_time",
         "seeded_random",
         "sequential_ids",
+    ),
+    "windlass.testing.wakes": (
+        "WAKE_CASES",
+        "check_wakes",
     ),
 }
 

@@ -44,6 +44,25 @@ async def migrate_postgres(address: str, *, is_trial: bool) -> tuple[str, int, i
     return place.name, found, known
 
 
+async def look_at_postgres(address: str) -> tuple[str, int, int, int, int | None]:
+    """Look at a store without changing it, see `looked_at`.
+
+    Returns the address without its password, the version found, that of this release, the clock of the server
+    and the newest heartbeat of an owner, in milliseconds since 1970.
+
+    Raises:
+        Rejected: it cannot be used, or a newer release made it.
+        Unavailable: the database cannot be reached.
+    """
+    check_psycopg()
+    from windlass.adapters.journals.postgres.link import address_of  # noqa: PLC0415 - an extra
+    from windlass.adapters.journals.postgres.schema import MIGRATIONS, SCHEMA, looked_at  # noqa: PLC0415
+
+    place = address_of(address, schema=SCHEMA)
+    found, now_ms, beat_ms = await asyncio.to_thread(looked_at, place)
+    return place.name, found, len(MIGRATIONS), now_ms, beat_ms
+
+
 async def open_store(
     place: str | Path, *, durability: Literal["power", "process"] = "power"
 ) -> "SqliteStore | PostgresStore":

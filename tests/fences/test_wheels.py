@@ -52,6 +52,7 @@ COMMAND_TIMEOUT_S = 300
 NEEDS_AN_EXTRA = {
     "windlass.adapters.mcp": ("connection", "transports"),
     "windlass.adapters.telemetry": ("otlp",),
+    "windlass.adapters.wakes": ("temporal",),
     "windlass.adapters.journals.postgres": ("link", "reads", "schema", "store", "writer", "writes"),
     "windlass.adapters.storage": ("sqlalchemy",),
     "windlass.client": ("feed", "link"),

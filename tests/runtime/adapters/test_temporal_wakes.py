@@ -26,7 +26,7 @@ Answer = Callable[[str, int], Awaitable[Parked]]
 
 
 class Workshop:
-    """A worker and its client; `answer` stands for the engine: it gets the session and the number of drives."""
+    """A worker and its client; `answer` stands for the engine: it gets a session and a count of drives."""
 
     def __init__(self, wakes: TemporalWakes, client: Client, answer: Answer) -> None:
         self.wakes, self.client = wakes, client

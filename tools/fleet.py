@@ -1,0 +1,201 @@
+"""A fleet on one machine: PostgreSQL, Temporal, servers and workers; what ends is started again.
+
+    python -m tools.fleet --agents app.py:agent
+
+`make dev-fleet` starts one with the demo agent. Its data is gone when it ends.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from types import FrameType
+from typing import Final
+
+from tests.postgres import Postgres, running_postgres
+from tests.temporal import Temporal, free_port, running_temporal
+
+PORT: Final = 8700
+LOOK_S: Final = 0.5
+STOP_S: Final = 120.0
+Tell = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Member:
+    """A process of the fleet."""
+
+    name: str
+    command: Sequence[str]
+    address: str = ""
+    """The address of a server; empty for a worker."""
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self.process is not None, "it was started"
+        return self.process.pid
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a server answers; a worker that runs counts as ready."""
+        if not self.address:
+            return True
+        try:
+            with urllib.request.urlopen(f"{self.address}/v1/agents", timeout=STOP_S):
+                return True
+        except (urllib.error.URLError, OSError):
+            return False
+
+
+class Fleet:
+    """Servers that do not drive and workers that do, over one PostgreSQL and one Temporal."""
+
+    def __init__(
+        self,
+        postgres: Postgres,
+        temporal: Temporal,
+        folder: Path,
+        *,
+        agents: str,
+        ports: Sequence[int],
+        workers: int,
+        tell: Tell,
+    ) -> None:
+        self.postgres, self.temporal = postgres, temporal
+        self.store = postgres.new_database()
+        self._tell = tell
+        self._environment = {
+            **os.environ,
+            "WINDLASS_STORE": self.store,
+            "WINDLASS_WAKES": temporal.address,
+            "WINDLASS_AGENTS": agents,
+            "WINDLASS_SERVER_LOG_LEVEL": "warning",
+        }
+        run = (sys.executable, "-m", "windlass_cli")
+        self.servers = [
+            Member(
+                f"server {number}",
+                (*run, "serve", "--no-drive", "--port", str(port)),
+                f"http://127.0.0.1:{port}",
+            )
+            for number, port in enumerate(ports, 1)
+        ]
+        self.workers = [Member(f"worker {number}", (*run, "worker")) for number in range(1, workers + 1)]
+        self._folder = folder
+
+    @property
+    def members(self) -> list[Member]:
+        """Its servers and workers."""
+        return [*self.servers, *self.workers]
+
+    def start(self) -> None:
+        """Start all; return once the servers answer."""
+        for member in self.members:
+            self._start(member)
+        until = Event()
+        while not all(server.is_ready for server in self.servers):
+            self.tend()
+            until.wait(LOOK_S)
+
+    def tend(self) -> None:
+        """Start again what has ended."""
+        for member in self.members:
+            if member.process is not None and (code := member.process.poll()) is not None:
+                self._tell(f"{member.name} ended with {code}; it is started again")
+                self._start(member)
+        if not self.temporal.is_running:
+            self._tell("Temporal has ended; it is started again")
+            self.temporal.restart()
+        if not self.postgres.is_running:
+            self._tell("PostgreSQL has ended; it is started again")
+            self.postgres.start()
+
+    def stop(self) -> list[int]:
+        """End all with SIGTERM; return their exit codes."""
+        running = [one.process for one in self.members if one.process is not None]
+        for process in running:
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGCONT)
+                process.terminate()
+        return [process.wait(STOP_S) for process in running]
+
+    def _start(self, member: Member) -> None:
+        data = self._folder / member.name.replace(" ", "-")
+        # A group of its own: Ctrl-C reaches this process, which ends the others in order.
+        member.process = subprocess.Popen(
+            member.command,
+            env={**self._environment, "WINDLASS_DATA": str(data)},
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+@contextmanager
+def running_fleet(
+    *,
+    agents: str,
+    ports: Sequence[int],
+    workers: int,
+    tell: Tell,
+    has_page: bool = False,
+    **settings: str,
+) -> Generator[Fleet]:
+    """Start a fleet and end it with everything that belongs to it."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="windlass-fleet-")))
+        postgres = stack.enter_context(running_postgres(max_connections="200", **settings))
+        (folder / "temporal").mkdir()
+        temporal = stack.enter_context(running_temporal(folder / "temporal", has_page=has_page))
+        fleet = Fleet(postgres, temporal, folder, agents=agents, ports=ports, workers=workers, tell=tell)
+        stack.callback(fleet.stop)
+        fleet.start()
+        yield fleet
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a fleet until Ctrl-C."""
+    parser = argparse.ArgumentParser(description="Run a fleet on this machine.")
+    parser.add_argument("--agents", default="windlass.demo:agent", help="module:name or file.py:name")
+    parser.add_argument("--port", type=int, default=PORT, help="of the first server; 0 chooses free ones")
+    options = parser.parse_args(arguments)
+    ended = Event()
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        ended.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    ports = [options.port, options.port + 1] if options.port else [free_port(), free_port()]
+    _say("Starting PostgreSQL, Temporal, two servers and two workers.")
+    with running_fleet(agents=options.agents, ports=ports, workers=2, tell=_say, has_page=True) as fleet:
+        for server in fleet.servers:
+            _say(f"{server.name}: {server.address} (process {server.pid})")
+        for worker in fleet.workers:
+            _say(f"{worker.name}: process {worker.pid}")
+        _say(f"Temporal: {fleet.temporal.address}, page: http://127.0.0.1:{fleet.temporal.page_port}")
+        _say(f"PostgreSQL: {fleet.store}")
+        _say("Ready. Kill any of them: it is started again, and no run is lost. Stop with Ctrl-C.")
+        while not ended.wait(LOOK_S):
+            fleet.tend()
+        _say("Stopping.")
+    return 0
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -29,7 +29,7 @@ INSPECTOR_SOURCES := $(shell find web/inspector web/ui/src web/ui/styles web/pro
 # Tests start hundreds of Python processes, which would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help dev quick test check gen lock docs bench torture clean test-real sidecar-bundle inspector wheels release-check
+.PHONY: help dev dev-fleet quick test check gen lock docs bench torture clean test-real sidecar-bundle inspector wheels release-check
 .PHONY: lint types web-types web-lint web-built gallery screenshots
 .PHONY: quick-pure quick-runtime pure-tests runtime-tests surface-tests python-tests hard-tests apart-tests
 .PHONY: slow-tests web-tests client-tests browser-tests bwrap
@@ -39,6 +39,9 @@ help:  ## list the targets
 
 dev: $(VENV)/.ready $(INSPECTOR)  ## the server, the inspector and a demo agent; needs no key, prints its address
 	$(BIN)/windlass dev --no-reload $(if $(PORT),--port $(PORT))
+
+dev-fleet: $(VENV)/.ready $(INSPECTOR)  ## PostgreSQL, Temporal, two servers and two workers; AGENTS=app.py:agent for your own
+	$(BIN)/python -m tools.fleet $(if $(AGENTS),--agents $(AGENTS)) $(if $(PORT),--port $(PORT))
 
 inspector: $(INSPECTOR)  ## build the web app into the server's package
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from types import FrameType
 from typing import Final
 
@@ -74,6 +74,8 @@ class Fleet:
     ) -> None:
         self.postgres, self.temporal = postgres, temporal
         self.store = postgres.new_database()
+        self.restarting = Lock()
+        """Held by who starts PostgreSQL or Temporal again."""
         self._tell = tell
         self._environment = {
             **os.environ,
@@ -114,12 +116,13 @@ class Fleet:
             if member.process is not None and (code := member.process.poll()) is not None:
                 self._tell(f"{member.name} ended with {code}; it is started again")
                 self._start(member)
-        if not self.temporal.is_running:
-            self._tell("Temporal has ended; it is started again")
-            self.temporal.restart()
-        if not self.postgres.is_running:
-            self._tell("PostgreSQL has ended; it is started again")
-            self.postgres.start()
+        with self.restarting:
+            if not self.temporal.is_running:
+                self._tell("Temporal has ended; it is started again")
+                self.temporal.restart()
+            if not self.postgres.is_running:
+                self._tell("PostgreSQL has ended; it is started again")
+                self.postgres.start()
 
     def stop(self) -> list[int]:
         """End all with SIGTERM; return their exit codes."""

@@ -125,6 +125,18 @@ def neighbour(args: argparse.Namespace) -> dict[str, Any]:
     return {**told, "trials": args.trials, "wrong": len(told["violations"])}
 
 
+def fleet(args: argparse.Namespace) -> dict[str, Any]:
+    from tests.fleet.storm import play  # noqa: PLC0415 - it imports the project
+
+    return play(sessions=args.trials, servers=3, workers=4, blows=args.trials // 10, seed=args.first)
+
+
+def wakes(_: argparse.Namespace) -> dict[str, Any]:
+    from tests.fleet.test_wakes_kit import all_cases  # noqa: PLC0415 - it imports the project
+
+    return {"trials": all_cases(), "kills": 1, "wrong": 0}
+
+
 PARTS: Final[dict[str, Part]] = {
     "every-point": every_point,
     "kills": kills,
@@ -137,6 +149,8 @@ PARTS: Final[dict[str, Part]] = {
     "programs": programs,
     "crowd": crowd,
     "noisy": neighbour,
+    "fleet": fleet,
+    "wakes": wakes,
 }
 ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("R2", "every-point", ""),
@@ -153,6 +167,8 @@ ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("R9", "programs", "--trials 100 --first 1"),
     ("F1", "crowd", "--trials 10000"),
     ("L1", "noisy", "--trials 120"),
+    ("R12", "fleet", "--trials 300 --first 1"),
+    ("R12", "wakes", ""),
 )
 """The parts of a whole night, each with its promise."""
 
@@ -217,6 +233,11 @@ def _page(rows: list[tuple[str, str, dict[str, Any]]]) -> str:
         "read shows the truth, less of it, or an error; `windlass doctor --deep` tells what is missing.",
         "In `noisy` it is a body of 690 kB with URL-like text from one tenant, while another one makes small",
         "requests; it is wrong if the slowest percent of these takes more than 10 times as long as without.",
+        "",
+        "In `fleet` a trial is a session of 3 servers and 4 workers over PostgreSQL and Temporal, with tools,",
+        "an approval, a subagent and, one in ten, a pause; a kill is a SIGKILL or SIGSTOP of a server or",
+        "worker, or a restart of PostgreSQL or Temporal. It is wrong if a session does not end, or an effect",
+        "happens again after its result. In `wakes` it is a case of the test kit of wakes, without an engine.",
         "",
         "| id | part and options | trials | kills | repeated with key | parked | wrong | seconds |",
         "|---|---|---|---|---|---|---|---|",

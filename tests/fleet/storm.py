@@ -23,8 +23,8 @@ from typing import Any, Final
 
 import httpx2
 from tests.temporal import free_port
-from tools.fleet import Fleet, Member, running_fleet
 
+from tools.fleet import Fleet, Member, running_fleet
 from windlass import AgentRuntime
 from windlass_harness.record import Record
 
@@ -60,6 +60,7 @@ class Storm:
     runs: list[str] = field(default_factory=list[str])
     """Runs that a server acknowledged."""
     blows: Counter[str] = field(default_factory=Counter[str])
+    figures: dict[str, int] = field(default_factory=dict[str, int])
     wrong: list[str] = field(default_factory=list[str])
     is_over: asyncio.Event = field(default_factory=asyncio.Event)
     tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
@@ -75,17 +76,19 @@ class Storm:
 
     async def start(self, client: httpx2.AsyncClient, number: int, gate: asyncio.Semaphore) -> None:
         """Start a session; a start that nobody acknowledged is made again."""
-        word = f"later {number}" if number % LATER_EVERY == 0 else f"now {number}"
+        word = f"later {number}" if number % LATER_EVERY == LATER_EVERY - 1 else f"now {number}"
         async with gate:
-            while (told := await self.ask(client, "POST", "/sessions", {"message": f"Go {word}"})) is None:
+            body = {"message": f"Go {word}"}
+            while (told := await self.ask(client, "POST", "/sessions", body)) is None:  # noqa: ASYNC110 - as below
                 await asyncio.sleep(0.2)
         self.runs.append(told["runId"])
 
     async def answer(self, client: httpx2.AsyncClient) -> None:
         """Answer all that is asked, until the storm is over."""
         while not self.is_over.is_set():
-            told = await self.ask(client, "GET", "/approvals") or {"requests": []}
-            for one in told["requests"]:
+            told = await self.ask(client, "GET", "/approvals")
+            asked: list[Any] = [] if told is None else told["requests"]
+            for one in asked:
                 request = one["request"]
                 option = "retry" if request["kind"] == "recovery" else "approve"
                 await self.ask(client, "POST", f"/approvals/{request['requestId']}", {"optionId": option})
@@ -99,14 +102,17 @@ class Storm:
             self.blows[kind] += 1
             servers = self.fleet.servers if "server" in kind else self.fleet.workers
             member = self.random.choice(servers)
-            if kind == "restart PostgreSQL":
-                await asyncio.to_thread(self.fleet.postgres.restart)
-            elif kind == "restart Temporal":
-                await asyncio.to_thread(self.fleet.temporal.restart)
+            if kind.startswith("restart"):
+                await asyncio.to_thread(self.restart, kind)
             elif kind.startswith("kill"):
                 os.kill(member.pid, signal.SIGKILL)
             else:
                 self.tasks.append(asyncio.create_task(self.stop(member)))
+
+    def restart(self, kind: str) -> None:
+        """Kill PostgreSQL or Temporal, and start it again."""
+        with self.fleet.restarting:
+            (self.fleet.postgres if "PostgreSQL" in kind else self.fleet.temporal).restart()
 
     async def stop(self, member: Member) -> None:
         """Stop a process, and let it go on later."""
@@ -128,7 +134,7 @@ class Storm:
             store = runtime.ports.store
             assert store is not None
             async with asyncio.timeout(GUARD_S):
-                while await store.unfinished():
+                while await store.unfinished():  # noqa: ASYNC110 - nothing tells of all runs
                     await asyncio.sleep(0.5)
             ended = Counter([(await runtime.run_status(run_id)).value for run_id in self.runs])
             if ended.keys() - {"completed"}:
@@ -137,7 +143,7 @@ class Storm:
         return dict(ended)
 
     async def _check_effects(self, runtime: AgentRuntime) -> None:
-        """Compare the effects with the results in the journals: none begins after its result."""
+        """Compare the effects with the results in the journals: each has one, and none begins after it."""
         results: dict[str, int] = {}
         after: str | None = None
         store = runtime.ports.store
@@ -146,31 +152,25 @@ class Storm:
             for row in rows:
                 for record in await _records(runtime, row.session_id):
                     if record.type == "action.result":
-                        key = f"{record.run_id}/{record.data['callId']}"
+                        data: Any = record.data
+                        key = f"{record.run_id}/{data['stepIndex']}/{data['result']['callId']}"
                         if key in results:
                             self.wrong.append(f"two results of {key}")
-                        results[key] = _ms(record.at)
+                        results[key] = round(datetime.fromisoformat(record.at).timestamp() * 1_000)
             after = rows[-1].session_id
-        self.blows["results"] = len(results)
-        lines = Path(os.environ["FLEET_EFFECTS"]).read_text().split("\n")
-        effects = [line.split() for line in lines if line]
-        seen = Counter(f"{what} {key}" for what, key, _ in effects)
-        self.blows["repeated with key"] = sum(seen.values()) - len(seen)
-        known = {_short(key): at for key, at in results.items()}
-        for what, key, at in effects:
-            done = known.get(_short(key))
-            if done is not None and int(at) > done:
-                self.wrong.append(f"{what} {key} happened {int(at) - done} ms after its result")
+        effects = _effects()
+        seen = Counter(key for _, key, _ in effects)
+        self.figures = {"repeated": sum(seen.values()) - len(seen), "results": len(results)}
+        for what, key, at_ms in effects:
+            if key not in results:
+                self.wrong.append(f"{what} {key} has no result")
+            elif at_ms > results[key]:
+                self.wrong.append(f"{what} {key} happened {at_ms - results[key]} ms after its result")
 
 
-def _short(key: str) -> str:
-    """Return the run and the call of a key."""
-    run_id, _, rest = key.partition("/")
-    return f"{run_id}/{rest.rpartition('/')[2]}"
-
-
-def _ms(at: str) -> int:
-    return round(datetime.fromisoformat(at).timestamp() * 1_000)
+def _effects() -> list[tuple[str, str, int]]:
+    lines = Path(os.environ["FLEET_EFFECTS"]).read_text().splitlines()
+    return [(what, key, int(at)) for what, key, at in (line.split() for line in lines)]
 
 
 async def _records(runtime: AgentRuntime, session_id: str) -> list[Record]:
@@ -216,12 +216,15 @@ def play(
     return {
         "trials": len(storm.runs),
         "kills": sum(storm.blows[kind] for kind in BLOWS),
-        "repeated": storm.blows["repeated with key"],
-        "results": storm.blows["results"],
+        **storm.figures,
         "ended": ended,
         "wrong": len(storm.wrong),
         "violations": storm.wrong[:10],
     }
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
 
 
 def main() -> int:
@@ -238,7 +241,7 @@ def main() -> int:
         workers=args.workers,
         blows=args.blows,
         seed=args.seed,
-        tell=lambda line: print(line, file=sys.stderr, flush=True),
+        tell=_say,
     )
     sys.stdout.write(json.dumps(told) + "\n")
     return 1 if told["wrong"] else 0

@@ -212,6 +212,8 @@ BUG_ATTEMPTS_MAX: Final = 3
 """Failed drives in a row with an unexpected error before the item or run at fault is ended."""
 SWEPT_MAX: Final = 100
 """Sessions that one sweep wakes; the next sweep continues."""
+REWAKES_MAX: Final = 1_000
+"""Sessions that were found by a sweep and wait to be driven elsewhere, beside which others are found."""
 DRIVEN_MAX: Final = 10_000
 """Sessions driven at the same time; further ones wait."""
 
@@ -592,7 +594,7 @@ class Engine:
 
     async def _note_shared(self, due: Sequence[str]) -> None:
         """Note which sessions were left together: none of them must be taken for what ended its process."""
-        new = [one for one in due if one not in self._tasks]
+        new = [one for one in due if one not in self._tasks and one not in self._rewakes]
         rows = [await self._ports.store.session(one) for one in new]
         left = [row.session_id for row in rows if row is not None and row.standing is Standing.RUNNING]
         # A sweep wakes a part of many sessions; the last of them is not alone either.
@@ -602,8 +604,9 @@ class Engine:
 
     async def _sweep(self) -> None:
         ports = self._ports
-        # Sessions that were given up on are still due; make room so that they do not hide others.
-        room = SWEPT_MAX + len(self._dropped) + len(self._availability.left)
+        # Sessions that were given up on, or woken elsewhere, are still due: they must not hide others.
+        known = min(len(self._rewakes), REWAKES_MAX)
+        room = SWEPT_MAX + len(self._dropped) + len(self._availability.left) + known
         now_ms = moment(ports.clock).ms
         due = await ports.store.due(now_ms=now_ms, limit=room, agents=ports.agents())
         await self._note_shared(due)

@@ -87,12 +87,14 @@ class Storm:
         """Answer all that is asked, until the storm is over."""
         while not self.is_over.is_set():
             told = await self.ask(client, "GET", "/approvals")
-            asked: list[Any] = [] if told is None else told["requests"]
-            for one in asked:
-                request = one["request"]
-                option = "retry" if request["kind"] == "recovery" else "approve"
-                await self.ask(client, "POST", f"/approvals/{request['requestId']}", {"optionId": option})
+            asked: list[Any] = [] if told is None else [one["request"] for one in told["requests"]]
+            await asyncio.gather(*(self.approve(client, request) for request in asked))
             await asyncio.sleep(0.2)
+
+    async def approve(self, client: httpx2.AsyncClient, request: Any) -> None:
+        """Answer a request; another client may have done so, or its answer may be on its way."""
+        option = "retry" if request["kind"] == "recovery" else "approve"
+        await self.ask(client, "POST", f"/approvals/{request['requestId']}", {"optionId": option})
 
     async def blow(self, count: int, pause_s: float) -> None:
         """Hurt members of the fleet, one after the other."""

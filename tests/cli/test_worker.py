@@ -1,0 +1,97 @@
+"""`worker`, `serve --no-drive` and the checks of a fleet by `doctor`."""
+
+import asyncio
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.cli.commands import COMMAND, WAIT_S_MAX, run_here
+from tests.postgres import Postgres
+from tests.temporal import free_port
+
+from windlass import AgentRuntime
+from windlass.adapters.wall import now_ms
+from windlass.demo import agent as demo
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WINDLASS_SERVER_PORT", "0")
+
+
+def test_workers_need_a_store_in_postgresql(capsys: pytest.CaptureFixture[str]) -> None:
+    for options in (("--no-drive",), ("--wakes", "temporal://localhost/default")):
+        ran = run_here(capsys, "serve", *options)
+        assert ran.code == 2
+        assert "workers need a store in PostgreSQL" in ran.err
+        assert "Name one: --store postgresql://" in ran.err
+    ran = run_here(capsys, "worker", "--wakes", "temporal://localhost/default")
+    assert (ran.code, "wakes need a store in PostgreSQL" in ran.err) == (2, True), ran.err
+    ran = run_here(capsys, "worker", "nothing_here:agent")
+    assert (ran.code, "no module named nothing_here" in ran.err) == (2, True), ran.err
+
+
+def test_a_worker_drives_what_a_process_that_does_not_drive_has_started_and_parks_it_at_sigterm(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    store = postgres.new_database()
+    command = [*COMMAND, "worker", "windlass.demo:agent", "--store", store]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as worker:
+        guard = threading.Timer(WAIT_S_MAX, worker.kill)
+        guard.start()
+        assert worker.stderr is not None
+        assert worker.stderr.readline().startswith("Windlass drives demo in postgresql://")
+        assert '"message": "worker started"' in worker.stderr.readline()
+
+        async def story() -> str:
+            async with AgentRuntime.open(store, agents=[demo], is_driving=False) as runtime:
+                run = await runtime.start(demo, "Hello.")
+                return (await run.wait(timeout=WAIT_S_MAX)).status.value
+
+        assert asyncio.run(story()) == "completed"
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(WAIT_S_MAX) == 0
+        guard.cancel()
+    with psycopg.connect(store) as connection:
+        assert connection.execute("SELECT * FROM windlass.leases").fetchall() == []
+
+
+def test_doctor_checks_database_tables_clocks_and_wakes_and_changes_nothing(
+    postgres: Postgres, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = postgres.new_database()
+    ran = run_here(capsys, "--store", store, "doctor")
+    assert (ran.code, "has no tables yet" in ran.out) == (0, True), ran.out
+    with psycopg.connect(store) as connection:
+        found = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'windlass'").fetchall()
+    assert found == []
+
+    async def use() -> None:
+        async with AgentRuntime.open(store, agents=()):
+            pass
+
+    asyncio.run(use())
+    port = free_port()
+    monkeypatch.setenv("WINDLASS_WAKES", f"temporal://127.0.0.1:{port}/default")
+    ran = run_here(capsys, "--store", store, "doctor")
+    assert ran.code == 1
+    assert "its tables are of this release" in ran.out
+    assert "✓ clocks: this machine and PostgreSQL differ by" in ran.out
+    assert f"Temporal cannot be reached at 127.0.0.1:{port}" in ran.out
+    monkeypatch.delenv("WINDLASS_WAKES")
+    with psycopg.connect(store, autocommit=True) as connection:
+        ahead = now_ms() + 3_600_000
+        connection.execute("INSERT INTO windlass.leases VALUES ('fast', %s)", (ahead,))
+        ran = run_here(capsys, "--store", store, "doctor")
+        assert (ran.code, "✗ clocks: a worker is +3" in ran.out) == (1, True), ran.out
+
+
+def test_doctor_tells_that_a_database_cannot_be_reached(capsys: pytest.CaptureFixture[str]) -> None:
+    nowhere = f"postgresql://user@127.0.0.1:{free_port()}/none"
+    ran = run_here(capsys, "--store", nowhere, "doctor")
+    assert ran.code == 1
+    assert "✗ store: PostgreSQL" in ran.out

@@ -222,7 +222,7 @@ def _page(rows: list[tuple[str, str, dict[str, Any]]]) -> str:
         "",
         "In `disks` a trial is a crash of the machine: each write that was not synced is kept, dropped, torn",
         "or garbage. In `simulations` it is a seed: the real engine in one event loop, with faults, crashes",
-        "and jumps of the clock. `make test` plays 1,000 seeds and 2,800 crashes of disks: a seed takes",
+        "and jumps of the clock. `make test` plays 400 seeds and 2,800 crashes of disks: a seed takes",
         "about 25 ms, spread over the whole engine: 10,000 do not fit into a minute on two cores. In `crowd`",
         "it is a reader of a feed of a server, and a kill one of its connections: every record comes once.",
         "In `programs` it is a run with a program of five calls at once and two approvals.",

@@ -10,7 +10,7 @@ from windlass.testing import SimulationReport, simulate
 from windlass_harness.loop import subagents as family
 from windlass_harness.loop.events import Draft
 
-SEEDS = range(60)
+SEEDS = range(30)
 BUG_SEEDS = range(200)
 
 
@@ -26,7 +26,7 @@ def test_no_seed_breaks_a_promise_when_runs_have_subagents() -> None:
 
 
 def test_a_family_that_forgets_everything_after_each_commit_goes_on_the_same_way() -> None:
-    for seed in SEEDS[:15]:
+    for seed in SEEDS[:10]:
         usual, forgetful = (simulate(seed, has_family=True, forgets=one) for one in (False, True))
         assert forgetful.digest == usual.digest, f"seed {seed}"
 

@@ -5,11 +5,11 @@ from tests.sim.runner import finish, start
 
 from windlass.testing import simulate
 
-SEEDS = 1_000
-"""`make torture` plays ten times as many."""
-DIGEST_SEEDS = 40
-FORGETFUL_SEEDS = 60
-SINGLE_PASS_SEEDS = 90
+SEEDS = 400
+"""`make torture` plays twenty-five times as many."""
+DIGEST_SEEDS = 20
+FORGETFUL_SEEDS = 30
+SINGLE_PASS_SEEDS = 40
 OUTAGE_SEEDS = 20
 JUMPING_SEEDS = (0, 23, 24, 25, 28, 29, 30, 31, 41, 46, 48, 52, 58, 64, 65, 68, 71, 72, 75, 82, 433)
 """Seed 433 once waited for a day, because the clock was put back during a pause."""

@@ -132,9 +132,11 @@ def fleet(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def wakes(_: argparse.Namespace) -> dict[str, Any]:
+    from tests.fleet.one_command import play  # noqa: PLC0415 - it imports the project
     from tests.fleet.test_wakes_kit import all_cases  # noqa: PLC0415 - it imports the project
 
-    return {"trials": all_cases(), "kills": 1, "wrong": 0}
+    play()
+    return {"trials": all_cases(), "kills": 5, "wrong": 0}
 
 
 PARTS: Final[dict[str, Part]] = {
@@ -237,7 +239,7 @@ def _page(rows: list[tuple[str, str, dict[str, Any]]]) -> str:
         "In `fleet` a trial is a session of 3 servers and 4 workers over PostgreSQL and Temporal: tools,",
         "an approval, a subagent and, one in ten, a pause; a kill is a SIGKILL or SIGSTOP of a server or",
         "worker, or a restart of PostgreSQL or Temporal. It is wrong if a session does not end, or an effect",
-        "happens again after its result. In `wakes` it is a case of the kit of wakes, without an engine.",
+        "happens again after its result. In `wakes` it is a case of its kit, with and without Temporal.",
         "",
         "| id | part and options | trials | kills | repeated with key | parked | wrong | seconds |",
         "|---|---|---|---|---|---|---|---|",

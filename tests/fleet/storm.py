@@ -162,7 +162,8 @@ class Storm:
             after = rows[-1].session_id
         effects = _effects()
         seen = Counter(key for _, key, _ in effects)
-        self.figures = {"repeated": sum(seen.values()) - len(seen), "results": len(results)}
+        repeated = sum(seen.values()) - len(seen)
+        self.figures = {"effects": len(seen), "repeated": repeated, "results": len(results)}
         for what, key, at_ms in effects:
             if key not in results:
                 self.wrong.append(f"{what} {key} has no result")

@@ -217,7 +217,7 @@ def _started(settings: Settings, tenants: Tenants) -> dict[str, str | list[str] 
     return {
         "authentication": " and ".join(ways) or "none: open to this machine",
         "agents": sorted(tenants.agents),
-        "data": str(tenants.folder),
+        "data": "PostgreSQL" if tenants.address else str(tenants.folder),
         "durability": tenants.durability,
         "corsOrigins": list(settings.cors_origins) or None,
     }

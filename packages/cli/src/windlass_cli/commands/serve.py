@@ -72,7 +72,7 @@ def serve_agents(
 ) -> NoReturn:
     """Serve until a signal ends the process; `also` is called with the address once the server listens."""
     settings, terminal = command.settings, command.terminal
-    if settings.text("store"):
+    if settings.text("store") and not settings.address:
         raise Problem(
             "a server keeps one store for each tenant in a folder, and the setting store names a file",
             f"Set data or WINDLASS_DATA to a folder, and remove: {settings.values['store'].source}.",
@@ -85,13 +85,15 @@ def serve_agents(
         agents,
         durability=settings.durability,
         capture_content=settings.is_on("telemetry.capture_content"),
+        address=settings.address,
         **runtime_options(settings),
     )
 
     def told(address: str) -> None:
         terminal.say(f"Windlass is running on {address}")
         names = ", ".join(agent.name for agent in agents)
-        terminal.say(f"Agents: {names}. Stores: {settings.data}. Stop with Ctrl-C.", "dim")
+        where = "PostgreSQL" if settings.address else settings.data
+        terminal.say(f"Agents: {names}. Stores: {where}. Stop with Ctrl-C.", "dim")
         if also is not None:
             also(tenants, address)
 

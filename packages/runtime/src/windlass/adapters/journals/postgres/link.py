@@ -80,11 +80,17 @@ _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
 def address_of(text: str, *, schema: str) -> Address:
-    """Return the parts of an address.
+    """Return the parts of an address; one that names a schema, as `?schema=…`, has precedence.
 
     Raises:
         Rejected: it is no address of PostgreSQL, or the schema is no plain name.
     """
+    text, _, query = text.partition("?")
+    options = query.split("&") if query else []
+    for named in (one for one in options if one.startswith("schema=")):
+        schema = named.removeprefix("schema=")
+    if rest := "&".join(one for one in options if not one.startswith("schema=")):
+        text = f"{text}?{rest}"
     if not _SCHEMA.fullmatch(schema):
         raise misconfigured(
             f"a schema has 1 to 63 small letters, digits and underscores, found {len(schema)} characters"
@@ -100,6 +106,8 @@ def address_of(text: str, *, schema: str) -> Address:
     given.setdefault("connect_timeout", CONNECT_TIMEOUT_S)
     host = given.get("host") or given.get("hostaddr") or "localhost"
     name = f"postgresql://{host}/{given.get('dbname') or ''}"
+    if f"schema={schema}" in options:
+        name = f"{name}?schema={schema}"
     return Address(make_conninfo("", **given), schema, name)
 
 

@@ -175,6 +175,22 @@ def migrated(address: Address, *, is_trial: bool) -> tuple[int, int]:
     return in_transaction(address, work), len(MIGRATIONS)
 
 
+def schemas_at(address: Address) -> tuple[str, ...]:
+    """Return the schemas of a database that hold a store.
+
+    Raises:
+        Rejected: the server refuses the user.
+        Unavailable: the database cannot be reached.
+    """
+
+    def work(link: Link) -> tuple[str, ...]:
+        rows = link.execute("""SELECT CAST(n.nspname AS TEXT) FROM pg_namespace n JOIN pg_class c
+            ON c.relnamespace = n.oid AND c.relname = 'item_numbers' AND c.relkind = 'S' ORDER BY 1""")
+        return tuple(cast("str", name) for (name,) in rows.fetchall())
+
+    return in_transaction(address, work)
+
+
 def in_transaction(address: Address, work: Callable[[Link], T]) -> T:
     """Run a function on a connection of its own, while no other process changes the tables."""
     link = Link(address)

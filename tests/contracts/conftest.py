@@ -1,9 +1,19 @@
 """The stores that every suite of the store contract runs against."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.contracts.stores import Play, play_in_memory, play_on_postgres, play_on_sqlite
+from tests.contracts.stores import Play, PostgresStores, play_in_memory, play_on_sqlite
+from tests.postgres import Postgres
+
+
+@pytest.fixture(scope="session")
+def postgres_stores(postgres: Postgres) -> Iterator[PostgresStores]:
+    """Stores in PostgreSQL that all suites share."""
+    stores = PostgresStores(postgres)
+    yield stores
+    stores.close()
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
@@ -15,5 +25,5 @@ def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
         case "sqlite":
             return lambda story: play_on_sqlite(story, tmp_path / "store.db")
         case _:
-            place = request.getfixturevalue("postgres").clean_schema()
-            return lambda story: play_on_postgres(story, place)
+            stores: PostgresStores = request.getfixturevalue("postgres_stores")
+            return stores.play

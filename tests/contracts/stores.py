@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol
 
-from tests.postgres import Place
+import psycopg
+from tests.postgres import CLEAN, Postgres
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.postgres.store import PostgresStore
@@ -53,17 +54,51 @@ def play_on_sqlite(story: Story, path: Path, *, refusals_max: int = REFUSED_STAR
     asyncio.run(main())
 
 
-def play_on_postgres(story: Story, place: Place, *, refusals_max: int = REFUSED_STARTS_MAX) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(GUARD_S):
-            address, schema = place
-            store = await PostgresStore.open(address, schema=schema, refusals_max=refusals_max)
-            other = await PostgresStore.open(address, schema=schema, refusals_max=refusals_max)
-            await story(store, other)
-            await store.aclose()
-            await other.aclose()
+class PostgresStores:
+    """Stores in one schema of a server, open for all tests of a run: to connect takes longer than a story."""
 
-    asyncio.run(main())
+    def __init__(self, server: Postgres) -> None:
+        self.place = server.new_schema()
+        self._admin = psycopg.connect(self.place[0], autocommit=True)
+        self._opened: dict[int, tuple[PostgresStore, PostgresStore]] = {}
+
+    def clean(self) -> None:
+        """Delete all rows."""
+        self._admin.execute(CLEAN.replace("SCHEMA", self.place[1]).encode())
+
+    def play(self, story: Story, *, refusals_max: int = REFUSED_STARTS_MAX) -> None:
+        """Let a story happen to stores without rows."""
+
+        async def main() -> None:
+            async with asyncio.timeout(GUARD_S):
+                self.clean()
+                stores = await self._stores(refusals_max)
+                await story(*stores)
+                # What a failed story has used is left to the end of the process.
+                self._opened[refusals_max] = stores
+
+        asyncio.run(main())
+
+    async def _stores(self, refusals_max: int) -> tuple[PostgresStore, PostgresStore]:
+        """Return the stores of the story before, unless it closed one."""
+        stores = self._opened.pop(refusals_max, ())
+        if stores and not any(one._is_closed for one in stores):  # pyright: ignore[reportPrivateUsage]
+            return stores
+        for store in stores:
+            await store.aclose()
+        address, schema = self.place
+        return (
+            await PostgresStore.open(address, schema=schema, refusals_max=refusals_max),
+            await PostgresStore.open(address, schema=schema, refusals_max=refusals_max),
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.clean()
+        for stores in self._opened.values():
+            for store in stores:
+                asyncio.run(store.aclose())
+        self._admin.close()
 
 
 def draft(number: int = 0, *, size: int = 0) -> Draft:

@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from hypothesis.stateful import run_state_machine_as_test as play_machine
-from tests.contracts.stores import NOW_MS, AnyStore, draft
-from tests.postgres import Postgres
+from tests.contracts.stores import NOW_MS, AnyStore, PostgresStores, draft
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.postgres.store import PostgresStore
@@ -24,7 +23,7 @@ from windlass.ports.store import START, Appended, Batch, Claim, Posted, Standing
 T = TypeVar("T")
 
 EXAMPLES: Final = 135
-POSTGRES_EXAMPLES: Final = 12
+POSTGRES_EXAMPLES: Final = 6
 """Fewer, for a step is a hundred times as slow."""
 STEPS: Final = 80
 """Rules of one example at most: a little over 10,000 steps for each store in all."""
@@ -285,11 +284,14 @@ def test_a_store_behaves_as_a_list_of_records_for_each_session(
 
 
 @pytest.mark.promise("J3")
-def test_postgres_behaves_as_a_list_of_records_for_each_session(postgres: Postgres) -> None:
+def test_postgres_behaves_as_a_list_of_records_for_each_session(postgres_stores: PostgresStores) -> None:
     class PostgresMachine(SqliteMachine):
+        def __init__(self) -> None:
+            postgres_stores.clean()
+            super().__init__()
+
         async def opened(self) -> AnyStore:
-            self.place = getattr(self, "place", None) or postgres.clean_schema()
-            address, schema = self.place
+            address, schema = postgres_stores.place
             return await PostgresStore.open(address, schema=schema)
 
     play(PostgresMachine, POSTGRES_EXAMPLES)

@@ -13,7 +13,6 @@ from tests.contracts.stores import (
     Story,
     claim,
     play_in_memory,
-    play_on_postgres,
     play_on_sqlite,
     post,
 )
@@ -34,8 +33,7 @@ def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
     if request.param == "memory":
         return partial(play_in_memory, refusals_max=KEPT)
     if request.param == "postgres":
-        place = request.getfixturevalue("postgres").clean_schema()
-        return lambda story: play_on_postgres(story, place, refusals_max=KEPT)
+        return partial(request.getfixturevalue("postgres_stores").play, refusals_max=KEPT)
 
     def play(story: Story) -> None:
         play_on_sqlite(story, tmp_path / "store.db", refusals_max=KEPT)

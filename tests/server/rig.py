@@ -150,11 +150,12 @@ async def serving(
     *,
     settings: Settings | None = None,
     connection: type[Connection] = Connection,
+    address: str = "",
     **options: Unpack[RuntimeOptions],
 ) -> AsyncGenerator[Server]:
-    """Serve in this event loop; the stores are in `folder`."""
+    """Serve in this event loop; the stores are in `folder`, or at an address of PostgreSQL."""
     given = settings or Settings(limits=FAST)
-    tenants = Tenants(folder, agents or [talker()], durability="process", **options)
+    tenants = Tenants(folder, agents or [talker()], durability="process", address=address, **options)
     app = create_app(given, tenants)
     config = uvicorn.Config(
         app, port=0, http=connection, log_level="error", lifespan="on", server_header=False

@@ -13,6 +13,7 @@ from windlass_cli.backend import Command
 from windlass_cli.commands import (
     approvals,
     builder,
+    copy,
     demo,
     init,
     keys,
@@ -86,6 +87,7 @@ app.command("init")(init.init)
 app.command("config")(project.config)
 app.command("doctor")(project.doctor)
 app.command("migrate")(migrate.migrate)
+app.command("copy")(copy.copy)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

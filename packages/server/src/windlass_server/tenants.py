@@ -9,17 +9,19 @@ import sqlite3
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, Literal, Self, TypeVar, Unpack
 
 from windlass import AgentError, AgentRuntime, Conflict, Unavailable, telemetry
+from windlass.adapters.journals.opening import open_store, postgres_schemas, with_schema
+from windlass.adapters.wakes import wakes_at
 from windlass.agent import AnyAgent
 from windlass.ledger import Builder, BuilderQuery
-from windlass.parts import SqliteStore, Store, SystemClock
-from windlass.ports.store import SCHEDULE
+from windlass.parts import Store, SystemClock
+from windlass.ports.store import SCHEDULE, Document
 from windlass.private_files import make_database, make_folder, write_private
 from windlass.refusals import missing_provider
 from windlass.runtime.compose import Durability
@@ -309,12 +311,15 @@ class Insight:
             await asyncio.to_thread(self._query.close)
 
 
-SHARED: Final = "local"
-"""The tenant whose sessions are in PostgreSQL."""
 NAME_SUFFIX: Final = ".tenant"
 EMPTY_SUFFIX: Final = ".empty"
 _MOVING: Final = (RunStatus.RUNNING, RunStatus.CANCELLING)
 _PLAIN: Final = lazy_pattern(r"[a-z0-9][a-z0-9_-]{0,63}")
+_PLAIN_SCHEMA: Final = lazy_pattern(r"[a-z0-9_]{1,48}")
+LOCAL: Final = "local"
+"""The tenant of a server without keys; its schema is that of the command."""
+TENANT: Final = "tenant"
+"""The kind and the name of the document with the name of a tenant."""
 
 
 @mutable
@@ -408,7 +413,7 @@ class Tenants:
     ) -> None:
         self.folder = folder
         self.address = address
-        """The PostgreSQL database of the only tenant; empty if each has a file in the folder."""
+        """The PostgreSQL database with a schema for each tenant; empty if each has a file in the folder."""
         self.agents: Mapping[str, AnyAgent] = {agent.agent_id: agent for agent in agents}
         self.durability: Durability = durability
         self._open_max = open_max
@@ -434,16 +439,15 @@ class Tenants:
         if self.folder.exists() and not self.folder.is_dir():
             raise refused(f"{self.folder} is no folder: a server needs a folder for its stores")
         if self.address:
-            # Whether wakes can be sent is not known before: a server takes messages all the same.
-            options: RuntimeOptions = {"is_driving": False}
-            if "wakes" in self._options:
-                options["wakes"] = self._options["wakes"]
-            await (await AgentRuntime.open(self.address, agents=(), **options)).aclose()
-            return
+            await postgres_schemas(self.address)
+            wakes = self._options.get("wakes")
+            if isinstance(wakes, str):
+                # Whether wakes can be sent is not known yet: a server takes messages all the same.
+                wakes_at(wakes, "")
         for name in expected:
             path = self._path(name)
             if path.exists():
-                await (await SqliteStore.open(path, durability=self.durability)).aclose()
+                await (await open_store(path, durability=self.durability)).aclose()
             empty = path.with_suffix(EMPTY_SUFFIX)
             if empty.exists():
                 await _check_empty(empty)
@@ -454,22 +458,25 @@ class Tenants:
         A tenant that cannot be opened is skipped and logged.
         """
         make_folder(self.folder, parents=True)
-        if self.address:
-            self._open[SHARED] = await self._make(SHARED)
+        if not self._options.get("is_driving", True):
             return
-        for path in sorted(self.folder.glob("*.db")):
-            name_file = path.with_suffix(NAME_SUFFIX)
-            if not name_file.exists():
-                continue  # not a store of a server
+        for place in await self._places():
             try:
-                if await self._is_due(path):
-                    name = name_file.read_text(encoding="utf-8")
+                name = await self._name_if_due(place)
+                if name is not None:
                     self._open[name] = await self._make(name)
             except Exception as error:  # noqa: BLE001 - one broken tenant must not stop the others
-                self._tell(path.stem, error)
+                self._tell(place, error)
         if len(self._open) > self._open_max:
             count, limit = len(self._open), self._open_max
             _LOG.warning("%d tenants have open runs, more than the limit of %d", count, limit)
+
+    async def _places(self) -> list[str | Path]:
+        """Return the stores of all tenants."""
+        if self.address:
+            return [with_schema(self.address, schema) for schema in await postgres_schemas(self.address)]
+        # Other files are not stores of a server.
+        return [path for path in sorted(self.folder.glob("*.db")) if path.with_suffix(NAME_SUFFIX).exists()]
 
     async def aclose(self) -> None:
         """Close all tenants."""
@@ -505,8 +512,6 @@ class Tenants:
             tenant.release()
 
     async def _ensure(self, name: str, *, may_create: bool) -> Tenant:
-        if self.address and name != SHARED:
-            raise _unavailable(f"this server has one store in PostgreSQL, for tenant {SHARED}")
         tenant = self._open.get(name)
         if tenant is None or not _serves(tenant, may_create=may_create):
             async with self._opening:
@@ -545,22 +550,33 @@ class Tenants:
     def _path(self, name: str) -> Path:
         return self.folder / f"{file_name(name)}.db"
 
-    def _tell(self, stem: str, error: Exception) -> None:
-        """Log once why a tenant cannot be opened."""
-        if stem not in self._broken:
-            self._broken.add(stem)
-            _LOG.error("tenant store %s.db cannot be opened: %s", stem, error, exc_info=error)
+    def _place(self, name: str) -> str | Path:
+        """Return the store of a tenant."""
+        return with_schema(self.address, schema_name(name)) if self.address else self._path(name)
 
-    async def _is_due(self, path: Path) -> bool:
-        """Whether a closed store has schedules, or runs that can continue without a request."""
-        store = await SqliteStore.open(path, durability=self.durability)
+    def _tell(self, place: str | Path, error: Exception) -> None:
+        """Log once why a tenant cannot be opened."""
+        store = _shown(place)
+        if store not in self._broken:
+            self._broken.add(store)
+            _LOG.error("tenant store %s cannot be opened: %s", store, error, exc_info=error)
+
+    async def _name_if_due(self, place: str | Path) -> str | None:
+        """Return the tenant of a closed store with schedules, or runs that can continue without a request."""
+        store = await open_store(place, durability=self.durability)
         try:
+            if isinstance(place, Path):
+                name = await asyncio.to_thread(place.with_suffix(NAME_SUFFIX).read_text, encoding="utf-8")
+            else:
+                kept = await store.document(TENANT, TENANT)
+                name = None if kept is None else str(kept.body.get("name"))
             if await store.next_document_ms(SCHEDULE) is not None:
-                return True
+                return name
             if not await store.unfinished():
-                return False
+                return None
             now_ms = int(SystemClock().now().timestamp() * 1000)
-            return bool(await store.next_wake_ms() is not None or await store.due(now_ms=now_ms, limit=1))
+            is_due = await store.next_wake_ms() is not None or await store.due(now_ms=now_ms, limit=1)
+            return name if is_due else None
         finally:
             await store.aclose()
 
@@ -570,13 +586,12 @@ class Tenants:
         Raises:
             Unavailable: it cannot be opened; the reason is in the log only.
         """
-        path = self._path(name)
         try:
             tenant = await self._make(name)
         except Exception as error:  # noqa: BLE001 - the server boundary: logged
-            self._tell(path.stem, error)
+            self._tell(self._place(name), error)
         else:
-            self._broken.discard(path.stem)
+            self._broken.discard(_shown(self._place(name)))
             return tenant
         raise _unavailable("the store of your tenant cannot be opened; see the log of the server")
 
@@ -585,10 +600,12 @@ class Tenants:
         await asyncio.to_thread(_keep_name, path.with_suffix(NAME_SUFFIX), name)
         options: RuntimeOptions = {**self._options, "tenant": name}
         runtime = await AgentRuntime.open(
-            self.address or path, agents=self.agents.values(), durability=self.durability, **options
+            self._place(name), agents=self.agents.values(), durability=self.durability, **options
         )
         async with AsyncExitStack() as failed:
             failed.push_async_callback(runtime.aclose)
+            if self.address:
+                await _keep_name_in(runtime, name)
             reservations = await Reservations.open(path.with_suffix(EMPTY_SUFFIX))
             failed.push_async_callback(reservations.aclose)
             state = path.with_suffix(telemetry.STATE_SUFFIX)
@@ -617,13 +634,13 @@ class Tenants:
         await tenant.aclose()
         if tenant.blank is not None:
             return
-        path = self._path(name)
+        place = self._place(name)
         try:
-            is_due = await self._is_due(path)
+            due = await self._name_if_due(place)
         except Exception as error:  # noqa: BLE001 - the server boundary: logged
-            self._tell(path.stem, error)
+            self._tell(place, error)
             return
-        if is_due:
+        if due is not None:
             self._open[name] = await self._try_to_make(name)
 
 
@@ -688,6 +705,30 @@ def _keep_name(path: Path, name: str) -> None:
         new = path.with_suffix(f"{NAME_SUFFIX}-new")
         write_private(new, name.encode())
         new.replace(path)
+
+
+def _shown(place: str | Path) -> str:
+    """Return the name of a store for the log: an address may have a password in it."""
+    return place.name if isinstance(place, Path) else place.rpartition("schema=")[2]
+
+
+async def _keep_name_in(runtime: AgentRuntime, name: str) -> None:
+    """Store the name of a tenant in its schema, whose name may be a digest."""
+    store = runtime.ports.store
+    assert store is not None, "it was opened on one"
+    if await store.document(TENANT, TENANT) is None:
+        # Another process that opens the tenant for the first time may be quicker.
+        with suppress(Conflict):
+            await store.put_document(Document(TENANT, TENANT, revision=1, body={"name": name}))
+
+
+def schema_name(tenant: str) -> str:
+    """Return the schema of a tenant in PostgreSQL; it is unique."""
+    if tenant == LOCAL:
+        return "windlass"
+    if _PLAIN_SCHEMA.fullmatch(tenant):
+        return f"windlass_t_{tenant}"
+    return f"windlass_d_{sha256(tenant.encode()).hexdigest()[:48]}"
 
 
 def file_name(tenant: str) -> str:

@@ -2,9 +2,9 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 import pytest
@@ -13,6 +13,10 @@ from tests.postgres import Postgres
 
 from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.postgres import schema as postgres_schema
+from windlass.adapters.journals.postgres.link import (
+    Link,
+    _translated,  # pyright: ignore[reportPrivateUsage]
+)
 from windlass.adapters.journals.postgres.store import PostgresStore
 from windlass.adapters.journals.sql.integrity import (
     APPEND_COLUMNS,
@@ -20,9 +24,10 @@ from windlass.adapters.journals.sql.integrity import (
     INDEX,
     SESSION_COLUMNS,
 )
+from windlass.adapters.journals.sql.statements import Cursor, Value
 from windlass.adapters.journals.sqlite import schema as sqlite_schema
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.ports.store import START, Batch, NewRun
+from windlass.ports.store import START, Batch, NewRun, RunFilter, SessionFilter
 from windlass.testing import ScriptedModel, say
 from windlass_harness.loop.events import Draft
 from windlass_protocol import JsonObject, RunStatus
@@ -119,3 +124,90 @@ def test_a_runtime_opens_a_database_by_its_address_and_another_reads_its_runs(po
             assert len(model.requests) == 1
 
     play(work)
+
+
+PARKED: Final = 20_000
+LARGE: Final = {"sessions", "appends", "items", "runs", "catalog", "snapshots", "asked", "settled"}
+"""Tables with rows for each session."""
+_FILL: Final = (
+    """INSERT INTO sessions SELECT n, 'parked' || n, 1, 3, n * 3, '\\x00', 'waiting',
+        CASE WHEN n % 1000 = 0 THEN 5000000 + n END, NULL, '\\x00' FROM generate_series(1001, {0}) n""",
+    """INSERT INTO appends SELECT n * 3, n, 3, 1, '\\x00', '\\x00', 1, 0 FROM generate_series(1001, {0}) n""",
+    """INSERT INTO items SELECT n, n, 'start', 'k', '\\x00', 1, '\\x00', NULL, 0
+        FROM generate_series(1001, {0}) n""",
+    """INSERT INTO runs SELECT 'parked' || n, n, 'a1', 'f', CASE WHEN n % 10 = 0 THEN 'waiting' ELSE
+        'completed' END, 1, n, '2026-01-01', NULL, NULL, '\\x00' FROM generate_series(1001, {0}) n""",
+    """INSERT INTO catalog SELECT n, n, 't', 'a1', 'waiting', 'ann', '2026', '2026', '{{}}', NULL, NULL, NULL,
+        NULL, '\\x00' FROM generate_series(1001, {0}) n""",
+    """INSERT INTO snapshots SELECT n, 3, '\\x00', '\\x00' FROM generate_series(1001, {0}) n""",
+    """INSERT INTO asked (session_key, request_id, run_id, agent_id, owner, asked_at, body, seal)
+        SELECT n, 'q' || n, 'parked' || n, 'a1', 'ann', '2026', '\\x00', '\\x00'
+        FROM generate_series(1001, {0}) n""",
+    """INSERT INTO settled SELECT 's' || n, n, 'parked' || n, 'ann', 'answered', NULL, NULL, '2026', '\\x00'
+        FROM generate_series(1001, {0}) n""",
+    "SELECT setval('positions', {0} * 3), setval('item_numbers', {0}), setval('session_numbers', {0})",
+)
+"""Rows of sessions that wait for people, without valid seals: plans do not read them."""
+
+
+def test_no_statement_of_a_large_store_reads_a_whole_table(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, schema = postgres.new_schema()
+    seen: dict[str, tuple[object, ...]] = {}
+    execute = Link.execute
+
+    def noted(link: Link, sql: str, parameters: Sequence[Value] = (), /) -> Cursor:
+        if sql.lstrip().startswith(("SELECT", "INSERT", "UPDATE", "DELETE")):
+            seen[sql] = tuple(parameters)
+        return execute(link, sql, parameters)
+
+    async def work() -> None:
+        store = await PostgresStore.open(address, schema=schema)
+        monkeypatch.setattr(Link, "execute", noted)
+        await story(store)
+        await write(store, await claim(store, "gone"), 1, is_last=True)
+        assert await store.due(now_ms=NOW_MS, agents=("a1",)) is not None
+        assert await store.due(now_ms=NOW_MS) is not None
+        await store.next_wake_ms()
+        await store.arrivals(after=0)
+        await store.last_position()
+        await store.read_all(limit=10)
+        await store.read("s1")
+        await store.pending("s3")
+        await store.run("r1")
+        await store.session("s1")
+        await store.listed(SessionFilter(), limit=10)
+        await store.listed(SessionFilter(owner="ann"), limit=10)
+        await store.listed_runs(RunFilter(), limit=10)
+        await store.listed_requests(limit=10)
+        await store.find_request("q1")
+        await store.load("s1")
+        await store.kept_items("s1")
+        await store.delete("gone", now_ms=NOW_MS)
+        await store.aclose()
+
+    play(work)
+    monkeypatch.undo()
+    whole: dict[str, str] = {}
+    with psycopg.connect(address, autocommit=True) as admin:
+        admin.execute(f"SET search_path = {schema}".encode())
+        for sql in _FILL:
+            admin.execute(sql.format(PARKED).encode())
+        admin.execute("ANALYZE")
+        for sql, parameters in seen.items():
+            given, text = parameters, _translated(sql)
+            named = {str(number): one for number, one in enumerate(given, 1)} if "?1" in sql else given
+            cursor = psycopg.ClientCursor(admin)
+            [(plan,)] = cursor.execute(f"EXPLAIN (FORMAT JSON) {text}".encode(), named).fetchall()
+            for node in nodes_of(plan[0]["Plan"]):
+                if node["Node Type"] == "Seq Scan" and node["Relation Name"] in LARGE:
+                    whole[" ".join(sql.split())] = node["Relation Name"]
+    assert len(seen) > 50
+    assert whole == {}
+
+
+def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from nodes_of(below)

@@ -61,18 +61,26 @@ async def _migrate(command: Command, *, is_trial: bool, with_copy: bool, as_json
 
 
 async def _migrate_database(command: Command, *, is_trial: bool, as_json: bool) -> Exit:
-    from windlass.adapters.journals.opening import migrate_postgres  # noqa: PLC0415 - slow to import
+    from windlass.adapters.journals.opening import (  # noqa: PLC0415 - slow to import
+        migrate_postgres,
+        postgres_schemas,
+        with_schema,
+    )
 
-    name, found, known = await migrate_postgres(command.settings.address, is_trial=is_trial)
-    is_done = found < known and not is_trial
-    if as_json:
-        told = {"path": name, "from": found, "to": known, "isMigrated": is_done, "backup": None}
-        command.terminal.line(to_json(told))
-    elif found == known:
-        command.terminal.show(f"{name}: schema version {found}, up to date")
-    else:
-        done = "migrated" if is_done else "to be migrated; copy it with pg_dump first"
-        command.terminal.show(f"{name}: schema version {found} → {known}, {done}")
+    address = command.settings.address
+    # A schema of its own for each tenant, unless the address names one.
+    schemas = () if "schema=" in address else await postgres_schemas(address)
+    for place in [with_schema(address, schema) for schema in schemas] or [address]:
+        name, found, known = await migrate_postgres(place, is_trial=is_trial)
+        is_done = found < known and not is_trial
+        if as_json:
+            told = {"path": name, "from": found, "to": known, "isMigrated": is_done, "backup": None}
+            command.terminal.line(to_json(told))
+        elif found == known:
+            command.terminal.show(f"{name}: schema version {found}, up to date")
+        else:
+            done = "migrated" if is_done else "to be migrated; copy it with pg_dump first"
+            command.terminal.show(f"{name}: schema version {found} → {known}, {done}")
     return Exit.DONE
 
 

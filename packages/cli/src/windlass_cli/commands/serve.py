@@ -160,10 +160,10 @@ def serve_agents(
     def told(address: str) -> None:
         terminal.say(f"Windlass is running on {address}")
         names = ", ".join(agent.name for agent in agents)
-        where = f"Stores: {settings.data}" if not settings.address else "Store: PostgreSQL"
+        where = "PostgreSQL" if settings.address else str(settings.data)
         if not drives:
             where += ", driven by workers"
-        terminal.say(f"Agents: {names}. {where}. Stop with Ctrl-C.", "dim")
+        terminal.say(f"Agents: {names}. Stores: {where}. Stop with Ctrl-C.", "dim")
         if also is not None:
             also(tenants, address)
 

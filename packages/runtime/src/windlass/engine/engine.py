@@ -21,7 +21,18 @@ from windlass.engine.writer import Loaded, Publisher, Scribe, SessionWriter, loa
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.clock import IDLE, Clock
-from windlass.ports.store import CANCEL, COMPACT, SCHEDULE, START, STEER, Catalog, Claim, Standing, Store
+from windlass.ports.store import (
+    CANCEL,
+    COMPACT,
+    SCHEDULE,
+    START,
+    STEER,
+    Catalog,
+    Claim,
+    Notice,
+    Standing,
+    Store,
+)
 from windlass.ports.wakes import Drive, NotParked, Parked, Wakes
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
@@ -255,6 +266,15 @@ class LocalWakes:
         """Do nothing: the engine ends its drives."""
 
 
+@runtime_checkable
+class NotifyingStore(Protocol):
+    """A store that tells of most writes of other processes at once."""
+
+    def listen(self, told: Callable[[Notice], None]) -> Callable[[], None]:
+        """Call a function in this event loop when another process has written; return how to end that."""
+        ...
+
+
 @frozen
 class Ports:
     """Dependencies of the engine."""
@@ -304,6 +324,11 @@ class Engine:
         """Sessions that were due at the last sweep: when each is woken again, and the time after that."""
         self._newest_item = 0
         """Largest item number at the last look for new items."""
+        self._looking = asyncio.Lock()
+        self._hearer: asyncio.Task[None] | None = None
+        """Looks around and sweeps after a notification."""
+        self._is_told = False
+        self._end_listening: Callable[[], None] = lambda: None
         self.is_closed = False
 
     async def open(self) -> None:
@@ -319,6 +344,8 @@ class Engine:
         if ports.is_driving:
             await self._sweep()
         self._keeper = asyncio.create_task(self._keep(), name=IDLE)
+        if isinstance(ports.store, NotifyingStore):
+            self._end_listening = ports.store.listen(self._hear)
 
     def wake(self, session_id: str) -> None:
         """Make sure that the session is driven and reads its inbox."""
@@ -373,7 +400,11 @@ class Engine:
         if self.is_closed:
             return
         self.is_closed = True
-        helpers = [*self._clock_jumps.tasks, *(() if self._keeper is None else (self._keeper,))]
+        self._end_listening()
+        helpers = [
+            *self._clock_jumps.tasks,
+            *(one for one in (self._keeper, self._hearer) if one is not None),
+        ]
         for task in helpers:
             task.cancel()
         if helpers:
@@ -538,8 +569,9 @@ class Engine:
                 if abs(now_ms - beat_ms) >= OWNER_LEASE_MS / 4:
                     await self._beat()
                     beat_ms = now_ms
-                await self._look_around()
-                await self._sweep()
+                async with self._looking:
+                    await self._look_around()
+                    await self._sweep()
                 await self._look_at_times()
                 is_told = False
             except Exception as error:  # noqa: BLE001 - without its keeper a process stops being an owner
@@ -591,6 +623,31 @@ class Engine:
             driver = self._drivers.get(session_id)
             if driver is not None:
                 driver.ring()
+
+    def _hear(self, told: Notice) -> None:
+        """Notify readers and drivers of a write by another process; look for work if there are new items."""
+        if self.is_closed:
+            return
+        self._ports.shared.bus.notify(told.sessions)
+        for session_id in told.sessions if told.has_items and told.sessions is not None else ():
+            driver = self._drivers.get(session_id)
+            if driver is not None:
+                driver.ring()
+        if told.has_items and not self._drivers.keys() >= (told.sessions or {""}):
+            self._is_told = True
+            if self._hearer is None or self._hearer.done():
+                self._hearer = asyncio.create_task(self._look_at_once(), name="windlass hearer")
+
+    async def _look_at_once(self) -> None:
+        """Look around and sweep, until there was no notification meanwhile."""
+        while self._is_told:
+            self._is_told = False
+            # The keeper tries again, and tells.
+            with suppress(AgentError):
+                async with self._looking:
+                    await self._look_around()
+                    if self._ports.is_driving:
+                        await self._sweep()
 
     async def _note_shared(self, due: Sequence[str]) -> None:
         """Note which sessions were left together: none of them must be taken for what ended its process."""

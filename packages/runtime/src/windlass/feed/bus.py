@@ -2,7 +2,7 @@
 
 from asyncio import Future, get_running_loop
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import Final
@@ -72,6 +72,8 @@ class Feed:
         """Open step of each session, in order of their last delta."""
         self._ends: dict[str, set[Future[Event | None]]] = {}
         """Futures of callers that wait for the end of a run; None makes them look again."""
+        self._end_sessions: dict[str, str] = {}
+        """The sessions of these runs, once they are known."""
         self.stamp = 0
         self.failure: AgentError | None = None
         """The error that ended the feed; None while it is open."""
@@ -113,12 +115,16 @@ class Feed:
         self._live[started.session_id] = step
         return step
 
-    def notify(self) -> None:
-        """Make every reader read the journal again."""
-        for key in tuple(self._topics):
-            self.topic(key).doubt()
+    def notify(self, sessions: Collection[str] | None = None) -> None:
+        """Make readers of sessions read the journal again, and those of everything; None: every reader."""
+        for key in tuple(self._topics) if sessions is None else (*sessions, EVERYTHING):
+            topic = self._listened(key)
+            if topic is not None:
+                topic.doubt()
         for run_id in tuple(self._ends):
-            self._tell(run_id, None)
+            session_id = self._end_sessions.get(run_id)
+            if sessions is None or session_id is None or session_id in sessions:
+                self._tell(run_id, None)
 
     def end(self, error: AgentError) -> None:
         """End all streams and waits with an error."""
@@ -203,6 +209,8 @@ class Feed:
         """Return the terminal event of a run; None while it is running."""
         run = await find_run(self._store, run_id)
         if run.status not in RUN_ENDS.values():
+            if run_id in self._ends:
+                self._end_sessions[run_id] = run.session_id
             return None
         first, session = max(run.first_seq - 1, 0), await self._store.session(run.session_id)
         # Usually it is the newest run of its session and ended a few records ago.
@@ -313,6 +321,7 @@ class Feed:
         waiting.discard(end)
         if not waiting:
             self._ends.pop(run_id, None)
+            self._end_sessions.pop(run_id, None)
 
     def _settle(self, session_id: str, records: Sequence[Record]) -> Iterable[tuple[int, StepDeltas]]:
         """Drop the deltas that records replace; return the deltas to show before a record."""

@@ -320,8 +320,11 @@ class EventBus(Protocol):
         """
         ...
 
-    def notify(self) -> None:
-        """Make all streams read the journal again: another process may have written to it."""
+    def notify(self, sessions: Collection[str] | None = None) -> None:
+        """Make streams read the journal again: another process may have written to it.
+
+        With `sessions`, only the streams of these and those over several sessions.
+        """
         ...
 
     def end(self, error: AgentError) -> None:

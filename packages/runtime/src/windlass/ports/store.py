@@ -565,6 +565,16 @@ class Posted:
 
 
 @frozen
+class Notice:
+    """A notification that another process has written."""
+
+    sessions: frozenset[str] | None
+    """The sessions that it has written to; None if it may be any."""
+    has_items: bool
+    """Whether there are new inbox items among that."""
+
+
+@frozen
 class Arrivals:
     """New items in the inboxes of a store."""
 

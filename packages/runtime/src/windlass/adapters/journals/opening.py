@@ -63,6 +63,27 @@ async def look_at_postgres(address: str) -> tuple[str, int, int, int, int | None
     return place.name, found, len(MIGRATIONS), now_ms, beat_ms
 
 
+def with_schema(address: str, schema: str) -> str:
+    """Return the address of another schema in the same database."""
+    head, _, query = address.partition("?")
+    options = [one for one in query.split("&") if one and not one.startswith("schema=")]
+    return f"{head}?{'&'.join([*options, f'schema={schema}'])}"
+
+
+async def postgres_schemas(address: str) -> tuple[str, ...]:
+    """Return the schemas of a database that hold a store.
+
+    Raises:
+        Rejected: the address is not valid, or the server refuses the user.
+        Unavailable: the database cannot be reached.
+    """
+    check_psycopg()
+    from windlass.adapters.journals.postgres.link import address_of  # noqa: PLC0415 - an extra
+    from windlass.adapters.journals.postgres.schema import SCHEMA, schemas_at  # noqa: PLC0415 - an extra
+
+    return await asyncio.to_thread(schemas_at, address_of(address, schema=SCHEMA))
+
+
 async def open_store(
     place: str | Path, *, durability: Literal["power", "process"] = "power"
 ) -> "SqliteStore | PostgresStore":

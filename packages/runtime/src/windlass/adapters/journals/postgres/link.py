@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 import psycopg
 from psycopg import errors as failures
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.types.string import TextLoader
+from psycopg.types.string import TextBinaryLoader
 
 from windlass.adapters.journals.rules import corrupt, misconfigured, rejected, unavailable
 from windlass.adapters.journals.sql.statements import Cursor, Value
@@ -45,7 +45,7 @@ _NUL: Final = _ESCAPE + "0"
 _ESCAPED: Final = _ESCAPE + "1"
 
 
-class _Text(TextLoader):
+class _Text(TextBinaryLoader):
     """Reads texts in which U+0000 was escaped."""
 
     def load(self, data: Any) -> str | bytes:
@@ -80,11 +80,17 @@ _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
 def address_of(text: str, *, schema: str) -> Address:
-    """Return the parts of an address.
+    """Return the parts of an address; one that names a schema, as `?schema=…`, has precedence.
 
     Raises:
         Rejected: it is no address of PostgreSQL, or the schema is no plain name.
     """
+    text, _, query = text.partition("?")
+    options = query.split("&") if query else []
+    for named in (one for one in options if one.startswith("schema=")):
+        schema = named.removeprefix("schema=")
+    if rest := "&".join(one for one in options if not one.startswith("schema=")):
+        text = f"{text}?{rest}"
     if not _SCHEMA.fullmatch(schema):
         raise misconfigured(
             f"a schema has 1 to 63 small letters, digits and underscores, found {len(schema)} characters"
@@ -100,6 +106,8 @@ def address_of(text: str, *, schema: str) -> Address:
     given.setdefault("connect_timeout", CONNECT_TIMEOUT_S)
     host = given.get("host") or given.get("hostaddr") or "localhost"
     name = f"postgresql://{host}/{given.get('dbname') or ''}"
+    if f"schema={schema}" in options:
+        name = f"{name}?schema={schema}"
     return Address(make_conninfo("", **given), schema, name)
 
 
@@ -152,7 +160,8 @@ class Link:
             given = {str(number): one for number, one in enumerate(given, 1)}
         # Our statements are texts of this package, and have no values in them.
         text = cast("Any", _translated(sql))
-        return cast("Cursor", connection.execute(text, given))
+        # As text, bytes would be twice as long and decoded in Python.
+        return cast("Cursor", connection.execute(text, given, binary=True))
 
     def check(self) -> None:
         """Wait for the answers of all statements; psycopg.Error if one failed.

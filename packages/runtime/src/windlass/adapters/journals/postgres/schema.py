@@ -21,6 +21,8 @@ SCHEMA: Final = "windlass"
 """The schema of the tables, unless another is named."""
 SERVER_VERSION_MIN: Final = 140_000
 """PostgreSQL 14, the oldest maintained release; the tests run on version 18 alone."""
+COPYING: Final = -1
+"""The version of a store that is not whole yet: `windlass copy` has not ended."""
 _LOCK: Final = 0x574C5331
 """Key of the advisory lock under which tables are made."""
 
@@ -141,7 +143,7 @@ def prepare(address: Address) -> StoreKey:
     """
 
     def work(link: Link) -> StoreKey:
-        found = _found(link, address)
+        found = _whole(found_version(link, address), address)
         if 0 < found < len(MIGRATIONS):
             raise misconfigured(
                 f"{address.name} has schema version {found}, this release needs {len(MIGRATIONS)}: stop all "
@@ -150,7 +152,7 @@ def prepare(address: Address) -> StoreKey:
         _advance(link, found)
         return _key(link)
 
-    return _in_transaction(address, work)
+    return in_transaction(address, work)
 
 
 def migrated(address: Address, *, is_trial: bool) -> tuple[int, int]:
@@ -162,7 +164,7 @@ def migrated(address: Address, *, is_trial: bool) -> tuple[int, int]:
     """
 
     def work(link: Link) -> int:
-        found = _found(link, address)
+        found = _whole(found_version(link, address), address)
         if not found:
             raise misconfigured(f"{address.name} has no store: the first runtime that opens it makes one")
         if not is_trial:
@@ -170,7 +172,7 @@ def migrated(address: Address, *, is_trial: bool) -> tuple[int, int]:
         _key(link)
         return found
 
-    return _in_transaction(address, work), len(MIGRATIONS)
+    return in_transaction(address, work), len(MIGRATIONS)
 
 
 def looked_at(address: Address) -> tuple[int, int, int | None]:
@@ -192,10 +194,26 @@ def looked_at(address: Address) -> tuple[int, int, int | None]:
         link.begin()
         return found, now_ms, beat_ms
 
-    return _in_transaction(address, work)
+    return in_transaction(address, work)
 
 
-def _in_transaction(address: Address, work: Callable[[Link], T]) -> T:
+def schemas_at(address: Address) -> tuple[str, ...]:
+    """Return the schemas of a database that hold a store.
+
+    Raises:
+        Rejected: the server refuses the user.
+        Unavailable: the database cannot be reached.
+    """
+
+    def work(link: Link) -> tuple[str, ...]:
+        rows = link.execute("""SELECT CAST(n.nspname AS TEXT) FROM pg_namespace n JOIN pg_class c
+            ON c.relnamespace = n.oid AND c.relname = 'item_numbers' AND c.relkind = 'S' ORDER BY 1""")
+        return tuple(cast("str", name) for (name,) in rows.fetchall())
+
+    return in_transaction(address, work)
+
+
+def in_transaction(address: Address, work: Callable[[Link], T]) -> T:
     """Run a function on a connection of its own, while no other process changes the tables."""
     link = Link(address)
     try:
@@ -213,8 +231,14 @@ def _in_transaction(address: Address, work: Callable[[Link], T]) -> T:
     raise failure
 
 
-def _found(link: Link, address: Address) -> int:
-    """Return the version of the tables; 0 if there are none."""
+def _whole(found: int, address: Address) -> int:
+    if found == COPYING:
+        raise misconfigured(f"{address.name} holds a part of a copy: run windlass copy again, to its end")
+    return found
+
+
+def found_version(link: Link, address: Address) -> int:
+    """Return the version of the tables; 0 if there are none, `COPYING` if they are not whole."""
     [(server, has_schema, has_store)] = cast(
         "Sequence[tuple[int, bool, bool]]",
         link.execute(
@@ -238,15 +262,23 @@ def _found(link: Link, address: Address) -> int:
     return found
 
 
+def make_tables(link: Link, key: StoreKey, *, version: int) -> None:
+    """Make the tables of a store in an empty schema."""
+    for statements in MIGRATIONS:
+        for statement in statements:
+            link.execute(statement)
+    link.execute(_NEW_STORE, (key.store_id, key.store_seal(0), version))
+
+
 def _advance(link: Link, found: int) -> None:
     """Bring the tables from a version to this one."""
+    if not found:
+        make_tables(link, StoreKey(secrets.token_bytes(16)), version=len(MIGRATIONS))
+        return
     for statements in MIGRATIONS[found:]:
         for statement in statements:
             link.execute(statement)
-    if not found:
-        key = StoreKey(secrets.token_bytes(16))
-        link.execute(_NEW_STORE, (key.store_id, key.store_seal(0), len(MIGRATIONS)))
-    elif found < len(MIGRATIONS):
+    if found < len(MIGRATIONS):
         link.execute("UPDATE store SET version = ?", (len(MIGRATIONS),))
 
 

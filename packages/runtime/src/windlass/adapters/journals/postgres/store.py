@@ -8,6 +8,7 @@ from threading import RLock, local
 from typing import Final, Self, TypeVar, cast
 
 from windlass.adapters.journals.postgres.link import FAILURES, Address, Link, address_of, is_lost, translate
+from windlass.adapters.journals.postgres.notifier import Notifier
 from windlass.adapters.journals.postgres.reads import READ_ONLY, PostgresReads
 from windlass.adapters.journals.postgres.schema import SCHEMA, prepare
 from windlass.adapters.journals.postgres.writer import ATTEMPTS_MAX, Writer
@@ -17,6 +18,7 @@ from windlass.adapters.journals.sql.integrity import StoreKey
 from windlass.adapters.journals.sql.store import SqlStore
 from windlass.errors import AgentError
 from windlass.limits import REFUSED_STARTS_MAX
+from windlass.ports.store import Appended, Batch, Notice
 
 T = TypeVar("T")
 
@@ -29,7 +31,8 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
     """A `Store` and `ContentStore` in PostgreSQL; concurrent writes share transactions.
 
     An acknowledged write survives a crash of the server, if the server has `fsync` and `synchronous_commit`
-    on, as it has by default. Two connections write and four read, made when they are first needed.
+    on, as it has by default. Two connections write, four read and one notifies, made when they are first
+    needed.
     """
 
     def __init__(self, address: Address, key: StoreKey, *, refusals_max: int = REFUSED_STARTS_MAX) -> None:
@@ -41,7 +44,8 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         """The same in every process that opens this store; another store has another one."""
         self._address = address
         self._key = key
-        self._writer = Writer(address, key, owners=self._leases)
+        self._notifier = Notifier(address, key)
+        self._writer = Writer(address, key, owners=self._leases, notifier=self._notifier)
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="windlass-postgres-reader")
         self._local = local()
         self._links: list[Link] = []
@@ -143,6 +147,32 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         """Return a number that changes after every write of any process: poll it to detect writes."""
         return await self._read(lambda reads: reads.change_token())
 
+    def listen(self, told: Callable[[Notice], None]) -> Callable[[], None]:
+        """Call a function in this event loop when another process has written; return how to end that.
+
+        A notification may get lost, and behind PgBouncer in transaction mode there may be none: poll as well.
+        """
+        loop = asyncio.get_running_loop()
+
+        def pass_on(one: Notice) -> None:
+            # A closed loop has no listeners left.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(told, one)
+
+        return self._notifier.listen(pass_on)
+
+    async def append(self, batch: Batch) -> Appended:
+        appended = await super().append(batch)
+        if batch.is_last and batch.standing is None and not batch.drafts:
+            # Claimed and left as it was: another process may have its agent.
+            self._notifier.tell((), (batch.claim.session_id,))
+        return appended
+
+    async def retire(self, owner_id: str) -> None:
+        await super().retire(owner_id)
+        # Its sessions are free.
+        self._notifier.tell((), (), is_any=True)
+
     async def aclose(self) -> None:
         """Finish pending writes, retire the owners of this store, and close the connections."""
         with self._lock:
@@ -153,6 +183,7 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
             for owner_id in [*self._leases.held]:
                 await self.retire(owner_id)
         await self._writer.aclose()
+        await asyncio.to_thread(self._notifier.close)
         await asyncio.to_thread(self._readers.shutdown)
         for link in self._links:
             await asyncio.to_thread(link.close)

@@ -21,6 +21,7 @@ from windlass.adapters.journals.postgres.link import (
     is_lost,
     translate,
 )
+from windlass.adapters.journals.postgres.notifier import Notifier
 from windlass.adapters.journals.postgres.writes import LeaseOwners, PostgresTransaction
 from windlass.adapters.journals.rules import CLOSED, ambiguous, stopped, unavailable
 from windlass.adapters.journals.sql.integrity import StoreKey
@@ -50,8 +51,9 @@ _TIMELINE: Final = """SELECT CASE WHEN pg_is_in_recovery() THEN ''
 class Writer:
     """Writes for any number of event loops."""
 
-    def __init__(self, address: Address, key: StoreKey, *, owners: LeaseOwners) -> None:
+    def __init__(self, address: Address, key: StoreKey, *, owners: LeaseOwners, notifier: Notifier) -> None:
         self._address = address
+        self._notifier = notifier
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._queued = 0
         self._closed: str | None = None
@@ -108,6 +110,14 @@ class Writer:
             self._queued -= len(jobs)
         return jobs
 
+    def tell(self, jobs: Sequence[_Job]) -> None:
+        """Tell other processes what a commit has changed."""
+        done = [job for job in jobs if job.error is None]
+        records = {job.sessions[0] for job in done if job.records}
+        items = {name for job in done if job.items for name in job.sessions[-job.items :]}
+        if records or items:
+            self._notifier.tell(records, items)
+
     def pause(self, attempt: int) -> None:
         """Wait before an attempt; not while the writer is being closed."""
         self._closing.wait(PAUSES_S[min(attempt, len(PAUSES_S) - 1)])
@@ -153,6 +163,7 @@ class _Hand:
             while jobs := self._writer.take():
                 self._write(jobs)
                 answer(jobs)
+                self._writer.tell(jobs)
         finally:
             self._link.close()
             if jobs:

@@ -28,6 +28,7 @@ from tests.faults.rig import warm
 from tests.faults.rivals import sleepers, start_together
 from tests.faults.test_program_kills import chain
 from tests.server.crowd import crowds
+from tests.server.desk import trial
 from tests.server.noisy import noisy
 from tests.sim.runner import start
 
@@ -125,6 +126,14 @@ def neighbour(args: argparse.Namespace) -> dict[str, Any]:
     return {**told, "trials": args.trials, "wrong": len(told["violations"])}
 
 
+def desk(args: argparse.Namespace) -> dict[str, Any]:
+    with scratch(args.place) as folder:
+        told = trial(
+            Path(folder), tickets=args.trials, kills=args.kills, outage_s=args.outage, seed=args.first
+        )
+        return asyncio.run(told)
+
+
 PARTS: Final[dict[str, Part]] = {
     "every-point": every_point,
     "kills": kills,
@@ -137,6 +146,7 @@ PARTS: Final[dict[str, Part]] = {
     "programs": programs,
     "crowd": crowd,
     "noisy": neighbour,
+    "desk": desk,
 }
 ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("R2", "every-point", ""),
@@ -153,6 +163,7 @@ ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("R9", "programs", "--trials 100 --first 1"),
     ("F1", "crowd", "--trials 10000"),
     ("L1", "noisy", "--trials 120"),
+    ("R1", "desk", "--trials 30 --kills 25 --outage 600"),
 )
 """The parts of a whole night, each with its promise."""
 
@@ -167,6 +178,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--mutant", default="", choices=["", "blind", "early", "fenceless"])
     parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--starts", type=int, default=20)
+    parser.add_argument("--kills", type=int, default=5, help="of the server of a desk")
+    parser.add_argument("--outage", type=float, default=60, help="of its provider, in seconds")
     parser.add_argument("--place", help="the folder in which files are made; a temporary one when left out")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     return parser
@@ -217,6 +230,9 @@ def _page(rows: list[tuple[str, str, dict[str, Any]]]) -> str:
         "read shows the truth, less of it, or an error; `windlass doctor --deep` tells what is missing.",
         "In `noisy` it is a body of 690 kB with URL-like text from one tenant, while another one makes small",
         "requests; it is wrong if the slowest percent of these takes more than 10 times as long as without.",
+        "In `desk` it is a refund of the service of docs/recipes/desk.md over HTTP, with keys: the server is",
+        "killed with SIGKILL, half of the times while its provider is away or answers 429; each refund is",
+        "paid once.",
         "",
         "| id | part and options | trials | kills | repeated with key | parked | wrong | seconds |",
         "|---|---|---|---|---|---|---|---|",

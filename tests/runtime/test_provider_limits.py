@@ -350,5 +350,8 @@ def test_each_retry_is_logged(
 
     with caplog.at_level(logging.WARNING, "windlass"):
         run_in_fake_time(story(), clock=clock)
-    [line] = [one.getMessage() for one in caplog.records if "rate limit" in one.getMessage()]
-    assert told in line
+    [line] = [one for one in caplog.records if "rate limit" in one.getMessage()]
+    assert told in line.getMessage()
+    said = getattr(line, "windlass", {})
+    assert (said["agentId"], said["code"]) == ("a", "unavailable")
+    assert said["runId"] in line.getMessage()

@@ -395,6 +395,12 @@ class Command:
         """The name under which requests are answered."""
         return self.settings.user or getpass.getuser()
 
+    def with_agents(self, place: str | None) -> "Command":
+        """Return the command with the agents at `place`, or itself if none is given."""
+        if place is None:
+            return self
+        return Command(self.settings.with_agents(place), self.terminal, key=self.key)
+
     def agents(self) -> "tuple[AnyAgent, ...]":
         """Return the agents; they are loaded once.
 

@@ -255,6 +255,12 @@ class Settings:
         """The place of the agents: module:name or file.py:name."""
         return self.values["agents"].value
 
+    def with_agents(self, place: str) -> "Settings":
+        """Return the settings with other agents, named by the argument of a command."""
+        setting = _BY_KEY["agents"]
+        value = Value(setting, _checked(setting, place, "argument"), "argument")
+        return Settings({**self.values, "agents": value}, self.folder)
+
     @property
     def store(self) -> Path:
         """The file of the local store; an open server uses the same file."""

@@ -30,8 +30,14 @@ FILES_MAX: Final = 5_000
 _IGNORED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "windlass-data"})
 
 
+Agents = Annotated[
+    str | None, typer.Argument(help="Your agents: module:name or file.py:name.", show_default=False)
+]
+
+
 def serve(
     context: typer.Context,
+    agents: Agents = None,
     *,
     port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="The port; 0 chooses a free port.")
@@ -41,13 +47,14 @@ def serve(
 
     Without API keys or JWTs the server is open, and refuses to listen on other addresses than this machine's.
 
-    Example: windlass --agents app:agents serve --port 8700
+    Example: windlass serve app.py:agent --port 8700
     """
-    serve_agents(command_of(context), port=port)
+    serve_agents(command_of(context).with_agents(agents), port=port)
 
 
 def dev(
     context: typer.Context,
+    agents: Agents = None,
     *,
     port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="The port; 0 chooses a free port.")
@@ -58,9 +65,9 @@ def dev(
 
     Runs under way continue after a restart.
 
-    Example: windlass dev
+    Example: windlass dev app.py:agent
     """
-    command = command_of(context)
+    command = command_of(context).with_agents(agents)
     if reload and WATCHED not in os.environ:  # noqa: TID251 - set by the process that watches
         parts.hide_environment()
         finish(_watched(command, port))

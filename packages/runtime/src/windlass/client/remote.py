@@ -18,7 +18,7 @@ from pydantic_core import to_json
 from windlass import parts
 from windlass.agent import MESSAGE_CHARS_MAX, Agent
 from windlass.client.client import Client
-from windlass.client.connection import FEEDS, Address, Key, NotFound, NotWindlass, check_url, is_passing
+from windlass.client.connection import FEEDS, Address, Key, NotFound, check_url, is_passing
 from windlass.errors import (
     AgentError,
     Ambiguous,
@@ -427,8 +427,6 @@ class _Work:
             # Hashed for the HTTP header: the key of a call contains names with arbitrary characters.
             idempotency_key=sha256(self.ctx.idempotency_key.encode()).hexdigest(),
         )
-        if begun.run_id is None:
-            raise NotWindlass("the server accepted a message without naming its run")
         return await _followed(client, begun.run_id)
 
 

@@ -124,7 +124,7 @@ def _answer(asked: dict[str, Any]) -> bytes:
         else:
             delta = {"content": json.dumps({"text": f"Order {number}.", "refunded_cents": CENTS})}
     ends = "tool_calls" if "tool_calls" in delta else "stop"
-    chunks = [
+    chunks: list[dict[str, Any]] = [
         {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
         {"choices": [{"index": 0, "delta": {}, "finish_reason": ends}]},
         {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 10}},

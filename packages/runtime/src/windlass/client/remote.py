@@ -361,15 +361,7 @@ def remote_tool(server: RemoteServer, timeout_s: float) -> Tool[..., object]:
     carries the idempotency key of the call.
     """
 
-    @tool(
-        name=REMOTE,
-        mode=ToolMode.READ,
-        effect=EffectClass.IDEMPOTENT,
-        reads=Taint.UNTRUSTED,
-        is_outbound=True,
-        timeout=timeout_s,
-        metadata={"remote": server.facts},
-    )
+    @tool(name=REMOTE, mode=ToolMode.READ, effect=EffectClass.IDEMPOTENT, timeout=timeout_s)
     async def remote(
         ctx: ToolContext,
         message: Annotated[str, Field(max_length=WORDS_CHARS_MAX)] | None = None,
@@ -386,7 +378,7 @@ def remote_tool(server: RemoteServer, timeout_s: float) -> Tool[..., object]:
         work = _Work(server, ctx, message or "", output_schema, reply)
         return (await work.done()).model_dump(mode="json", by_alias=True, exclude_none=True)
 
-    return remote
+    return remote.with_options(reads=Taint.UNTRUSTED, is_outbound=True, metadata={"remote": server.facts})
 
 
 @sealed

@@ -33,6 +33,8 @@ APP, CLIENT = (
 )
 USERS: Final = ("ann", "bob")
 CENTS: Final = 990
+CALLS: Final = 6
+"""Model calls of a refund, without that of the subagent."""
 PATIENT: Final = RetryPolicy(max_attempts=1_000, max_delay_ms=500)
 LOOK_S: Final = 0.05
 TABLES: Final = (
@@ -226,11 +228,11 @@ async def opened(folder: Path, *, tickets: int) -> AsyncGenerator[Desk]:
         await desk.provider.leave()
 
 
-async def _at_random(desk: Desk, kills: int, chance: random.Random) -> None:
-    """Kill the server at random moments while its runs make progress."""
+async def _at_random(desk: Desk, kills: int, chance: random.Random, ask: Callable[[], None]) -> None:
+    """Kill the server at random moments; a new customer for each, so that there is work to interrupt."""
     for _ in range(kills):
-        until = desk.provider.answered + chance.randint(1, 6)
-        await desk.provider.answers(until)
+        ask()
+        await desk.provider.answers(desk.provider.answered + chance.randint(1, CALLS))
         await desk.kill()
         await desk.start()
 
@@ -254,23 +256,25 @@ async def _outage(desk: Desk, outage_s: float, kills: int) -> None:
 async def trial(
     folder: Path, *, tickets: int, kills: int, outage_s: float = 0, busy: int = 0, seed: int = 1
 ) -> dict[str, Any]:
-    """Let two users ask for refunds; return counts, and the violations."""
+    """Let two users ask for refunds, at least as many as kills outside the outage; return the violations."""
     chance = random.Random(seed)
     async with opened(folder, tickets=tickets) as desk:
         desk.provider.busy = busy
         approving = asyncio.create_task(desk.approve())
+        asking: list[asyncio.Future[JsonValue]] = []
+
+        def ask() -> None:
+            number = len(asking)
+            key, message = desk.keys[USERS[number % 2]], f"Refund order {number}."
+            asking.append(asyncio.ensure_future(desk.ask(desk.url, key, message, f"ticket-{number}")))
+
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            asking = [
-                asyncio.ensure_future(
-                    desk.ask(desk.url, desk.keys[USERS[n % 2]], f"Refund order {n}.", f"ticket-{n}")
-                )
-                for n in range(tickets)
-            ]
+            in_outage = kills // 2 if outage_s else 0
+            await _at_random(desk, kills - in_outage, chance, ask)
+            while len(asking) < tickets:
+                ask()
             if outage_s:
-                await _at_random(desk, kills - kills // 2, chance)
-                await _outage(desk, outage_s, kills // 2)
-            else:
-                await _at_random(desk, kills, chance)
+                await _outage(desk, outage_s, in_outage)
             answers = await asyncio.gather(*asking)
         approving.cancel()
         wrong = await _violations(desk, answers)

@@ -800,7 +800,7 @@ class Effects:
         def leave() -> None:
             live.close()
             if turn is not None:
-                turn.end()
+                turn.end(usage=collector.usage)
             late = model_error(TimeoutError(), binding.redactor)
             self.tasks.take_over(
                 CallModel.key, task, partial(self._failed, state, late, collector.usage, notes)
@@ -819,7 +819,7 @@ class Effects:
             )
             if task.cancelling():
                 await self.tasks.drop_stray_cancel()
-            turn.end()
+            turn.end(usage=collector.usage)
             answer = collector.answer(latency_ms=elapsed_ms(shared.clock, started), notes=notes)
         except asyncio.CancelledError:
             live.close()
@@ -829,7 +829,7 @@ class Effects:
         except BaseException as error:  # model boundary: a provider may raise anything
             live.close()
             if turn is not None:
-                turn.end(error)
+                turn.end(error, usage=collector.usage)
             if is_for_us(error):
                 raise
             failure = model_error(error, binding.redactor)
@@ -844,7 +844,7 @@ class Effects:
             return with_subagents(answer, binding.tools) if answer.calls else answer
         finally:
             if turn is not None:
-                turn.end()
+                turn.end(usage=collector.usage)
         return await self._failed(state, failure, collector.usage, notes)
 
     async def _begin_turn(

@@ -65,7 +65,7 @@ def test_the_command_and_the_server_share_one_store(tmp_path: Path) -> None:
 
 def test_a_changed_file_restarts_the_server_and_an_error_waits_for_the_next_change(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(AGENT.format(name="one"), encoding="utf-8")
-    with serving(tmp_path, "--agents", "app.py:agent", "dev", "--port", "0", end=signal.SIGTERM) as child:
+    with serving(tmp_path, "dev", "app.py:agent", "--port", "0", end=signal.SIGTERM) as child:
         assert agents(address(child)) == ["one"]
         (tmp_path / "app.py").write_text("agent = nobody\n", encoding="utf-8")
         assert child.stderr is not None

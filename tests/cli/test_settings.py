@@ -124,12 +124,15 @@ def test_an_invalid_setting_is_refused_with_its_name(text: str, told: str) -> No
 
 def test_limits_of_providers_are_a_table_of_the_file_or_a_variable() -> None:
     Path("windlass.toml").write_text(
-        "[providers.openai]\nat_once = 8\nper_minute = 500\n[providers.my-own]\nat_once = 1\n",
+        "[providers.openai]\nat_once = 8\nper_minute = 500\ntokens_per_minute = 9\n[providers.my-own]\nat_once = 1\n",
         encoding="utf-8",
     )
     settings = load_settings({}, {}, file=None)
-    assert settings.provider_limits == {"openai": {"at_once": 8, "per_minute": 500}, "my-own": {"at_once": 1}}
-    told = "ProviderLimits({'openai': ProviderLimit(at_once=8, per_minute=500)"
+    assert settings.provider_limits == {
+        "openai": {"at_once": 8, "per_minute": 500, "tokens_per_minute": 9},
+        "my-own": {"at_once": 1},
+    }
+    told = "ProviderLimits({'openai': ProviderLimit(at_once=8, per_minute=500, tokens_per_minute=9)"
     assert repr(runtime_options(settings).get("provider_limits")).startswith(told)
     given = load_settings({}, {"WINDLASS_PROVIDERS": settings.values["providers"].value}, file=None)
     assert given.provider_limits == settings.provider_limits

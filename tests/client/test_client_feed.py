@@ -285,7 +285,7 @@ def test_wherever_a_real_connection_is_cut_the_feed_is_the_same(tmp_path: Path) 
             whole = [event async for event in direct.events(run_id=begun.run_id)]
             whole = [event for event in whole if event.index is None]
             assert whole[-1].type == "run.completed"
-            size = len((await raw_feed(server.port, begun.run_id or "")).encode())
+            size = len((await raw_feed(server.port, begun.run_id)).encode())
             for at in range(1, size, 61):
                 network.to_client = at
                 async with client_of(network.port) as client:

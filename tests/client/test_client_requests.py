@@ -47,7 +47,6 @@ def test_a_session_from_its_first_message_to_its_end(tmp_path: Path) -> None:
                 metadata={"order": 7},
                 context=["It rains."],
             )
-            assert begun.run_id is not None
             await reached(client, begun.run_id, "run.waiting")
             found = await client.runs.get(begun.run_id)
             [request] = found.requests
@@ -88,12 +87,10 @@ def test_a_run_is_steered_and_cancelled(tmp_path: Path) -> None:
             client_of(server.port) as client,
         ):
             begun = await client.sessions.create("Pay.")
-            assert begun.run_id is not None
             await reached(client, begun.run_id, "run.waiting")
             assert (await client.sessions.steer(begun.session_id, "Please leave it.")).message_id
             await reached(client, begun.run_id, "run.completed")
             again = await client.sessions.send(begun.session_id, "Pay now.")
-            assert again.run_id is not None
             await reached(client, again.run_id, "run.waiting")
             await client.runs.cancel(again.run_id, reason="Too dear.")
             await reached(client, again.run_id, "run.cancelled")
@@ -115,7 +112,6 @@ def test_the_stage_of_a_session_is_read_changed_and_listed(tmp_path: Path) -> No
             with pytest.raises(Conflict, match="no message yet"):
                 await client.agent_sessions.update(empty, AgentSessionChange(current_stage="PAYING"))
             begun = await client.sessions.create("Pay.")
-            assert begun.run_id is not None
             await reached(client, begun.run_id, "run.waiting")
             change = AgentSessionChange(current_stage="PAYING", next_stage="DONE", stage_data={"cents": 5})
             changed = await client.agent_sessions.update(begun.session_id, change)

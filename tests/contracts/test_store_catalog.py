@@ -34,7 +34,7 @@ from windlass.ports.store import (
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Post, Record
 from windlass_harness.views.listing import Told
-from windlass_protocol import InputOutcome, InputRequest, JsonObject, RunStatus
+from windlass_protocol import InputKind, InputOutcome, InputRequest, JsonObject, RunStatus
 
 LATER = "2026-01-31T09:31:00.000Z"
 EVERYTHING = SessionFilter(root_only=False)
@@ -237,6 +237,33 @@ def test_open_requests_of_a_session_are_listed_until_they_are_settled(play: Play
         assert [(each.request.request_id, each.asked_at) for each in left] == [("q2", AT), ("q3", LATER)]
         await store.append(Batch(mine, 4, (settled,), asked=()))
         assert await other.listed_requests() == ()
+
+    play(story)
+
+
+def test_a_question_is_listed_for_those_that_it_names_and_an_approval_is_not(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        mine = await begin(store, owner="ann")
+        question = {"kind": InputKind.QUESTION, "responders": ("bob", "zoë", 'de"sk')}
+        plain, named = asking("q1"), asking("q2").model_copy(update=question)
+        approval = named.model_copy(update={"request_id": "q3", "kind": InputKind.APPROVAL})
+        action = named.action.model_copy(update={"input": {"responders": ["carl"]}})
+        decoy = named.model_copy(update={"request_id": "q4", "action": action})
+        asked = (plain, named, approval, decoy)
+        runs = (("r1", RunStatus.WAITING),)
+        await store.append(Batch(mine, 2, (fact("run.waiting", on="input"),), runs=runs, asked=asked))
+
+        async def ids(owner: str, *named: str, after: int = 0, limit: int = 50) -> list[str]:
+            found = await other.listed_requests(owner=owner, named=named, after=after, limit=limit)
+            return [one.request_id for one in found]
+
+        for name in ("bob", "zoë", 'de"sk'):
+            assert await ids("u", "x", name) == ["q2", "q4"], name
+        assert await ids("u", "bo", "carl", "zoe") == []
+        assert await ids("u", "bob", limit=1) == ["q2"]
+        [first, *_] = await other.listed_requests(owner="u", named=("bob",))
+        assert await ids("u", "bob", after=first.number) == ["q4"]
+        assert await ids("ann", "bob") == ["q1", "q2", "q3", "q4"]
 
     play(story)
 

@@ -13,7 +13,7 @@ from windlass import Agent, Budget, Event, HookCall, RunResult
 from windlass.hooks import POINTS, HookOptions
 from windlass.parts import CallFacts, EventFilter, Rules
 from windlass.runtime.options import RunOptions, RuntimeOptions
-from windlass.tools import ToolOptions
+from windlass.tools import KitOptions, ToolOptions
 from windlass_protocol import EVENT_DATA, FilePart, ImagePart, PolicyDecision, RunStatus, TextPart
 
 DOCS = ROOT / "docs"
@@ -73,6 +73,7 @@ def test_the_points_on_the_page_are_those_of_the_code() -> None:
         ("runtime.md", "Options of `open` and `in_memory`", RuntimeOptions),
         ("runtime.md", "Options of `start`", RunOptions),
         ("tools.md", "", ToolOptions),
+        ("tools.md", "Options for authors of tool kits", KitOptions),
         ("hooks.md", "Options", HookOptions),
     ],
 )

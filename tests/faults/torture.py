@@ -28,6 +28,7 @@ from tests.faults.rig import warm
 from tests.faults.rivals import sleepers, start_together
 from tests.faults.test_program_kills import chain
 from tests.server.crowd import crowds
+from tests.server.desk import trial
 from tests.server.noisy import noisy
 from tests.sim.runner import start
 
@@ -139,6 +140,14 @@ def wakes(_: argparse.Namespace) -> dict[str, Any]:
     return {"trials": all_cases(), "kills": 5, "wrong": 0}
 
 
+def desk(args: argparse.Namespace) -> dict[str, Any]:
+    with scratch(args.place) as folder:
+        told = trial(
+            Path(folder), tickets=args.trials, kills=args.kills, outage_s=args.outage, seed=args.first
+        )
+        return asyncio.run(told)
+
+
 PARTS: Final[dict[str, Part]] = {
     "every-point": every_point,
     "kills": kills,
@@ -153,6 +162,7 @@ PARTS: Final[dict[str, Part]] = {
     "noisy": neighbour,
     "fleet": fleet,
     "wakes": wakes,
+    "desk": desk,
 }
 ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("R2", "every-point", ""),
@@ -171,6 +181,7 @@ ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("L1", "noisy", "--trials 120"),
     ("R12", "fleet", "--trials 300 --first 1"),
     ("R12", "wakes", ""),
+    ("R1", "desk", "--trials 30 --kills 25 --outage 600"),
 )
 """The parts of a whole night, each with its promise."""
 
@@ -185,6 +196,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--mutant", default="", choices=["", "blind", "early", "fenceless"])
     parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--starts", type=int, default=20)
+    parser.add_argument("--kills", type=int, default=5, help="of the server of a desk")
+    parser.add_argument("--outage", type=float, default=60, help="of its provider, in seconds")
     parser.add_argument("--place", help="the folder in which files are made; a temporary one when left out")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     return parser
@@ -235,6 +248,9 @@ def _page(rows: list[tuple[str, str, dict[str, Any]]]) -> str:
         "read shows the truth, less of it, or an error; `windlass doctor --deep` tells what is missing.",
         "In `noisy` it is a body of 690 kB with URL-like text from one tenant, while another one makes small",
         "requests; it is wrong if the slowest percent of these takes more than 10 times as long as without.",
+        "In `desk` it is a refund of the service of docs/recipes/desk.md over HTTP, with keys: the server is",
+        "killed with SIGKILL, half of the times while its provider is away or answers 429; each refund is",
+        "paid once.",
         "",
         "In `fleet` a trial is a session of 3 servers and 4 workers over PostgreSQL and Temporal: tools,",
         "an approval, a subagent and, one in ten, a pause; a kill is a SIGKILL or SIGSTOP of a server or",

@@ -72,7 +72,7 @@ def test_hints_of_a_server_count_only_if_the_host_trusts_them(shared: Play) -> N
 
 def test_tool_options_of_the_host_override_the_hints_of_the_server() -> None:
     async def story() -> None:
-        server = friendly(trust_hints=True, tools={"add": {"mode": "destructive", "timeout_ms": 5}})
+        server = friendly(trust_hints=True, tools={"add": {"mode": "destructive", "timeout": 0.005}})
         async with opened(server) as servers:
             add = by_name(servers)["f__add"]
             assert (add.mode, add.effect, add.timeout_ms) == (ToolMode.DESTRUCTIVE, EffectClass.ONCE, 5)
@@ -135,7 +135,7 @@ def test_the_error_without_the_mcp_extra_names_the_package_to_install(
 
 def test_a_timed_out_call_is_reported_as_possibly_done(tmp_path: Path) -> None:
     async def story() -> None:
-        async with opened(friendly(tmp_path, tools={"wait": {"timeout_ms": 1}})) as servers:
+        async with opened(friendly(tmp_path, tools={"wait": {"timeout": 0.001}})) as servers:
             assert "did not finish within 1 ms; whether it did anything" in await failure_of(
                 servers, "f__wait"
             )

@@ -188,3 +188,20 @@ def test_output_types_and_schemas_become_a_contract():
     hashed = contract.content_hash
     assert hashed is not None
     assert hashed.startswith("sha256:")
+
+
+def test_a_copy_with_another_model_differs_in_nothing_else() -> None:
+    expert = Agent("expert", model="acme/old", description="Knows.")
+    lead = Agent("lead", model="acme/old", subagents=[expert])
+    desk = Agent("desk", model="acme/old", tools=[look], subagents=[lead], output=dict[str, int])
+    mine, other = ScriptedModel([]), ScriptedModel([])
+    copy = desk.with_model(mine, subagents={"expert": other})
+    assert (copy.model, desk.model) == (mine, "acme/old")
+    assert (copy.tools, copy.output, copy.name) == (desk.tools, desk.output, "desk")
+    [led] = copy.subagents
+    assert led.model == "acme/old"
+    assert [(one.model, one.description) for one in led.subagents] == [(other, "Knows.")]
+    with pytest.raises(Rejected, match="agent desk: no subagent is named clerk"):
+        desk.with_model(mine, subagents={"clerk": other})
+    with pytest.raises(Rejected, match="model"):
+        desk.with_model("nothing")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 from tests.runtime.steps.steps_rig import play, staged
@@ -15,17 +16,25 @@ from windlass_protocol import JsonObject
 PAYS = [call("pay", {"to": to}, call_id=f"p{at}") for at, to in enumerate(("ann", "ann", "bob", "ann"))]
 
 
-def pay_with(options: ToolOptions, made: list[JsonObject]) -> Tool[..., object]:
+class Given(ToolOptions, total=False):
+    """Options of the tool, with its key."""
+
+    approval_key: Callable[[JsonObject], str]
+
+
+def pay_with(options: Given, made: list[JsonObject]) -> Tool[..., object]:
     async def pay(to: str) -> str:
         """Pay."""
         made.append({"to": to})
         return "paid"
 
-    given: ToolOptions = {"mode": "safe_write", **options}
-    return tool(**given)(pay)
+    given: Given = {"mode": "safe_write", **options}
+    key = given.pop("approval_key", None)
+    paying = tool(**cast(ToolOptions, given))(pay)
+    return paying if key is None else paying.with_options(approval_key=key)
 
 
-def in_steps(options: ToolOptions, pick: str) -> tuple[list[int], list[list[str]]]:
+def in_steps(options: Given, pick: str) -> tuple[list[int], list[list[str]]]:
     made: list[JsonObject] = []
     stage = staged(*PAYS, say("Done."), tools={"pay": pay_with(options, made)})
     play(stage.send("Pay."), stage)
@@ -41,7 +50,7 @@ def in_steps(options: ToolOptions, pick: str) -> tuple[list[int], list[list[str]
     return counts, labels
 
 
-def in_a_runtime(options: ToolOptions, pick: str) -> tuple[list[int], list[list[str]]]:
+def in_a_runtime(options: Given, pick: str) -> tuple[list[int], list[list[str]]]:
     made: list[JsonObject] = []
     counts: list[int] = []
     labels: list[list[str]] = []
@@ -76,21 +85,21 @@ KEYED = "Approve every call of pay with the same key in this session"
 @pytest.mark.parametrize(
     ("options", "pick", "asked_after", "labels"),
     [
-        (ToolOptions(approval="always"), "approve_session", [0, 1, 2, 3], [ONE, "Deny"]),
-        (ToolOptions(approval="once"), "approve_session", [0], [ONE, ALL, "Deny"]),
-        (ToolOptions(approval="once"), "approve", [0, 1, 2, 3], [ONE, ALL, "Deny"]),
+        (Given(approval="always"), "approve_session", [0, 1, 2, 3], [ONE, "Deny"]),
+        (Given(approval="once"), "approve_session", [0], [ONE, ALL, "Deny"]),
+        (Given(approval="once"), "approve", [0, 1, 2, 3], [ONE, ALL, "Deny"]),
         (
-            ToolOptions(approval="once", approval_key=by_person),
+            Given(approval="once", approval_key=by_person),
             "approve_session",
             [0, 2],
             [ONE, KEYED, "Deny"],
         ),
-        (ToolOptions(approval="never"), "approve", [], []),
+        (Given(approval="never"), "approve", [], []),
     ],
 )
 def test_a_rule_asks_for_the_same_calls_in_both_drivers(
-    drive: Callable[[ToolOptions, str], tuple[list[int], list[list[str]]]],
-    options: ToolOptions,
+    drive: Callable[[Given, str], tuple[list[int], list[list[str]]]],
+    options: Given,
     pick: str,
     asked_after: list[int],
     labels: list[str],
@@ -102,4 +111,4 @@ def test_a_rule_asks_for_the_same_calls_in_both_drivers(
 
 def test_a_key_that_is_no_function_is_refused() -> None:
     with pytest.raises(Rejected, match="approval_key must be a function of the arguments"):
-        pay_with(ToolOptions(approval_key="to"), [])  # pyright: ignore[reportArgumentType]
+        pay_with(Given(approval_key="to"), [])  # pyright: ignore[reportArgumentType]

@@ -7,7 +7,7 @@ import pytest
 from windlass.agent import Agent
 from windlass.package import compile_package, fingerprint, package_difference, package_json, policy_ref
 from windlass.testing import ScriptedModel
-from windlass.tools import Tool, tool
+from windlass.tools import KitOptions, Tool, tool
 from windlass_harness.budget import Budget
 from windlass_harness.policy import PolicySet, Rule
 from windlass_protocol import (
@@ -127,7 +127,9 @@ def test_a_small_agent_has_a_small_package():
 
 
 def changed(**options: object) -> list[Tool[..., object]]:
-    return [LOOSE_TOOL(look, **{"mode": "read", **options}), tool(pay, mode="external", approval="always")]
+    kit = {name: options.pop(name) for name in KitOptions.__annotations__ if name in options}
+    made = LOOSE_TOOL(look, **{"mode": "read", **options}).with_options(**kit)
+    return [made, tool(pay, mode="external", approval="always")]
 
 
 CHANGES: list[tuple[dict[str, object], str]] = [
@@ -145,7 +147,7 @@ CHANGES: list[tuple[dict[str, object], str]] = [
     ({"tools": changed(effect="idempotent")}, "tool look changed: effect"),
     ({"tools": changed(approval="always")}, "tool look changed: approval"),
     ({"tools": changed(approval=large)}, "tool look changed: approval, metadata"),
-    ({"tools": changed(timeout_ms=5)}, "tool look changed: timeoutMs"),
+    ({"tools": changed(timeout=0.005)}, "tool look changed: timeoutMs"),
     ({"tools": changed(concurrency=5)}, "tool look changed: concurrency"),
     ({"tools": changed(is_outbound=False)}, "tool look changed: isOutbound"),
     ({"tools": changed(metadata={"x": 1})}, "tool look changed: metadata"),

@@ -310,12 +310,12 @@ def test_what_a_program_prints_is_bounded() -> None:
 
 
 def test_a_tool_is_direct_or_in_code_or_both() -> None:
-    @tool(mode="read", use="direct")
+    @tool(mode="read")
     async def alone() -> str:
         """Be called by the model."""
         return "direct"
 
-    @tool(mode="read", use="both")
+    @tool(mode="read")
     async def either() -> str:
         """Be called by the model or by a program."""
         return "either"
@@ -325,7 +325,7 @@ def test_a_tool_is_direct_or_in_code_or_both() -> None:
         call("alone"),
         call("either"),
         call("double", {"number": 1}),
-        tools=[double, alone, either],
+        tools=[double, alone.with_options(use="direct"), either.with_options(use="both")],
     )
     events = play(run(agent))
     names = {definition["name"] for definition in requests_of(agent)[0].tools}

@@ -10,13 +10,13 @@ import pytest
 from tests.runtime.engine.compaction_rig import Guide, walk_tool
 from tests.runtime.test_outages import KeptStore
 
-from windlass import Agent, AgentRuntime, Budget, Rejected
+from windlass import Agent, AgentRuntime, Budget, LLMUsage, Rejected
 from windlass.agent import OBJECT_ROUTE
 from windlass.feed import Feed
 from windlass.parts import Machine, ProviderLimit, ProviderLimits, chance, new_id
 from windlass.policy import allow_start
 from windlass.ports.model import LLMMessage, LLMStreamChunk, ModelFault, ModelUnavailable
-from windlass.provider_limits import AT_ONCE_MAX, PER_MINUTE_MAX
+from windlass.provider_limits import AT_ONCE_MAX, PER_MINUTE_MAX, TOKENS_PER_MINUTE_MAX
 from windlass.testing import Answer, FakeClock, ScriptedModel, run_in_fake_time, say
 from windlass_protocol import CompactionConfig, Event, JsonObject, RunStatus
 
@@ -27,7 +27,8 @@ class SlowModel(ScriptedModel):
     """A model whose answers take ten seconds of the clock; `fails` are its first answers."""
 
     def __init__(self, clock: FakeClock, *fails: Exception, route_id: str = "acme") -> None:
-        super().__init__(lambda _: say("done"), route_id=route_id)
+        usage = LLMUsage(input_tokens=80, output_tokens=20)
+        super().__init__(lambda _: say("done", usage=usage), route_id=route_id)
         self._clock, self._fails = clock, list(fails)
         self.begun: list[tuple[str, float]] = []
         """The last message of each call, and when it came."""
@@ -66,8 +67,11 @@ def opened(clock: FakeClock, agent: Agent, limits: ProviderLimits | None = None)
     return AgentRuntime.in_memory([agent], provider_limits=limits or ProviderLimits(), machine=machine)
 
 
-def limits(at_once: int | None = None, per_minute: int | None = None) -> ProviderLimits:
-    return ProviderLimits({"acme": ProviderLimit(at_once=at_once, per_minute=per_minute)})
+def limits(
+    at_once: int | None = None, per_minute: int | None = None, tokens: int | None = None
+) -> ProviderLimits:
+    limit = ProviderLimit(at_once=at_once, per_minute=per_minute, tokens_per_minute=tokens)
+    return ProviderLimits({"acme": limit})
 
 
 async def all_of(runtime: AgentRuntime, agent: Agent, count: int) -> list[list[Event]]:
@@ -323,6 +327,9 @@ def test_only_a_named_pause_of_the_same_provider_holds_back(
 def test_a_limit_that_cannot_be_used_is_refused() -> None:
     assert str(ProviderLimit()) == "without a limit"
     assert str(ProviderLimit(AT_ONCE_MAX, PER_MINUTE_MAX)) == "10,000 at once, 100,000 a minute"
+    assert str(ProviderLimit(tokens_per_minute=TOKENS_PER_MINUTE_MAX)) == "1,000,000,000 tokens a minute"
+    with pytest.raises(Rejected, match="tokens_per_minute must be 1 to 1,000,000,000"):
+        ProviderLimit(tokens_per_minute=TOKENS_PER_MINUTE_MAX + 1)
     for wrong in (0, AT_ONCE_MAX + 1, True, "8"):
         with pytest.raises(Rejected, match="at_once must be"):
             ProviderLimit(at_once=wrong)  # pyright: ignore[reportArgumentType]
@@ -333,6 +340,47 @@ def test_a_limit_that_cannot_be_used_is_refused() -> None:
     with pytest.raises(Rejected, match="provider_limits must be ProviderLimits"):
         AgentRuntime.in_memory([], provider_limits={"acme": 8})  # pyright: ignore[reportArgumentType]
     assert "at_once=8" in repr(limits(at_once=8))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "starts"),
+    [
+        # Ten seconds and 100 tokens each. The first calls are sent together: nothing is known of them.
+        (250, [0, 0, 0, 0, 70, 70]),
+        (1_000, [0, 0, 0, 0, 10, 10]),
+        (None, [0, 0, 0, 0, 0, 0]),
+    ],
+)
+def test_calls_wait_while_the_tokens_of_a_minute_are_spent(tokens: int | None, starts: list[float]) -> None:
+    clock = FakeClock()
+    model = SlowModel(clock)
+    agent = Agent("a", model=model)
+
+    async def story() -> None:
+        at_once = None if tokens is None else 4
+        async with opened(clock, agent, limits(at_once=at_once, tokens=tokens)) as runtime:
+            await all_of(runtime, agent, 6)
+
+    began = clock.monotonic()
+    run_in_fake_time(story(), clock=clock)
+    assert [round(at - began) for at in model.starts_s] == starts
+
+
+def test_a_call_under_way_counts_with_the_tokens_of_the_last_one() -> None:
+    clock = FakeClock()
+    model = SlowModel(clock)
+    agent = Agent("a", model=model)
+
+    async def story() -> None:
+        async with opened(clock, agent, limits(tokens=250)) as runtime:
+            await all_of(runtime, agent, 1)
+            await clock.sleep(60)
+            await all_of(runtime, agent, 4)
+
+    began = clock.monotonic()
+    run_in_fake_time(story(), clock=clock)
+    # Three of them are expected to use 300 tokens; when they have, the fourth waits for a minute.
+    assert [round(at - began) for at in model.starts_s] == [0, 70, 70, 70, 140]
 
 
 @pytest.mark.parametrize(
@@ -350,5 +398,8 @@ def test_each_retry_is_logged(
 
     with caplog.at_level(logging.WARNING, "windlass"):
         run_in_fake_time(story(), clock=clock)
-    [line] = [one.getMessage() for one in caplog.records if "rate limit" in one.getMessage()]
-    assert told in line
+    [line] = [one for one in caplog.records if "rate limit" in one.getMessage()]
+    assert told in line.getMessage()
+    said = getattr(line, "windlass", {})
+    assert (said["agentId"], said["code"]) == ("a", "unavailable")
+    assert said["runId"] in line.getMessage()

@@ -422,7 +422,7 @@ class Office:
         self.clock, self.store = FakeClock(), Kept()
         self.policy = policy
 
-        @tool(mode="read", timeout_ms=DAY_S * 1_000)
+        @tool(mode="read", timeout=DAY_S * 1_000 / 1_000)
         async def work() -> str:
             """Take some time."""
             await self.clock.sleep(work_s)

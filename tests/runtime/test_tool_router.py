@@ -191,7 +191,7 @@ def test_a_shell_command_is_graded_before_it_is_dispatched(command: str, approva
     def act(command: str) -> None:
         calls.append(command)
 
-    router = ToolRouter([LOOSE_TOOL(act, mode="safe_write", is_shell=True, approval=approval)])
+    router = ToolRouter([LOOSE_TOOL(act, mode="safe_write", approval=approval).with_options(is_shell=True)])
     if needs:
         with pytest.raises(Denied, match="needs a person's consent"):
             run(router.dispatch(asked("act", command=command)))

@@ -6,12 +6,23 @@ from typing import Any, TypeVar
 
 import pytest
 
+from windlass import Agent, AgentRuntime
 from windlass.limits import FAILED_CHARS_MAX, FAILURE_CHARS_MAX
+from windlass.parts import Machine
+from windlass.testing import (
+    FakeClock,
+    ScriptedModel,
+    call,
+    run_in_fake_time,
+    say,
+    seeded_random,
+    sequential_ids,
+)
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools import calling as tool_thread
 from windlass.tools.calling import ToolRun, failure_text, run_tool
 from windlass.tools.context import ToolContext
-from windlass_protocol import ToolResult
+from windlass_protocol import JsonObject, ToolResult
 
 T = TypeVar("T")
 VARIABLE = contextvars.ContextVar("VARIABLE", default="unset")
@@ -117,7 +128,7 @@ def test_a_result_that_fails_when_it_is_looked_at_is_a_failure():
 def test_a_tool_that_takes_too_long_is_cancelled_and_its_effect_unknown():
     cancelled: list[bool] = []
 
-    @tool(timeout_ms=1)
+    @tool(timeout=0.001)
     async def hang(context: ToolContext) -> None:
         try:
             await asyncio.Event().wait()
@@ -131,7 +142,7 @@ def test_a_tool_that_takes_too_long_is_cancelled_and_its_effect_unknown():
 
 
 def test_the_time_of_the_context_counts_when_it_is_shorter():
-    @tool(timeout_ms=60_000)
+    @tool(timeout=60)
     async def hang() -> None:
         await asyncio.Event().wait()
 
@@ -153,7 +164,7 @@ def test_a_timeout_inside_a_tool_is_an_error_like_any_other():
 def test_a_tool_thread_sees_that_it_timed_out():
     begun, seen = threading.Event(), threading.Event()
 
-    @tool(timeout_ms=1)
+    @tool(timeout=0.001)
     def busy(context: ToolContext) -> None:
         begun.set()
         while not context.is_cancelled:
@@ -233,3 +244,71 @@ def test_a_result_that_is_no_data_is_a_failure_that_says_the_tool_has_run():
     assert "it holds a value of type lock;" in ran.result.error
     assert isinstance(ran.error, ToolFailed)
     assert not ran.is_retryable
+
+
+@pytest.mark.parametrize(("failures", "told"), [(2, "paid on attempt 3"), (3, "the bank is busy")])
+def test_a_failure_that_a_tool_marks_as_retryable_is_retried_with_the_same_key(
+    failures: int, told: str
+) -> None:
+    keys: list[str] = []
+
+    @tool(mode="safe_write", effect="idempotent", retries=2)
+    async def pay(ctx: ToolContext) -> str:
+        keys.append(ctx.idempotency_key)
+        ctx.state[f"attempt {len(keys)}"] = True
+        ctx.log(f"attempt {len(keys)}")
+        if len(keys) <= failures:
+            raise ToolFailed("the bank is busy", retryable=True)
+        return f"paid on attempt {len(keys)}"
+
+    model = ScriptedModel([call("pay", {}), say("Done.")])
+    agent = Agent("clerk", model=model, tools=[pay])
+    clock = FakeClock()
+
+    async def story() -> tuple[JsonObject, JsonObject]:
+        machine = Machine(clock, sequential_ids(), seeded_random(1))
+        async with AgentRuntime.in_memory([agent], machine=machine) as runtime:
+            handle = await runtime.start(agent, "Pay.", session_id="s")
+            await handle.wait()
+            [data] = [event.data async for event in handle.events() if event.type == "action.result"]
+            return data, await runtime.session_state("s")
+
+    began = clock.monotonic()
+    data, state = run_in_fake_time(story(), clock=clock)
+    assert model.requests[1].messages[-1].content == told
+    assert len(keys) == 3
+    assert len(set(keys)) == 1
+    assert data["log"] == ["attempt 1", "attempt 2", "attempt 3"]
+    assert clock.monotonic() - began >= 0.48, "pauses of 0.2 and 0.4 seconds, less a fifth"
+    assert state == ({"attempt 3": True} if failures == 2 else {}), "a failed attempt changes nothing"
+
+
+def test_a_failure_without_the_mark_is_not_retried_and_the_timeout_covers_the_retries() -> None:
+    calls: list[str] = []
+
+    @tool(mode="read", retries=2)
+    async def plain() -> str:
+        calls.append("plain")
+        raise ToolFailed("no")
+
+    @tool(mode="read", retries=10, timeout=1)
+    async def slow() -> str:
+        calls.append("slow")
+        raise ToolFailed("busy", retryable=True)
+
+    model = ScriptedModel([call("plain", {}), call("slow", {}), say("Done.")])
+    agent = Agent("clerk", model=model, tools=[plain, slow])
+    clock = FakeClock()
+
+    async def story() -> list[str]:
+        machine = Machine(clock, sequential_ids(), seeded_random(1))
+        async with AgentRuntime.in_memory([agent], machine=machine) as runtime:
+            handle = await runtime.start(agent, "Look.")
+            await handle.wait()
+            results = [event.data async for event in handle.events() if event.type == "action.result"]
+            return [str(data.get("error")) for data in results]
+
+    plain_error, slow_error = run_in_fake_time(story(), clock=clock)
+    assert "no" in plain_error
+    assert "did not finish within 1,000 ms" in slow_error
+    assert calls == ["plain", "slow", "slow", "slow"], "after pauses of 0.2 and 0.4 seconds the time is over"

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from windlass.errors import Rejected
 from windlass.limits import FAILED_CHARS_MAX, TOOL_TIMEOUT_MS
-from windlass.tools import ModeName, Tool, ToolFailed, tool
+from windlass.tools import ApprovalName, ModeName, Tool, ToolFailed, tool
 from windlass.tools.context import ToolContext
-from windlass_protocol import ApprovalRule, EffectClass, ErrorKind, JsonObject, ToolMode
+from windlass_protocol import ApprovalRule, EffectClass, ErrorKind, JsonObject, Taint, ToolMode
 
 
 @tool
@@ -73,15 +73,8 @@ def test_the_context_is_not_shown_to_the_model():
 def test_the_spec_says_everything_that_decides_how_a_tool_is_used():
     def run(command: str) -> None: ...
 
-    made = tool(
-        run,
-        name="shell",
-        mode="local",
-        concurrency=2,
-        is_shell=True,
-        is_outbound=True,
-        metadata={"owner": "ops"},
-        timeout_ms=7,
+    made = tool(run, name="shell", mode="local", concurrency=2, timeout=0.007).with_options(
+        is_shell=True, is_outbound=True, metadata={"owner": "ops"}
     )
     assert made.spec.model_dump(mode="json", by_alias=True) == {
         "name": "shell",
@@ -242,25 +235,52 @@ def test_a_function_that_leaves_something_open_is_refused_when_it_is_decorated(
         ({"name": "a" * 65}, "too long: 65 characters, limit 64"),
         ({"description": 5}, "the description must be a string, found int"),
         ({"description": "a" * 16_385}, "16,385 characters, limit 16,384"),
-        ({"timeout_ms": 0}, "timeout_ms must be 1 to 86,400,000, found 0"),
-        ({"timeout_ms": 1.5}, "timeout_ms must be a whole number, found float"),
-        ({"timeout_ms": True}, "timeout_ms must be a whole number, found bool"),
         ({"timeout": 0}, "timeout must be a number of seconds from 0.001 to 86,400, found 0"),
         ({"timeout": "5"}, "timeout must be a number of seconds"),
-        ({"timeout": 1, "timeout_ms": 5}, "not both"),
+        ({"retries": -1}, "retries must be 0 to 10, found -1"),
+        ({"retries": 11, "effect": "read"}, "retries must be 0 to 10, found 11"),
+        ({"retries": 1.5}, "retries must be a whole number, found float"),
+        ({"retries": 1}, "effect once says that a call is not repeated, and retries that it is"),
         ({"concurrency": 0}, "concurrency must be 1 to 1,024"),
+        ({"colour": "red"}, "tool: unknown option colour; it takes name, description, mode"),
+        ({"reads": "private"}, r"unknown option reads.* for reads write made.with_options\(reads=…\)"),
+    ],
+)
+def test_an_invalid_tool_option_is_refused(options: dict[str, object], words: str):
+    with pytest.raises(Rejected, match=words):
+        LOOSE_TOOL(add.function, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
         ({"is_outbound": "yes"}, "is_outbound must be True or False, found str"),
         ({"reads": "secrets"}, "reads must be one of untrusted, private, found 'secrets'"),
         ({"reads": ["private", 5]}, "reads must be one of untrusted, private, found 5"),
         ({"reads": 5}, "reads must be untrusted, private or a list of them, found int"),
         ({"is_shell": True}, "must take its command in a parameter named command"),
         ({"metadata": {"x": float("nan")}}, "metadata must be JSON: number not finite"),
-        ({"colour": "red"}, "tool: unknown option colour; it takes name, description, mode"),
+        ({"use": "often"}, "use must be one of code, direct, both, found 'often'"),
+        ({"approval_key": "to"}, "approval_key must be a function of the arguments, found str"),
+        ({"on_compaction": 5}, "on_compaction must be a function, found int"),
+        ({"mode": "read"}, "tool: unknown option mode; it takes approval_key, is_outbound"),
     ],
 )
-def test_an_invalid_tool_option_is_refused(options: dict[str, object], words: str):
+def test_an_invalid_option_for_a_kit_is_refused(options: dict[str, Any], words: str):
     with pytest.raises(Rejected, match=words):
-        LOOSE_TOOL(add.function, **options)
+        add.with_options(**options)
+
+
+@pytest.mark.parametrize("approval", ["always", "never"])
+def test_a_key_for_approvals_that_are_never_given_for_a_session_is_refused(approval: ApprovalName):
+    made = tool(add.function, approval=approval)
+    with pytest.raises(Rejected, match=f"approval {approval} is never given for a session"):
+        made.with_options(approval_key=lambda arguments: "same")
+
+
+def test_options_for_a_kit_keep_the_others():
+    kept = add.with_options(reads="private").with_options(use="both")
+    assert (kept.reads, kept.use, add.reads) == ((Taint.PRIVATE,), "both", ())
 
 
 def test_names_and_descriptions_fit_up_to_their_limits():

@@ -18,7 +18,7 @@ from windlass.ports.wakes import Wakes
 from windlass.runtime.builder import AgentRuntimeBuilder
 from windlass.runtime.options import RunOptions, RuntimeOptions
 from windlass.runtime.registry import PackageChange, RuntimePorts, ToolRoute
-from windlass.tools import ToolOptions
+from windlass.tools import KitOptions, ToolOptions
 from windlass_protocol import ErrorKind, InputResponse, RetryClass
 
 BUILDER_RULES: dict[str, dict[str, object]] = {
@@ -128,14 +128,16 @@ def test_a_misspelt_option_is_a_fault_of_the_host() -> None:
     assert caught.value.retry is RetryClass.HOST_CONFIGURATION_NEEDED
 
 
-@pytest.mark.parametrize("name", ["open", "start", "hook", "tool"])
+@pytest.mark.parametrize("name", ["open", "start", "hook", "tool", "kit"])
 def test_help_names_every_option(name: str) -> None:
-    function, known = {
+    named: dict[str, tuple[object, type]] = {
         "open": (AgentRuntime.open, RuntimeOptions),
         "start": (AgentRuntime.start, RunOptions),
         "hook": (hook, HookOptions),
         "tool": (tool, ToolOptions),
-    }[name]
+        "kit": (LOOSE_TOOL(_nothing).with_options, KitOptions),
+    }
+    function, known = named[name]
     words = inspect.getdoc(function) or ""
     missing = [option for option in known.__annotations__ if f"\n    {option}: " not in words]
     assert not missing, f"help({name}) does not tell of {missing}"
@@ -506,6 +508,12 @@ def test_options_of_an_agent_refuse_wrong_values(name: str) -> None:
 @pytest.mark.parametrize("name", ToolOptions.__annotations__)
 def test_an_option_of_a_tool_is_used_or_refused(name: str) -> None:
     taken(lambda bad: LOOSE_TOOL(_nothing, **{name: bad}))
+
+
+@pytest.mark.parametrize("name", KitOptions.__annotations__)
+def test_an_option_of_a_kit_is_used_or_refused(name: str) -> None:
+    made = LOOSE_TOOL(_nothing)
+    taken(lambda bad: made.with_options(**{name: bad}))
 
 
 @pytest.mark.parametrize("name", HookOptions.__annotations__)

@@ -122,7 +122,7 @@ def shell_agent(ran: list[str], *commands: str, is_shell: bool = True, **more: s
         ran.append(command)
         return "ok"
 
-    made = tool(run, **cast(ToolOptions, {"mode": "local", "is_shell": is_shell, **more}))
+    made = tool(run, **cast(ToolOptions, {"mode": "local", **more})).with_options(is_shell=is_shell)
     script = [call("run", {"command": command}, call_id=f"c{at}") for at, command in enumerate(commands)]
     return Agent("sh", model=ScriptedModel(by_history([*script, DONE])), tools=[made])
 
@@ -164,7 +164,7 @@ def test_a_grant_for_a_shell_tool_covers_the_exact_command_in_its_session(
 def test_a_grant_for_a_shell_tool_covers_the_same_arguments_alone() -> None:
     ran = list[str]()
 
-    @tool(mode="local", is_shell=True, approval_key=lambda arguments: "same")
+    @tool(mode="local")
     async def run(command: str, folder: str = ".") -> str:
         """Run a command."""
         ran.append(f"{folder}: {command}")
@@ -178,7 +178,11 @@ def test_a_grant_for_a_shell_tool_covers_the_same_arguments_alone() -> None:
     script = [call("run", one, call_id=f"c{at}") for at, one in enumerate(calls)]
 
     async def story() -> None:
-        agent = Agent("sh", model=ScriptedModel(by_history([*script, DONE])), tools=[run])
+        agent = Agent(
+            "sh",
+            model=ScriptedModel(by_history([*script, DONE])),
+            tools=[run.with_options(is_shell=True, approval_key=lambda arguments: "same")],
+        )
         async with AgentRuntime.in_memory([agent]) as runtime:
             handle = await runtime.start(agent, "go", run_id="r1")
             (request,) = await asked(handle)

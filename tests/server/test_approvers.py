@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx2
 from tests.server.keyring import Keyring
-from tests.server.rig import FAST, Json, ended, payer, run, serving, waiting
+from tests.server.rig import FAST, Json, ended, pay, payer, run, serving, waiting
 
+from windlass import Agent, ToolContext, tool
 from windlass.runtime.options import RuntimeOptions
+from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_server import Settings
 
 
@@ -154,3 +157,81 @@ def test_a_server_may_let_customers_approve_and_names_those_who_may_otherwise(tm
                 assert told in answered.text
 
     run(main())
+
+
+@tool(mode="safe_write", effect="once")
+async def book(city: str, ctx: ToolContext) -> str:
+    """Book a seat."""
+    seat = await ctx.ask(f"Which seat to {city}?", options=["window", "aisle"], of=["bob", "improver"])
+    return f"{seat} seat to {city}"
+
+
+def test_a_person_whom_a_tool_asks_sees_and_answers_that_question_and_nothing_else(tmp_path: Path) -> None:
+    async def main() -> None:
+        keys = Keyring(tmp_path / "keys.json")
+        ann, bob = keys.add("ann", "acme", "ann"), keys.add("bob", "acme", "bob")
+        eve = keys.add("eve", "acme", "eve", roles=["improver"])
+        outsiders = [keys.add("carl", "acme", "carl"), keys.add("other", "evil", "bob")]
+        model = ScriptedModel(
+            by_history([call("book", {"city": "Oslo"}), call("pay", {"cents": 5}), say("Ok.")])
+        )
+        agent = Agent("travel", model=model, tools=[book, pay])
+        settings = Settings(keys=keys.path, limits=FAST)
+        async with (
+            serving(tmp_path / "data", [agent], settings=settings, responders=["bob"]) as server,
+            server.client(ann) as asks,
+            server.client(bob) as named,
+            server.client(eve) as by_role,
+            server.client(outsiders[0]) as other,
+            server.client(outsiders[1]) as away,
+        ):
+            begun = (await asks.post("/sessions", json={"message": "Book."})).json()
+            await waiting(asks, begun["runId"])
+            for who in (named, by_role):
+                [open_] = (await who.get("/approvals")).json()["requests"]
+                assert open_["request"]["prompt"] == "Which seat to Oslo?"
+            path = f"/approvals/{open_['request']['requestId']}"
+            for who in (other, away):
+                assert (await who.get("/approvals")).json()["requests"] == []
+                assert (await who.post(path, json={"optionId": "aisle"})).status_code == 404
+            run_path, session_path = f"/runs/{begun['runId']}", f"/sessions/{begun['sessionId']}"
+            closed = [
+                run_path,
+                f"{run_path}/events",
+                f"{run_path}/trace",
+                session_path,
+                f"{session_path}/history",
+            ]
+            for place in [*closed, f"{session_path}/events?follow=false"]:
+                assert (await named.get(place)).status_code == 404, place
+            for place in ("/runs", "/sessions", "/events?follow=false"):
+                assert begun["sessionId"] not in (await named.get(place)).text
+            answer = {"responses": [{"requestId": open_["request"]["requestId"], "optionId": "aisle"}]}
+            for post, body in (("messages", answer), ("cancel", {})):
+                assert (await named.post(f"{session_path}/{post}", json=body)).status_code == 404
+            assert (await asks.post(path, json={"optionId": "aisle"})).status_code == 403, "ann is not asked"
+
+            key = {"idempotency-key": "once"}
+            for _ in range(2):
+                assert (await named.post(path, json={"optionId": "aisle"}, headers=key)).status_code == 202
+            assert (await named.post(path, json={"optionId": "window"})).status_code == 409
+            assert (await by_role.post(path, json={"optionId": "window"})).status_code == 404, (
+                "not asked any more"
+            )
+            await waiting_for_approval(asks)
+            # The next request is an approval, which the runtime lets bob answer: he needs the role to see it.
+            assert (await named.get("/approvals")).json()["requests"] == []
+            found = (await asks.get(run_path)).json()
+            assert found["requests"][0]["responders"] == ["bob"]
+
+    run(main())
+
+
+async def waiting_for_approval(client: httpx2.AsyncClient) -> None:
+    """Wait until the open request is an approval."""
+    async with client.stream(
+        "GET", "/events", params={"format": "ndjson", "types": "input.requested"}
+    ) as feed:
+        async for line in feed.aiter_lines():
+            if '"approval"' in line:
+                return

@@ -78,7 +78,7 @@ class Scene:
         self.clock, self.store = clock or FakeClock(), store or CountingStore()
         self.model = TimedModel(script, self.clock)
 
-        @tool(mode="safe_write", effect="once", timeout_ms=30_000)
+        @tool(mode="safe_write", effect="once", timeout=30)
         async def work() -> str:
             """Take ten seconds."""
             await self.clock.sleep(10)

@@ -280,7 +280,7 @@ def test_on_compaction_of_a_tool_adds_reminders_to_the_history() -> None:
     def broken(_: CompactionContext) -> list[str]:
         raise ValueError("no")
 
-    @tool(mode="read", on_compaction=broken)
+    @tool(mode="read")
     async def other() -> str:
         """Do nothing."""
         return ""
@@ -288,7 +288,7 @@ def test_on_compaction_of_a_tool_adds_reminders_to_the_history() -> None:
     guide = Guide(30, 4_000)
     kept = replace(walk_tool(), on_compaction=remind)
     model = ScriptedModel(guide)
-    status, records = play(walk_of(model, kept, other))
+    status, records = play(walk_of(model, kept, other.with_options(on_compaction=broken)))
     assert (status, guide.problems) == (RunStatus.COMPLETED, [])
     assert len(seen) == len(of(records, "compaction.completed")) > 2
     assert seen[0] == CompactionContext("s1", "r1", agent_id="walker")
@@ -309,7 +309,7 @@ def test_a_tool_that_takes_too_long_is_not_waited_for() -> None:
 
 def test_on_compaction_must_be_a_function() -> None:
     with pytest.raises(Rejected, match="on_compaction"):
-        tool(walk_tool().function, on_compaction="no")  # type: ignore[arg-type] # on purpose
+        tool(walk_tool().function).with_options(on_compaction="no")  # type: ignore[arg-type] # on purpose
 
 
 # compaction on request

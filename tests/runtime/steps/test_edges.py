@@ -57,7 +57,7 @@ def test_a_tool_that_cancels_itself_is_a_failed_call() -> None:
 def test_a_tool_that_ignores_its_timeout_is_abandoned() -> None:
     ends = asyncio.Event()
 
-    @tool(mode="read", timeout_ms=50)
+    @tool(mode="read", timeout=0.05)
     async def stubborn() -> str:
         """Ignore every cancellation."""
         while not ends.is_set():

@@ -368,13 +368,13 @@ def test_a_key_that_fails_denies_the_call() -> None:
 
 
 def test_a_shell_is_never_approved_by_its_name_alone() -> None:
-    @tool(mode="read", approval="once", is_shell=True)
+    @tool(mode="read", approval="once")
     async def shell(command: str) -> str:
         """Run a command."""
         return command
 
     runs = [call("shell", {"command": one}, call_id=f"{at}") for at, one in enumerate(("ls", "ls", "pwd"))]
-    stage = staged(*runs, say("Done."), tools={"shell": shell})
+    stage = staged(*runs, say("Done."), tools={"shell": shell.with_options(is_shell=True)})
     play(stage.send("Go."), stage)
     labels = [option.label for option in stage.requests[0].options or ()]
     assert labels == ["Approve", "Approve this exact command of shell in this session", "Deny"]

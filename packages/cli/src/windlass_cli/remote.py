@@ -63,18 +63,16 @@ class RemoteServer:
                 begun = await self._client.sessions.send(session_id, message, agent=agent)
             except NotFound:
                 raise Problem(f"unknown session: {session_id}", f"Omit --session: {_SERVER_IDS}.") from None
-        if begun.run_id is None:
-            raise NotWindlass("the server accepted a message without starting a run")
         return RemoteRun(self._client, begun.run_id)
 
     def handle(self, run_id: str) -> "RemoteRun":
         return RemoteRun(self._client, run_id)
 
     async def retry(self, run_id: str) -> "RemoteRun":
-        return RemoteRun(self._client, str((await known(self._client.runs.retry(run_id))).run_id))
+        return RemoteRun(self._client, (await known(self._client.runs.retry(run_id))).run_id)
 
     async def undo(self, run_id: str) -> "RemoteRun":
-        return RemoteRun(self._client, str((await known(self._client.runs.undo(run_id))).run_id))
+        return RemoteRun(self._client, (await known(self._client.runs.undo(run_id))).run_id)
 
     async def undo_plan(self, run_id: str) -> "UndoPlan":
         return await known(self._client.runs.undo_plan(run_id))

@@ -118,7 +118,7 @@ def _limits(value: object) -> str:
     return f"{{{', '.join(shown)}}}" if shown else ""
 
 
-_LIMITS: Final = ("at_once", "per_minute")
+_LIMITS: Final = ("at_once", "per_minute", "tokens_per_minute")
 _LIMITS_EXAMPLE: Final = "{openai = {at_once = 8, per_minute = 500}}"
 _ROUTE: Final = lazy_pattern(r"[A-Za-z0-9_-]{1,64}")
 _TABLES: Final = ("providers",)
@@ -171,7 +171,7 @@ SETTINGS: Final = (
     Setting(
         "providers",
         "",
-        "how many model calls are sent to a provider, at_once and per_minute: a table by provider",
+        "limits of model calls, at_once, per_minute and tokens_per_minute: a table by provider",
         _limits,
     ),
     Setting("user", "", "the name under which you answer requests; the login name when empty"),

@@ -508,6 +508,27 @@ class Agent(Generic[DepsT, OutputT]):
 
         return run_sync(self.run(message, deps=deps, providers=providers))
 
+    def with_model(
+        self,
+        model: str | LLMProvider | Sequence[str | LLMProvider],
+        *,
+        subagents: Mapping[str, str | LLMProvider | Sequence[str | LLMProvider]] | None = None,
+    ) -> Agent[DepsT, OutputT]:
+        """Return a copy with another model, for tests and comparisons.
+
+        `subagents` has the models of subagents by name, at any level; the others keep theirs.
+
+        Raises:
+            Rejected: the model cannot be used, or there is no subagent of a name.
+        """
+        models = dict(subagents or {})
+        unknown = models.keys() - _names_below(self)
+        if unknown:
+            raise wrong(f"agent {self.name}: no subagent is named {', '.join(sorted(unknown))}")
+        return replace(
+            self, model=model, subagents=tuple(_with_models(one, models) for one in self.subagents)
+        )
+
     def tool(self, name: str) -> Tool[..., object] | None:
         """Return the tool of exactly this name."""
         return next((tool for tool in self.offered_tools if tool.name == name), None)
@@ -616,6 +637,17 @@ class Agent(Generic[DepsT, OutputT]):
 
 AnyAgent: TypeAlias = Agent[Never, object]
 """An agent with any dependencies and any output."""
+
+
+def _names_below(agent: AnyAgent) -> set[str]:
+    return {name for one in agent.subagents for name in (one.name, *_names_below(one))}
+
+
+def _with_models(
+    agent: AnyAgent, models: Mapping[str, str | LLMProvider | Sequence[str | LLMProvider]]
+) -> AnyAgent:
+    below = tuple(_with_models(one, models) for one in agent.subagents)
+    return replace(agent, model=models.get(agent.name, agent.model), subagents=below)
 
 
 def _check_recorded(hook: EventHook, where: str) -> None:

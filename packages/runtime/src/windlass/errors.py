@@ -257,12 +257,12 @@ def unicode_problem(text: str) -> str | None:
     return None
 
 
-def check_whole(number: object, what: str, *, most: int) -> int:
-    """Return a whole number from 1 to `most`."""
+def check_whole(number: object, what: str, *, most: int, least: int = 1) -> int:
+    """Return a whole number from `least` to `most`."""
     if not isinstance(number, int) or isinstance(number, bool):
         raise wrong(f"{what} must be a whole number, found {kind_of(number)}")
-    if not 1 <= number <= most:
-        raise wrong(f"{what} must be 1 to {most:,}, found {number:,}")
+    if not least <= number <= most:
+        raise wrong(f"{what} must be {least} to {most:,}, found {number:,}")
     return number
 
 

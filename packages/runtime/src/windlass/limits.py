@@ -27,6 +27,8 @@ OWNER_LEASE_MS: Final = 30_000
 TOOL_OUTPUT_CHARS_MAX: Final = 100_000
 """Characters of one tool result that the model sees; the rest is in the content store."""
 TOOL_TIMEOUT_MS: Final = 120_000
+TOOL_RETRIES_MAX: Final = 10
+"""Calls of a tool that are made again after a failure that it marks as retryable."""
 SANDBOX_FILE_BYTES_MAX: Final = 16 * 1_048_576
 """One file that is read from a sandbox, handed over, or attached to a message."""
 SANDBOX_KEPT_FILES_MAX: Final = 2_000

@@ -73,8 +73,8 @@ def program_tool(
     functions = Functions([tool for tool in tools if is_callable_in(kind, tool)])
     description = f"{words}```python\n{functions.stubs}```"
     made = library_tool(
-        _run, name=name, description="", mode=ToolMode.READ, effect=EffectClass.READ, is_outbound=False
-    )
+        _run, name=name, description="", mode=ToolMode.READ, effect=EffectClass.READ
+    ).with_options(is_outbound=False)
     return replace(made, description=description, program=functions)
 
 

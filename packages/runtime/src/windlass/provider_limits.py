@@ -1,4 +1,4 @@
-"""Limits of providers: how many model calls are sent at once and each minute, for all runs of a process.
+"""Limits of providers: model calls at once, and calls and tokens a minute, for all runs of a process.
 
 Calls that wait are sent in the order in which they came. A session waits with one call at a time, so no
 session is sent a second one before another session that waits. A `Retry-After` of the provider holds back all
@@ -17,10 +17,12 @@ from windlass.ports.clock import Clock
 from windlass.ports.model import ModelFault, ModelUnavailable
 from windlass_harness.loop.rules import AWAKE_MS_MAX
 from windlass_harness.retry import RETRY_AFTER_MS_MAX
+from windlass_protocol import JsonObject
 from windlass_protocol.frozen import sealed
 
 AT_ONCE_MAX: Final = 10_000
 PER_MINUTE_MAX: Final = 100_000
+TOKENS_PER_MINUTE_MAX: Final = 1_000_000_000
 MINUTE_S: Final = 60.0
 _TICK_S: Final = 0.001
 """A shorter wait is none."""
@@ -38,9 +40,18 @@ class ProviderLimit:
     """Model calls under way at the same time."""
     per_minute: int | None = None
     """Model calls that begin within any 60 seconds."""
+    tokens_per_minute: int | None = None
+    """Tokens, of prompts and answers together, that the provider reports within any 60 seconds.
+
+    A call under way counts with as many tokens as the last one used, until it has ended.
+    """
 
     def __post_init__(self) -> None:
-        for name, most in (("at_once", AT_ONCE_MAX), ("per_minute", PER_MINUTE_MAX)):
+        for name, most in (
+            ("at_once", AT_ONCE_MAX),
+            ("per_minute", PER_MINUTE_MAX),
+            ("tokens_per_minute", TOKENS_PER_MINUTE_MAX),
+        ):
             number = getattr(self, name)
             if number is not None:
                 check_whole(number, name, most=most)
@@ -48,6 +59,7 @@ class ProviderLimit:
     def __str__(self) -> str:
         parts = [] if self.at_once is None else [f"{self.at_once:,} at once"]
         parts += [] if self.per_minute is None else [f"{self.per_minute:,} a minute"]
+        parts += [] if self.tokens_per_minute is None else [f"{self.tokens_per_minute:,} tokens a minute"]
         return ", ".join(parts) or "without a limit"
 
 
@@ -63,6 +75,10 @@ class ProviderGate:
         self._under_way = 0
         self._starts: deque[float] = deque(maxlen=limit.per_minute or 0)
         """When the last calls began, by the monotonic clock."""
+        self._spent: deque[tuple[float, int]] = deque()
+        """When calls ended within the last minute, and their tokens."""
+        self._expected = 0
+        """The tokens of the last call."""
         self._paused_until_s = 0.0
 
     def try_enter(self, clock: Clock) -> bool:
@@ -71,7 +87,7 @@ class ProviderGate:
         Raises:
             Unavailable: the provider asked for a pause that is too long to be awake; nothing is sent.
         """
-        if self._delay_s(clock) > _TICK_S or self._queue or self._is_full:
+        if self._delay_s(clock) > _TICK_S or self._queue or self._is_full(clock):
             return False
         self._begin(clock)
         return True
@@ -88,7 +104,7 @@ class ProviderGate:
         try:
             await turn
             while True:
-                if self._is_full:
+                if self._is_full(clock):
                     self._freed = asyncio.get_running_loop().create_future()
                     await self._freed
                 elif (delay_s := self._delay_s(clock)) > _TICK_S:
@@ -100,9 +116,12 @@ class ProviderGate:
             self._queue.remove(turn)
             self._call_first()
 
-    def leave(self) -> None:
-        """End a call that was sent."""
+    def leave(self, clock: Clock, tokens: int | None) -> None:
+        """End a call that was sent, with the tokens that the provider reported."""
         self._under_way -= 1
+        if tokens and self._limit.tokens_per_minute is not None:
+            self._expected = tokens
+            self._spent.append((clock.monotonic(), tokens))
         if self._freed is not None and not self._freed.done():
             self._freed.set_result(None)
 
@@ -111,9 +130,35 @@ class ProviderGate:
         until_s = clock.monotonic() + min(retry_after_ms, RETRY_AFTER_MS_MAX) / 1_000
         self._paused_until_s = max(self._paused_until_s, until_s)
 
-    @property
-    def _is_full(self) -> bool:
-        return self._limit.at_once is not None and self._under_way >= self._limit.at_once
+    def _is_full(self, clock: Clock) -> bool:
+        """Whether a call under way has to end first."""
+        limit = self._limit
+        if limit.at_once is not None and self._under_way >= limit.at_once:
+            return True
+        if limit.tokens_per_minute is None or not self._under_way:
+            return False
+        spent = self._spent_tokens(clock.monotonic())
+        return spent < limit.tokens_per_minute <= spent + self._expected * self._under_way
+
+    def _spent_tokens(self, now_s: float) -> int:
+        while self._spent and self._spent[0][0] + MINUTE_S <= now_s:
+            self._spent.popleft()
+        return sum(tokens for _, tokens in self._spent)
+
+    def _tokens_delay_s(self, now_s: float) -> float:
+        """Return the seconds until the tokens of the last minute are below the limit."""
+        most = self._limit.tokens_per_minute
+        if most is None:
+            return 0.0
+        left = self._spent_tokens(now_s)
+        for ended_s, tokens in self._spent:
+            if left < most:
+                break
+            left -= tokens
+            delay_s = ended_s + MINUTE_S - now_s
+            if left < most:
+                return delay_s
+        return 0.0
 
     def _begin(self, clock: Clock) -> None:
         self._under_way += 1
@@ -135,7 +180,8 @@ class ProviderGate:
                 retry_after_ms=int(paused_s * 1_000),
             )
         is_spent = self._limit.per_minute is not None and len(self._starts) == self._limit.per_minute
-        return max(paused_s, self._starts[0] + MINUTE_S - now_s if is_spent else 0.0)
+        calls_s = self._starts[0] + MINUTE_S - now_s if is_spent else 0.0
+        return max(paused_s, calls_s, self._tokens_delay_s(now_s))
 
     def reason(self, clock: Clock) -> str:
         """Return why a call has to wait."""
@@ -176,12 +222,16 @@ class ProviderTurn:
         self._is_open = True
         self.queued_ms = int((self._clock.monotonic() - since_s) * 1_000)
 
-    def end(self, error: BaseException | None = None) -> None:
-        """End the turn, once; a rate limit of the provider with a pause holds back all calls to it."""
+    def end(self, error: BaseException | None = None, *, usage: JsonObject | None) -> None:
+        """End the turn, once, with the usage that the provider reported.
+
+        A rate limit of the provider with a pause holds back all calls to it.
+        """
         if self._gate is None or not self._is_open:
             return
         self._is_open = False
-        self._gate.leave()
+        counts = [(usage or {}).get(name) for name in ("inputTokens", "outputTokens")]
+        self._gate.leave(self._clock, sum(count for count in counts if isinstance(count, int)))
         if isinstance(error, ModelUnavailable) and error.fault is ModelFault.RATE_LIMIT:
             self._gate.pause(error.retry_after_ms or 0, self._clock)
 

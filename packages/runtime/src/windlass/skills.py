@@ -296,7 +296,7 @@ class Skills:
     @property
     def tool(self) -> Tool[..., object]:
         """The tool `load_skill`."""
-        return tool(self.load, name="load_skill", mode="read", is_outbound=False, use="direct")
+        return tool(self.load, name="load_skill", mode="read").with_options(is_outbound=False, use="direct")
 
     async def load(self, skill: str) -> JsonObject:
         """Load the instructions of one of your skills.

@@ -182,16 +182,23 @@ class OwnSessions:
         return await sessions.refused_starts(after=after, limit=limit, owner=owner, agent_id=agent_id)
 
     async def requests(self, *, after: str | None, limit: int) -> Page[OpenRequest]:
-        """Return open requests, oldest first; to an approver, those of the whole tenant."""
+        """Return open requests, oldest first; to an approver, those of the whole tenant.
+
+        Other users get those of their sessions, and the questions that name them or a role of theirs.
+        """
         owner = None if self._is_approver else self.principal.user
-        return await self.tenant.runtime.sessions.requests(owner=owner, after=after, limit=limit)
+        return await self.tenant.runtime.sessions.requests(
+            owner=owner, named=self._names, after=after, limit=limit
+        )
 
     async def find_request(self, request_id: str) -> OpenRequest | SettledRequest | None:
         """Return a request that the user may answer, or might have; None if there is none."""
         found = await self.tenant.runtime.sessions.request(request_id) if _ID.fullmatch(request_id) else None
-        if found is None or not (self._is_approver or found.owner == self.principal.user):
-            return None
-        return found
+        if found is None or self._is_approver or found.owner == self.principal.user:
+            return found
+        if isinstance(found, SettledRequest):
+            return found if found.responder == self.principal.user else None
+        return found if found.asks(self._names) else None
 
     async def stats(self, start: datetime, end: datetime, *, bucket_s: int, agent_id: str | None) -> RunStats:
         """Return counts, durations and cost of runs."""
@@ -208,6 +215,11 @@ class OwnSessions:
         """Return the events of all sessions of the user; of some types, if they are given."""
         inner = self.tenant.runtime.events().subscribe_all(cursor, options=options)
         return OwnedStream(inner, self.tenant.store, owner=self.principal.user, types=types)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The names by which a question of a tool asks the user."""
+        return (self.principal.user, *(self.principal.role_names or ()))
 
     @property
     def _is_approver(self) -> bool:

@@ -19,7 +19,7 @@ from windlass.adapters.models import (
 )
 from windlass.errors import AgentError, Conflict
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk
-from windlass.tools import ToolOptions, json_tool
+from windlass.tools import KitOptions, ToolOptions, json_tool
 from windlass.tools.router import ToolRouter
 from windlass_harness.views.stream import Change, RequestAnswered, RequestsOpened
 from windlass_protocol import (
@@ -395,22 +395,21 @@ def _host_tool(described: JsonObject, *, host: Host, stream_id: str) -> Tool[...
     async def run(arguments: JsonObject, context: ToolContext) -> ToolResult:
         return await _called(host, about.name, arguments=arguments, context=context, stream_id=stream_id)
 
-    options = {name: value for name, value in _said(about).items() if value is not None}
-    return json_tool(run, schema, **cast(ToolOptions, options))
-
-
-def _said(about: HostTool) -> dict[str, object]:
-    return {
+    said: dict[str, object] = {
         "name": about.name,
         "description": about.description,
         "mode": about.mode,
         "effect": about.effect,
         "approval": about.approval,
-        "timeout_ms": about.timeout_ms,
-        "is_outbound": about.is_outbound,
-        "reads": about.reads,
-        "metadata": {"host": True},
+        "timeout": None if about.timeout_ms is None else about.timeout_ms / 1_000,
     }
+    made = json_tool(run, schema, **cast(ToolOptions, _given(said)))
+    kit = _given({"is_outbound": about.is_outbound, "reads": about.reads, "metadata": {"host": True}})
+    return made.with_options(**cast(KitOptions, kit))
+
+
+def _given(options: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 async def _called(

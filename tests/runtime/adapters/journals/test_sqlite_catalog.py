@@ -16,6 +16,7 @@ from windlass.adapters.journals.codec import encode_post
 from windlass.adapters.journals.sql.queries import (
     REQUEST,
     SETTLED,
+    named_query,
     requests_query,
     runs_query,
     sessions_query,
@@ -111,6 +112,7 @@ def test_every_page_is_answered_by_an_index_and_no_journal_is_read(tmp_path: Pat
         *(sessions_query(one, DIALECT, before=9, limit=50) for one in SESSIONS),
         *(runs_query(one, 5 if one.session_id else None, before=9, limit=50) for one in RUNS),
         *(requests_query(owner, after=9, limit=50) for owner in (None, "u1")),
+        named_query(["u1", "u2"], DIALECT, after=9),
         (REQUEST, ("q1",)),
         (SETTLED, ("q1",)),
     ]

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from windlass_server import Settings, Tenants
 
 _LOG: Final = logging.getLogger("windlass.worker")
+Agents = Annotated[
+    str | None, typer.Argument(help="Your agents: module:name or file.py:name.", show_default=False)
+]
 StoreOption = Annotated[
     str | None, typer.Option("--store", help="The store, as before the command: postgresql://…")
 ]
@@ -40,6 +43,7 @@ _IGNORED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "wi
 
 def serve(
     context: typer.Context,
+    agents: Agents = None,
     *,
     port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="The port; 0 chooses a free port.")
@@ -55,16 +59,14 @@ def serve(
     Without API keys or JWTs the server is open, and refuses to listen on other addresses than this machine's.
     With --no-drive it starts, answers, steers and shows runs, and `windlass worker` drives them.
 
-    Example: windlass --agents app:agents serve --port 8700
+    Example: windlass serve app.py:agent --port 8700
     """
-    serve_agents(command_of(context).with_options(store=store, wakes=wakes), port=port, drives=drive)
+    serve_agents(command_of(context).with_options(agents=agents, store=store, wakes=wakes), port=port, drives=drive)
 
 
 def worker(
     context: typer.Context,
-    agents: Annotated[
-        str | None, typer.Argument(help="Your agents: module:name or file.py:name; default: the setting.")
-    ] = None,
+    agents: Agents = None,
     *,
     store: StoreOption = None,
     wakes: WakesOption = None,
@@ -103,6 +105,7 @@ def _started(store: str, wakes: str, agents: list[str]) -> dict[str, object]:
 
 def dev(
     context: typer.Context,
+    agents: Agents = None,
     *,
     port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="The port; 0 chooses a free port.")
@@ -113,9 +116,9 @@ def dev(
 
     Runs under way continue after a restart.
 
-    Example: windlass dev
+    Example: windlass dev app.py:agent
     """
-    command = command_of(context)
+    command = command_of(context).with_options(agents=agents)
     if reload and WATCHED not in os.environ:  # noqa: TID251 - set by the process that watches
         parts.hide_environment()
         finish(_watched(command, port))

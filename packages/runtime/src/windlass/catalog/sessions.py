@@ -1,6 +1,6 @@
 """`runtime.sessions`: list, search, read, fork, export and delete sessions."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
 from datetime import datetime
 from typing import Final, TypedDict, TypeVar, Unpack
 
@@ -226,9 +226,17 @@ class Sessions:
         return page_of(found, most, kind="runs", place=lambda info: info.number)
 
     async def requests(
-        self, *, owner: str | None = None, after: str | None = None, limit: int = 50
+        self,
+        *,
+        owner: str | None = None,
+        named: Sequence[str] = (),
+        after: str | None = None,
+        limit: int = 50,
     ) -> Page[OpenRequest]:
         """Return all open requests to people, over all sessions, oldest first.
+
+        With an `owner`, only those of their sessions, and the questions that name one of `named`: a person or
+        a role, see `ToolContext.ask`.
 
         A request of a subagent is listed once, with the session of the subagent: pass that session to
         `answer_session`.
@@ -237,8 +245,8 @@ class Sessions:
             Rejected: the cursor or the limit is not valid.
         """
         most, behind = check_limit(limit), place_of(after, "requests") or 0
-        wanted = name_of(owner, "owner")
-        found = await self._store.listed_requests(owner=wanted, after=behind, limit=most + 1)
+        wanted, names = name_of(owner, "owner"), [name_of(one, "named") or "" for one in named]
+        found = await self._store.listed_requests(owner=wanted, named=names, after=behind, limit=most + 1)
         return page_of(found, most, kind="requests", place=lambda one: one.number)
 
     async def request(self, request_id: str) -> OpenRequest | SettledRequest | None:

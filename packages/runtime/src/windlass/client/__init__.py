@@ -3,7 +3,7 @@
 HTTP support is the extra `packages/runtime[client]`; it is imported when the first client is opened.
 """
 
-from windlass.client.client import Client, RunQuery, RunWishes, SessionQuery
+from windlass.client.client import Begun, Client, RunQuery, RunWishes, SessionQuery
 from windlass.client.connection import (
     Broken,
     Means,
@@ -31,6 +31,7 @@ __all__ = [
     "Accepted",
     "AgentInfo",
     "ApprovalInfo",
+    "Begun",
     "Broken",
     "Client",
     "CursorExpired",

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol, Self, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Protocol, Self, TypedDict, Unpack, cast, overload
 
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_jsonable_python
@@ -18,6 +18,7 @@ from windlass.client.connection import (
     Call,
     Key,
     Means,
+    NotWindlass,
     path_of,
     query_of,
 )
@@ -56,11 +57,28 @@ from windlass_protocol import (
     UndoPlan,
     UserContent,
 )
+from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
     from windlass.client.feed import EventFeed
     from windlass.client.link import Link
     from windlass.schedules import Schedule
+
+
+@sealed
+class Begun:
+    """A run that was accepted: it is durable."""
+
+    session_id: str
+    run_id: str
+    message_id: str | None
+    continuation_token: str | None
+
+
+def _begun(accepted: Accepted) -> Begun:
+    if accepted.run_id is None:
+        raise NotWindlass("the server accepted the request without naming its run; is it of this version?")
+    return Begun(accepted.session_id, accepted.run_id, accepted.message_id, accepted.continuation_token)
 
 
 class Linked(Protocol):
@@ -136,19 +154,19 @@ class Runs:
         call = Call("POST", path_of("runs", run_id, "cancel"), body=body, key=key_for(self._link, None))
         return await self._link.ask(Accepted, call)
 
-    async def retry(self, run_id: str) -> Accepted:
+    async def retry(self, run_id: str) -> Begun:
         """Continue a failed run in a new run of its session; the result names that run."""
         call = Call("POST", path_of("runs", run_id, "retry"), key=key_for(self._link, None))
-        return await self._link.ask(Accepted, call)
+        return _begun(await self._link.ask(Accepted, call))
 
     async def undo_plan(self, run_id: str) -> UndoPlan:
         """Return the calls of a run that may have changed something, newest first."""
         return await self._link.ask(UndoPlan, Call("GET", path_of("runs", run_id, "undo")))
 
-    async def undo(self, run_id: str) -> Accepted:
+    async def undo(self, run_id: str) -> Begun:
         """Reverse the calls of a run in a new run of its session; the result names that run."""
         call = Call("POST", path_of("runs", run_id, "undo"), key=key_for(self._link, None))
-        return await self._link.ask(Accepted, call)
+        return _begun(await self._link.ask(Accepted, call))
 
     async def trace(self, run_id: str) -> TraceInfo:
         """Return the trace of a run: its spans with their durations."""
@@ -286,9 +304,16 @@ class Sessions:
     def __init__(self, client: Linked) -> None:
         self._client = client
 
-    async def create(self, message: UserContent | None = None, **wishes: Unpack[RunWishes]) -> Accepted:
-        """Create a session, with or without a first message."""
-        return await self._post("/sessions", wishes, message=message)
+    @overload
+    async def create(self, message: None = None, **wishes: Unpack[RunWishes]) -> Accepted: ...
+    @overload
+    async def create(self, message: UserContent, **wishes: Unpack[RunWishes]) -> Begun: ...
+    async def create(
+        self, message: UserContent | None = None, **wishes: Unpack[RunWishes]
+    ) -> Accepted | Begun:
+        """Create a session, with a first message that starts a run, or without."""
+        accepted = await self._post("/sessions", wishes, message=message)
+        return accepted if message is None else _begun(accepted)
 
     async def send(
         self,
@@ -297,13 +322,13 @@ class Sessions:
         *,
         continuation_token: str | None = None,
         **wishes: Unpack[RunWishes],
-    ) -> Accepted:
+    ) -> Begun:
         """Send a message: it starts a run, which is queued behind the current one.
 
         With the token, the message is refused if the session has changed since.
         """
         path = path_of("sessions", session_id, "messages")
-        return await self._post(path, wishes, message=message, token=continuation_token)
+        return _begun(await self._post(path, wishes, message=message, token=continuation_token))
 
     async def steer(
         self, session_id: str, message: UserContent, *, idempotency_key: str | None = None

@@ -18,7 +18,7 @@ from pydantic_core import to_json
 from windlass import parts
 from windlass.agent import MESSAGE_CHARS_MAX, Agent
 from windlass.client.client import Client
-from windlass.client.connection import FEEDS, Address, Key, NotFound, NotWindlass, check_url, is_passing
+from windlass.client.connection import FEEDS, Address, Key, NotFound, check_url, is_passing
 from windlass.errors import (
     AgentError,
     Ambiguous,
@@ -361,15 +361,7 @@ def remote_tool(server: RemoteServer, timeout_s: float) -> Tool[..., object]:
     carries the idempotency key of the call.
     """
 
-    @tool(
-        name=REMOTE,
-        mode=ToolMode.READ,
-        effect=EffectClass.IDEMPOTENT,
-        reads=Taint.UNTRUSTED,
-        is_outbound=True,
-        timeout=timeout_s,
-        metadata={"remote": server.facts},
-    )
+    @tool(name=REMOTE, mode=ToolMode.READ, effect=EffectClass.IDEMPOTENT, timeout=timeout_s)
     async def remote(
         ctx: ToolContext,
         message: Annotated[str, Field(max_length=WORDS_CHARS_MAX)] | None = None,
@@ -386,7 +378,7 @@ def remote_tool(server: RemoteServer, timeout_s: float) -> Tool[..., object]:
         work = _Work(server, ctx, message or "", output_schema, reply)
         return (await work.done()).model_dump(mode="json", by_alias=True, exclude_none=True)
 
-    return remote
+    return remote.with_options(reads=Taint.UNTRUSTED, is_outbound=True, metadata={"remote": server.facts})
 
 
 @sealed
@@ -427,8 +419,6 @@ class _Work:
             # Hashed for the HTTP header: the key of a call contains names with arbitrary characters.
             idempotency_key=sha256(self.ctx.idempotency_key.encode()).hexdigest(),
         )
-        if begun.run_id is None:
-            raise NotWindlass("the server accepted a message without naming its run")
         return await _followed(client, begun.run_id)
 
 

@@ -176,13 +176,13 @@ async def _summarise(
         failure = broken_off("summary")
     except BaseException as error:  # model boundary: a provider may raise anything
         if turn is not None:
-            turn.end(error)
+            turn.end(error, usage=collector.usage)
         if is_for_us(error):
             raise
         failure = model_error(error, binding.redactor)
     finally:
         if turn is not None:
-            turn.end()
+            turn.end(usage=collector.usage)
     if failure.retry_after_ms is not None:
         # A provider's retry-after must not exceed the time limit of the run.
         wait_ms = min(failure.retry_after_ms, patience.limit_ms)

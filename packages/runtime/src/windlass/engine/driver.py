@@ -319,8 +319,10 @@ class Driver:
             return
         until = [draft.data["until"] for draft in drafts if draft.type == "run.waiting"]
         when = f"the run waits until {until[0]}" if until else f"next attempt in {delays[0]} ms"
-        run_id, session_id = self.state.run.run_id, self._writer.session_id
-        _LOG.warning("run %s of session %s: %s; %s", run_id, session_id, error.message, when)
+        run = self.state.run
+        ids = {"runId": run.run_id, "sessionId": self._writer.session_id, "agentId": run.agent_id}
+        told = {**ids, "code": error.code, "kind": error.kind}
+        _LOG.warning("run %s is retried: %s; %s", run.run_id, error.message, when, extra={"windlass": told})
 
     async def _bind(self, run: RunState) -> bool:
         """Bind a run to the agent of this process; return whether it is bound."""

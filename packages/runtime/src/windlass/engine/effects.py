@@ -84,7 +84,7 @@ from windlass_harness.loop.events import (
 from windlass_harness.loop.rules import CALLS_PER_STEP_MAX, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.redact import Redactor
-from windlass_harness.retry import DELAY_MS_MAX
+from windlass_harness.retry import DELAY_MS_MAX, RetryPolicy, next_retry_delay_ms
 from windlass_harness.views.runs import RunState
 from windlass_harness.views.session import SANDBOX_KEY
 from windlass_protocol import (
@@ -98,6 +98,7 @@ from windlass_protocol import (
     ErrorKind,
     JsonObject,
     RetryClass,
+    ToolResult,
 )
 from windlass_protocol.frozen import frozen, mutable
 
@@ -252,6 +253,7 @@ def _broken_off(effect: Effect) -> list[LoopEvent]:
 
 
 _CANCELLED: Final = "{} cancelled itself; its outcome is unknown"
+_TOOL_RETRY: Final = RetryPolicy()
 _NOBODY_TO_ASK: Final = "The tool needs an answer of a person, and no person can be asked in this run."
 
 
@@ -798,7 +800,7 @@ class Effects:
         def leave() -> None:
             live.close()
             if turn is not None:
-                turn.end()
+                turn.end(usage=collector.usage)
             late = model_error(TimeoutError(), binding.redactor)
             self.tasks.take_over(
                 CallModel.key, task, partial(self._failed, state, late, collector.usage, notes)
@@ -817,7 +819,7 @@ class Effects:
             )
             if task.cancelling():
                 await self.tasks.drop_stray_cancel()
-            turn.end()
+            turn.end(usage=collector.usage)
             answer = collector.answer(latency_ms=elapsed_ms(shared.clock, started), notes=notes)
         except asyncio.CancelledError:
             live.close()
@@ -827,7 +829,7 @@ class Effects:
         except BaseException as error:  # model boundary: a provider may raise anything
             live.close()
             if turn is not None:
-                turn.end(error)
+                turn.end(error, usage=collector.usage)
             if is_for_us(error):
                 raise
             failure = model_error(error, binding.redactor)
@@ -842,7 +844,7 @@ class Effects:
             return with_subagents(answer, binding.tools) if answer.calls else answer
         finally:
             if turn is not None:
-                turn.end()
+                turn.end(usage=collector.usage)
         return await self._failed(state, failure, collector.usage, notes)
 
     async def _begin_turn(
@@ -947,34 +949,56 @@ class Effects:
         A function that ignores cancellation is abandoned: another task finishes the call as timed out, with
         its hooks and its review.
         """
-        tool, context = call.tool, call.context
+        tool = call.tool
 
         def leave() -> None:
             call.end()
-            outcome = late(tool, tool.timeout_ms, context=context)
+            outcome = late(tool, tool.timeout_ms, context=call.context)
             self.tasks.take_over(call.effect.key, call.task, partial(self._finish, state, call, outcome))
 
         limit = self._shared.deadlines.limit(tool.timeout_ms / 1000, leave)
         try:
             with limit:
-                outcome = ToolRun(await call_tool(tool, call.arguments.values, context))
+                outcome = ToolRun(await self._attempts(state, call))
         except BaseException as error:  # the tool boundary: every exception becomes a result
             if isinstance(error, asyncio.CancelledError) and limit.is_over and not self.tasks.is_cancelled():
-                outcome = late(tool, tool.timeout_ms, context=context)
+                outcome = late(tool, tool.timeout_ms, context=call.context)
             elif is_for_us(error):
-                if context is not None:
-                    context.control.cancel()
+                if call.context is not None:
+                    call.context.control.cancel()
                 raise
             else:
-                outcome = outcome_of(error, tool, tool.timeout_ms, context=context, is_over=limit.is_over)
+                outcome = outcome_of(
+                    error, tool, tool.timeout_ms, context=call.context, is_over=limit.is_over
+                )
         if limit.is_left:
             # Another task has finished the call.
             raise asyncio.CancelledError
         if call.task.cancelling():
             await self.tasks.drop_stray_cancel()
-        if context is not None and context.state.change is not None and call.on_end is not None:
+        if call.context is not None and call.context.state.change is not None and call.on_end is not None:
             self._turns.last(call.effect.call_id)
         return outcome
+
+    async def _attempts(self, state: LoopState, call: "_Call") -> ToolResult:
+        """Call the function, and again after a failure that it marks as retryable, up to its retries.
+
+        Each attempt has a context of its own: what a failed one wrote to the state is dropped.
+        """
+        tool, clock = call.tool, self._shared.clock
+        attempt = 1
+        while True:
+            try:
+                return await call_tool(tool, call.arguments.values, call.context)
+            except ToolFailed as error:
+                if not error.is_retryable or attempt > tool.retries:
+                    raise
+            delay_ms = next_retry_delay_ms(_TOOL_RETRY, attempt, self._shared.random)
+            await clock.sleep(delay_ms / 1_000)
+            attempt += 1
+            if (before := call.context) is not None and (context := self._context(call, state)) is not None:
+                context.control.lines = before.control.lines
+                call.context = replace(context, deadline=before.deadline)
 
     def _paused(self, call: "_Call", questions: Questions) -> LoopEvent | None:
         """Return the event of a tool that asked a person, whatever it returned or raised then."""

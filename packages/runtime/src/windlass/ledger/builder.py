@@ -39,7 +39,7 @@ from windlass.refusals import check_items, check_part, no_value
 from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.core import CoreRuntime
 from windlass.runtime.registry import Registry, register_agent
-from windlass.tools import Tool, ToolOptions, tool
+from windlass.tools import Tool, tool
 from windlass.tools.context import ToolFailed
 from windlass_harness.budget import Budget
 from windlass_harness.ledger.goals import EVALUATED, Attempt, GoalScore, evaluation, judged_decision
@@ -62,7 +62,6 @@ from windlass_protocol import (
     RetryClass,
     RunStatus,
     Taint,
-    ToolMode,
     ToolOutput,
     ToolOutputType,
     canonical,
@@ -191,19 +190,18 @@ def task_of(goal_id: str, description: str, *, agent_id: str, criteria: str) -> 
 
 def _tools(query: BuilderQuery, registry: Registry) -> list[Tool[..., object]]:
     # Texts of runs are untrusted; these tools only read.
-    options = ToolOptions(mode=ToolMode.READ, is_outbound=False, reads=[Taint.UNTRUSTED, Taint.PRIVATE])
 
-    @tool(**options)
+    @tool(mode="read")
     def goal_overview(goal_id: str) -> str:
         """Tell how the runs of a goal went: success, versions, kinds of failures."""
         return report_text(report(query, goal_id=goal_id))
 
-    @tool(**options)
+    @tool(mode="read")
     def list_failures(goal_id: str) -> str:
         """Tell why runs of a goal failed, by kind and cause, with ids of runs for each."""
         return report_text(report(query, goal_id=goal_id, view="failures"))
 
-    @tool(**options)
+    @tool(mode="read")
     def list_runs(goal_id: str) -> list[dict[str, str | None]]:
         """List the newest runs of a goal, with their status, version and kind of failure."""
         return [
@@ -216,7 +214,7 @@ def _tools(query: BuilderQuery, registry: Registry) -> list[Tool[..., object]]:
             for one in query.get_facts(goal_id, RUNS_LISTED_MAX)
         ]
 
-    @tool(**options)
+    @tool(mode="read")
     def read_run(run_id: str) -> str:
         """Show a run: what was asked, each decision, what failed and why, and the answer."""
         tape = _there(query.get_tape(run_id), run_id)
@@ -225,12 +223,12 @@ def _tools(query: BuilderQuery, registry: Registry) -> list[Tool[..., object]]:
         whole = f"{told}\n\nAsked: {tape.message}\n\nCalls:\n{calls}\n\nAnswered: {tape.output}"
         return whole[:SHOWN_CHARS_MAX]
 
-    @tool(**options)
+    @tool(mode="read")
     def compare_versions(goal_id: str, old: str, new: str) -> str:
         """Compare two versions of the agent, by their fingerprints, on the runs of a goal."""
         return report_text(report(query, goal_id=goal_id, view="versions", versions=(old, new)))
 
-    @tool(**options)
+    @tool(mode="read")
     def read_agent(agent_id: str) -> dict[str, object]:
         """Show an agent as it is now: instructions, model, tools, policy rules, budget."""
         registered = _there(registry.agent(agent_id), agent_id)
@@ -239,7 +237,8 @@ def _tools(query: BuilderQuery, registry: Registry) -> list[Tool[..., object]]:
         rules = [f"{rule.effect} {', '.join(rule.tools)}: {rule.reason}" for rule in agent.policy.rules]
         return {**package, "policyRules": rules}
 
-    return [goal_overview, list_failures, list_runs, read_run, compare_versions, read_agent]
+    made = (goal_overview, list_failures, list_runs, read_run, compare_versions, read_agent)
+    return [one.with_options(is_outbound=False, reads=[Taint.UNTRUSTED, Taint.PRIVATE]) for one in made]
 
 
 def _came(output: ToolOutput) -> str:

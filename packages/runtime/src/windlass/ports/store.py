@@ -22,6 +22,7 @@ from windlass_protocol import (
     ContentRef,
     ErrorCode,
     ErrorKind,
+    InputKind,
     InputOutcome,
     InputRequest,
     JsonObject,
@@ -108,6 +109,15 @@ class OpenRequest:
     def request_id(self) -> str:
         """The id of the request."""
         return self.request.request_id
+
+    def asks(self, names: Collection[str]) -> bool:
+        """Return whether it is a question that names one of these as a responder.
+
+        Responders of approvals are those of the runtime: they say who may answer, not who is asked.
+        """
+        responders = self.request.responders
+        is_question = self.request.kind is InputKind.QUESTION
+        return is_question and responders is not None and not set(names).isdisjoint(responders)
 
 
 @frozen
@@ -232,9 +242,12 @@ class Listing(Protocol):
         ...
 
     async def listed_requests(
-        self, *, owner: str | None = None, after: int = 0, limit: int = 50
+        self, *, owner: str | None = None, named: Collection[str] = (), after: int = 0, limit: int = 50
     ) -> tuple[OpenRequest, ...]:
-        """Return open requests, oldest first, numbered above `after`."""
+        """Return open requests, oldest first, numbered above `after`.
+
+        With an owner, those of the owner and the questions that name one of `named` as a responder.
+        """
         ...
 
     async def find_request(self, request_id: str) -> OpenRequest | SettledRequest | None:

@@ -47,7 +47,7 @@ class Grammar(StrEnum):
 
 @sealed
 class KeyedTool:
-    """A tool with another approval key; see `ToolOptions.approval_key`, which makes the same tool."""
+    """A tool with another approval key; see `KitOptions.approval_key`, which makes the same tool."""
 
     tool: Tool[..., object]
     approval_key: Callable[[JsonObject], str]

@@ -193,10 +193,11 @@ class WrappedStore:
         )
 
     async def listed_requests(
-        self, *, owner: str | None = None, after: int = 0, limit: int = 50
+        self, *, owner: str | None = None, named: Collection[str] = (), after: int = 0, limit: int = 50
     ) -> tuple[OpenRequest, ...]:
         return await self._pass(
-            "listed_requests", lambda: self.inner.listed_requests(owner=owner, after=after, limit=limit)
+            "listed_requests",
+            lambda: self.inner.listed_requests(owner=owner, named=named, after=after, limit=limit),
         )
 
     async def find_request(self, request_id: str) -> OpenRequest | SettledRequest | None:

@@ -177,13 +177,7 @@ def web_fetch_tool(*, network: Network | None = None) -> Tool[..., object]:
     """
     get = partial(_getter(), network=network or Network())
 
-    @tool(
-        mode="external",
-        effect="idempotent",
-        is_outbound=True,
-        reads="untrusted",
-        timeout=FETCH_TIMEOUT_S + 15,
-    )
+    @tool(mode="external", effect="idempotent", timeout=FETCH_TIMEOUT_S + 15)
     async def web_fetch(
         url: Annotated[str, Field(min_length=1, max_length=URL_CHARS_MAX)],
         ctx: ToolContext,
@@ -207,7 +201,7 @@ def web_fetch_tool(*, network: Network | None = None) -> Tool[..., object]:
         text = await in_thread(lambda: page_text(reply, target.url))
         return f"[{reply.status} {target.url}]\n{_part(text, offset)}"
 
-    return web_fetch
+    return web_fetch.with_options(is_outbound=True, reads="untrusted")
 
 
 def _getter() -> Callable[..., Awaitable[Reply]]:

@@ -20,7 +20,7 @@ _Files = Annotated[dict[PathText, str], Field(min_length=1, max_length=SENT_FILE
 def send_files_tool(place: Place) -> Tool[..., object]:
     """Return the tool that hands files over."""
 
-    @tool(mode="read", is_outbound=False)
+    @tool(mode="read")
     async def send_files(paths: _Paths, ctx: ToolContext) -> dict[str, str]:
         """Hand files of the workspace over to another agent, which has a workspace of its own.
 
@@ -35,13 +35,13 @@ def send_files_tool(place: Place) -> Tool[..., object]:
         except (SandboxFailed, AgentError) as error:
             raise ToolFailed(str(error)) from None
 
-    return send_files
+    return send_files.with_options(is_outbound=False)
 
 
 def fetch_files_tool(place: Place) -> Tool[..., object]:
     """Return the tool that gets files that were handed over."""
 
-    @tool(mode="safe_write", effect="idempotent", is_outbound=False, reads="untrusted")
+    @tool(mode="safe_write", effect="idempotent")
     async def fetch_files(files: _Files, ctx: ToolContext) -> str:
         """Get files that another agent has handed over with send_files.
 
@@ -55,7 +55,7 @@ def fetch_files_tool(place: Place) -> Tool[..., object]:
             raise ToolFailed(str(error)) from None
         return f"got {len(sizes):,} files, {sum(sizes):,} bytes"
 
-    return fetch_files
+    return fetch_files.with_options(is_outbound=False, reads="untrusted")
 
 
 def _own(ctx: ToolContext) -> SandboxAccess:

@@ -149,7 +149,7 @@ class Excerpt:
 def read_file_tool(folder_of: FindFolder, marks: Marks) -> Tool[..., object]:
     """Return the tool that reads files of a folder."""
 
-    @tool(mode="read", is_outbound=False, reads="untrusted", on_compaction=marks.reminder)
+    @tool(mode="read")
     async def read_file(
         path: PathText,
         ctx: ToolContext,
@@ -173,7 +173,7 @@ def read_file_tool(folder_of: FindFolder, marks: Marks) -> Tool[..., object]:
             marks.note(ctx.state, excerpt.path, digest=excerpt.digest)
         return excerpt.text
 
-    return read_file
+    return read_file.with_options(is_outbound=False, reads="untrusted", on_compaction=marks.reminder)
 
 
 def read_excerpt(folder: Folder, path: str, *, window: Window, is_cancelled: Callable[[], bool]) -> Excerpt:

@@ -118,7 +118,7 @@ def _with_skips(places: set[int], parts: tuple[_Part, ...]) -> set[int]:
 def glob_tool(folder_of: FindFolder) -> Tool[..., object]:
     """Return the tool that finds files of a folder by their names."""
 
-    @tool(mode="read", is_outbound=False, reads="untrusted", timeout_ms=SEARCH_TIMEOUT_MS)
+    @tool(mode="read", timeout=SEARCH_TIMEOUT_MS / 1_000)
     async def glob(
         pattern: Annotated[str, Field(min_length=1)], ctx: ToolContext, path: PathText = "."
     ) -> str:
@@ -135,7 +135,7 @@ def glob_tool(folder_of: FindFolder) -> Tool[..., object]:
             partial(find, folder, path, pattern=pattern, is_cancelled=lambda: ctx.is_cancelled)
         )
 
-    return glob
+    return glob.with_options(is_outbound=False, reads="untrusted")
 
 
 def find(folder: Folder, path: str, *, pattern: str, is_cancelled: Callable[[], bool]) -> str:
@@ -171,7 +171,7 @@ class Query:
 def grep_tool(folder_of: FindFolder) -> Tool[..., object]:
     """Return the tool that searches the text of a folder's files."""
 
-    @tool(mode="read", is_outbound=False, reads="untrusted", timeout_ms=SEARCH_TIMEOUT_MS)
+    @tool(mode="read", timeout=SEARCH_TIMEOUT_MS / 1_000)
     async def grep(
         pattern: Annotated[str, Field(min_length=1, max_length=PATTERN_CHARS_MAX)],
         ctx: ToolContext,
@@ -195,7 +195,7 @@ def grep_tool(folder_of: FindFolder) -> Tool[..., object]:
             partial(search, folder, path, query=query, is_cancelled=lambda: ctx.is_cancelled)
         )
 
-    return grep
+    return grep.with_options(is_outbound=False, reads="untrusted")
 
 
 def query_of(pattern: str, files: str | None = None, *, ignore_case: bool = False, context: int = 0) -> Query:

@@ -124,7 +124,7 @@ def bash_tool(place: Place, environment: Mapping[str, str]) -> Tool[..., object]
     """Return the tool that runs commands in a folder, with variables of the host application."""
 
     # A little longer than the longest command: the command's own timeout comes first and keeps the output.
-    @tool(mode="local", effect="once", is_shell=True, reads="untrusted", timeout=COMMAND_TIMEOUT_S_MAX + 30)
+    @tool(mode="local", effect="once", timeout=COMMAND_TIMEOUT_S_MAX + 30)
     async def bash(
         command: Annotated[str, Field(min_length=1, max_length=COMMAND_CHARS_MAX)],
         ctx: ToolContext,
@@ -153,4 +153,4 @@ def bash_tool(place: Place, environment: Mapping[str, str]) -> Tool[..., object]
             result["note"] = ended.reason
         return result
 
-    return bash
+    return bash.with_options(is_shell=True, reads="untrusted")

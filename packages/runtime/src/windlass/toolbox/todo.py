@@ -40,7 +40,7 @@ _BOXES: Final = {TodoStatus.PENDING: "[ ]", TodoStatus.IN_PROGRESS: "[>]", TodoS
 def todo_tool() -> Tool[..., object]:
     """Return the tool that keeps a list in the state of each session."""
 
-    @tool(mode="safe_write", effect="idempotent", is_outbound=False, on_compaction=_reminder)
+    @tool(mode="safe_write", effect="idempotent")
     async def todo(
         ctx: ToolContext, items: Annotated[list[TodoItem], Field(max_length=TODO_ITEMS_MAX)] | None = None
     ) -> str:
@@ -55,7 +55,7 @@ def todo_tool() -> Tool[..., object]:
             ctx.state.keep_own(STATE_KEY, value)
         return _shown(_items(ctx.state)) or "the list is empty"
 
-    return todo
+    return todo.with_options(is_outbound=False, on_compaction=_reminder)
 
 
 def todo_reminder(state: Mapping[str, JsonValue]) -> str | None:

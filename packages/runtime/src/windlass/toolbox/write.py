@@ -58,7 +58,7 @@ def write_file_tool(folder_of: FindFolder, marks: Marks) -> Tool[..., object]:
         # Each of these files is read by other programs: an approval of one does not cover the next.
         return "always" if _is_protected(str(arguments.get("path"))) else False
 
-    @tool(mode="safe_write", effect="idempotent", is_outbound=False, approval=asks)
+    @tool(mode="safe_write", effect="idempotent", approval=asks)
     async def write_file(
         path: PathText, content: Annotated[str, Field(max_length=WRITE_CHARS_MAX)], ctx: ToolContext
     ) -> str:
@@ -85,7 +85,7 @@ def write_file_tool(folder_of: FindFolder, marks: Marks) -> Tool[..., object]:
         marks.note(ctx.state, written.path, digest=sha256(body).hexdigest())
         return written.text
 
-    return write_file
+    return write_file.with_options(is_outbound=False)
 
 
 def _is_protected(path: str) -> bool:

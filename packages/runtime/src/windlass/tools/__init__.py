@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import (
     TYPE_CHECKING,
+    Any,
     Final,
     Generic,
     Literal,
@@ -21,7 +22,13 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from pydantic_core import from_json
 
 from windlass.errors import check_name, check_text, check_whole, is_for_us, kind_of, option_problem, wrong
-from windlass.limits import CONCURRENCY_MAX, DESCRIPTION_CHARS_MAX, TIMEOUT_MS_MAX, TOOL_TIMEOUT_MS
+from windlass.limits import (
+    CONCURRENCY_MAX,
+    DESCRIPTION_CHARS_MAX,
+    TIMEOUT_MS_MAX,
+    TOOL_RETRIES_MAX,
+    TOOL_TIMEOUT_MS,
+)
 from windlass.ports.interpreter import ProgramFunctions
 from windlass.tools.context import CompactionContext, ToolContext, ToolFailed, Unanswered
 from windlass.tools.schema import (
@@ -50,6 +57,7 @@ __all__ = [
     "ApprovalCheck",
     "JsonFunction",
     "JsonShape",
+    "KitOptions",
     "OnCompaction",
     "ProgramKind",
     "Tool",
@@ -112,7 +120,7 @@ class UndoCall(BaseModel):
 
 
 class ToolOptions(TypedDict, total=False):
-    """Options of a tool."""
+    """Options of `@tool`. Those for authors of tool kits are `KitOptions`: see `Tool.with_options`."""
 
     name: str
     """The name of the function when left out."""
@@ -123,9 +131,6 @@ class ToolOptions(TypedDict, total=False):
     effect: EffectClass | EffectName
     """read, idempotent or once: how a call that a crash interrupted is recovered. Default: read for a tool of
     mode read, else once."""
-    timeout_ms: int
-    timeout: float
-    """In seconds, instead of `timeout_ms`."""
     approval: ApprovalRule | ApprovalName | ApprovalCheck
     """policy (the default), always, once or never, or a function of the arguments.
 
@@ -133,11 +138,26 @@ class ToolOptions(TypedDict, total=False):
     call is for that call. never only skips the default approval of the policy: rules that ask, dangerous
     commands and tainted sessions still ask.
     """
+    undo: "Callable[..., object] | Tool[..., object]"
+    """Reverses a call: a function with a parameter `call: UndoCall`. It is a tool of its own, which only
+    `undo` of a run calls: of the same mode, unless it is made with `tool`. Its effect is once by default."""
+    timeout: float
+    """In seconds, for a call with its retries; 120 when left out."""
+    retries: int
+    """How often a call that raised `ToolFailed(…, retryable=True)` is made again before the model sees the
+    failure; 0 when left out. A tool with the effect once has none."""
+    concurrency: int
+    """Calls that may run at the same time; unlimited when left out."""
+    router: "ToolRouter"
+    """The router to register the tool with, for a program with a loop of its own."""
+
+
+class KitOptions(TypedDict, total=False):
+    """Options for authors of tool kits: see `Tool.with_options`."""
+
     approval_key: Callable[[JsonObject], str]
     """Returns the key of a call from its arguments: an approval for the session covers the calls with the
     same key, instead of all calls of the tool. If it raises, the call is denied."""
-    concurrency: int
-    """Calls that may run at the same time; unlimited when left out."""
     is_outbound: bool
     """Whether a call can send data out; True when left out."""
     reads: Taint | TaintName | Sequence[Taint | TaintName]
@@ -154,11 +174,6 @@ class ToolOptions(TypedDict, total=False):
     a to-do list, and drops state that the model will not remember. A crash may repeat the call."""
     use: ToolUse
     """How a model with code mode calls it: code (the default), direct, or both."""
-    undo: "Callable[..., object] | Tool[..., object]"
-    """Reverses a call: a function with a parameter `call: UndoCall`. It is a tool of its own, which only
-    `undo` of a run calls: of the same mode, unless it is made with `tool`. Its effect is once by default."""
-    router: "ToolRouter"
-    """The router to register the tool with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +189,7 @@ class Tool(Generic[P, R]):
     effect: EffectClass = EffectClass.ONCE
     approval: ApprovalRule | ApprovalCheck = ApprovalRule.POLICY
     timeout_ms: int = TOOL_TIMEOUT_MS
+    retries: int = 0
     concurrency: int | None = None
     is_outbound: bool | None = None
     reads: tuple[Taint, ...] = ()
@@ -205,6 +221,47 @@ class Tool(Generic[P, R]):
     @property
     def __wrapped__(self) -> Callable[P, R]:
         return self.function
+
+    def with_options(self, **options: Unpack[KitOptions]) -> "Tool[P, R]":
+        """Return a copy with options for authors of tool kits; those that are left out stay.
+
+        Options:
+            approval_key: returns the key of a call; an approval for the session covers the calls with its
+                key.
+            is_outbound: whether a call can send data out; True when left out.
+            reads: untrusted (content of unknown authors), private (data that must not be sent out), or both.
+            is_shell: whether the parameter `command` is a shell command, which is then graded.
+            metadata: JSON to pin with the tool.
+            on_compaction: called before the history is compacted; returns texts that it must still contain.
+            use: how a model with code mode calls it: code (the default), direct, or both.
+
+        Raises:
+            Rejected: an option cannot be used, or contradicts another; the message says what to write.
+        """
+        problem = option_problem(options, KitOptions, what="tool")
+        if problem is not None:
+            raise wrong(problem)
+        checks: dict[str, Callable[[object, str], object]] = {
+            "approval_key": _approval_key,
+            "is_outbound": lambda value, name: _flag(value, f"tool {name}: is_outbound"),
+            "reads": _reads,
+            "is_shell": lambda value, name: _flag(value, f"tool {name}: is_shell") or False,
+            "metadata": _metadata,
+            "on_compaction": _on_compaction,
+            "use": _use,
+        }
+        given = {key: checks[key](value, self.name) for key, value in options.items()}
+        made = replace(self, **cast("dict[str, Any]", given))
+        if made.is_shell and not has_parameter(self.shape.signature, SHELL_PARAMETER):
+            raise wrong(
+                f"tool {self.name}: a shell tool must take its command in a parameter named {SHELL_PARAMETER}"
+            )
+        if made.approval_key is not None and made.approval in {ApprovalRule.ALWAYS, ApprovalRule.NEVER}:
+            raise wrong(
+                f"tool {self.name}: approval {made.approval} is never given for a session, so approval_key "
+                "has no use; write approval once or policy"
+            )
+        return made
 
     @property
     def input_schema(self) -> JsonObject:
@@ -279,19 +336,14 @@ def tool(
         description: for the model; the docstring when left out.
         mode: read, safe_write, destructive, local or external; without one a person is asked first.
         effect: read, idempotent or once: how a call that a crash interrupted is recovered.
-        timeout_ms: 120,000 when left out.
-        timeout: in seconds, instead of timeout_ms.
         approval: policy (the default), always, once or never, or a function of the arguments.
-        approval_key: returns the key of a call; an approval for the session covers the calls with its key.
-        concurrency: calls that may run at the same time; unlimited when left out.
-        is_outbound: whether a call can send data out; True when left out.
-        reads: untrusted (content of unknown authors), private (data that must not be sent out), or both.
-        is_shell: whether the parameter `command` is a shell command, which is then graded.
-        metadata: JSON to pin with the tool.
-        on_compaction: called before the history is compacted; returns texts that it must still contain.
-        use: how a model with code mode calls it: code (the default), direct, or both.
         undo: a function with a parameter `call: UndoCall` that reverses a call.
-        router: the router to register the tool with.
+        timeout: in seconds; 120 when left out.
+        retries: how often a call that raised `ToolFailed(…, retryable=True)` is made again; 0 when left out.
+        concurrency: calls that may run at the same time; unlimited when left out.
+        router: the router to register the tool with, for a program with a loop of its own.
+
+    `Tool.with_options` has more, for authors of tool kits.
 
     Raises:
         Rejected: the function or an option cannot be used; the message says what to write.
@@ -312,7 +364,9 @@ def library_tool(function: Callable[P, R], /, **options: Unpack[ToolOptions]) ->
 def _made(function: Callable[P, R], options: ToolOptions, *, is_checked: bool = True) -> Tool[P, R]:
     problem = option_problem(options, ToolOptions, what="tool")
     if problem is not None:
-        raise wrong(problem)
+        moved = sorted(options.keys() & KitOptions.__annotations__.keys())
+        hint = f"; for {', '.join(moved)} write made.with_options({moved[0]}=…) of the tool" if moved else ""
+        raise wrong(problem + hint)
     if not _is_function(function):
         raise wrong(f"a tool must be made of a function, found {kind_of(function)}")
     name = check_name(options.get("name", _name_of(function)), "a tool")
@@ -324,27 +378,20 @@ def _made(function: Callable[P, R], options: ToolOptions, *, is_checked: bool = 
     )
     shape = ArgumentShape(name, read_signature(function, name), docs.parameters)
     mode = _choice(ToolMode, options.get("mode"), f"tool {name}: mode")
+    effect = _effect(options.get("effect"), mode, name=name)
     made = Tool(
         function,
         name=name,
         shape=shape,
         description=description,
         mode=mode,
-        effect=_effect(options.get("effect"), mode, name=name),
+        effect=effect,
         approval=_approval(options.get("approval"), name),
-        approval_key=_approval_key(options.get("approval_key"), name),
-        timeout_ms=_timeout_ms(options, name),
+        timeout_ms=_timeout_ms(options.get("timeout"), name),
+        retries=_retries(options.get("retries", 0), effect, name=name),
         concurrency=_concurrency(options.get("concurrency"), name),
-        is_outbound=_flag(options.get("is_outbound"), f"tool {name}: is_outbound"),
-        reads=_reads(options.get("reads"), name),
-        is_shell=_flag(options.get("is_shell"), f"tool {name}: is_shell") or False,
-        metadata=_metadata(options.get("metadata"), name),
-        on_compaction=_on_compaction(options.get("on_compaction"), name),
-        use=_use(options.get("use", "code"), name),
-        undo=_undo(options.get("undo"), name, mode=mode),
+        undo=_undo(options.get("undo"), name, mode=mode, effect=effect),
     )
-    if made.is_shell and not has_parameter(shape.signature, SHELL_PARAMETER):
-        raise wrong(f"tool {name}: a shell tool must take its command in a parameter named {SHELL_PARAMETER}")
     if is_checked:
         shape.check()
     router = options.get("router")
@@ -355,15 +402,18 @@ def _made(function: Callable[P, R], options: ToolOptions, *, is_checked: bool = 
     return router.register(made)
 
 
-def _undo(value: object, name: str, *, mode: ToolMode | None) -> "Tool[..., object] | None":
+def _undo(
+    value: object, name: str, *, mode: ToolMode | None, effect: EffectClass
+) -> "Tool[..., object] | None":
     if value is None:
         return None
+    if effect is EffectClass.READ or mode is ToolMode.READ:
+        what = "mode" if mode is ToolMode.READ else "effect"
+        raise wrong(f"tool {name}: {what} read says that it changes nothing, so there is nothing to undo")
     if isinstance(value, Tool):
         made = cast("Tool[..., object]", value)
     elif not _is_function(value):
         raise wrong(f"tool {name}: undo must be a function or a tool, found {kind_of(value)}")
-    elif mode is ToolMode.READ:
-        raise wrong(f"tool {name}: mode read says that it changes nothing, so there is nothing to undo")
     else:
         same: ToolOptions = {} if mode is None else {"mode": mode}
         made = tool(cast("Callable[..., object]", value), **same)
@@ -433,20 +483,25 @@ def _approval(value: object, name: str) -> ApprovalRule | ApprovalCheck:
     return _choice(ApprovalRule, value, f"tool {name}: approval") or ApprovalRule.POLICY
 
 
-def _timeout_ms(options: ToolOptions, name: str) -> int:
-    seconds = cast(object, options.get("timeout"))
+def _timeout_ms(seconds: object, name: str) -> int:
     if seconds is None:
-        return check_whole(
-            options.get("timeout_ms", TOOL_TIMEOUT_MS), f"tool {name}: timeout_ms", most=TIMEOUT_MS_MAX
-        )
-    if "timeout_ms" in options:
-        raise wrong(f"tool {name}: give timeout (seconds) or timeout_ms, not both")
+        return TOOL_TIMEOUT_MS
     if not isinstance(seconds, int | float) or not 0.001 <= seconds <= TIMEOUT_MS_MAX / 1_000:
         raise wrong(
             f"tool {name}: timeout must be a number of seconds from 0.001 to {TIMEOUT_MS_MAX // 1_000:,}, "
             f"found {seconds!r}"
         )
     return round(seconds * 1_000)
+
+
+def _retries(value: object, effect: EffectClass, *, name: str) -> int:
+    retries = check_whole(value, f"tool {name}: retries", least=0, most=TOOL_RETRIES_MAX)
+    if retries and effect is EffectClass.ONCE:
+        raise wrong(
+            f"tool {name}: effect once says that a call is not repeated, and retries that it is; "
+            "write effect idempotent or read, or leave retries out"
+        )
+    return retries
 
 
 def _concurrency(value: object, name: str) -> int | None:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 class ToolFailed(Exception):
     """Raised by a tool to tell the model, in its own words, what went wrong.
 
-    With `retryable` the runtime may call the tool again by itself before the model hears of it.
+    With `retryable` the runtime calls the tool again before the model hears of it, up to its `retries`.
     """
 
     def __init__(self, message: str, *, retryable: bool = False) -> None:

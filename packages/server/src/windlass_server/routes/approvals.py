@@ -24,7 +24,8 @@ router = APIRouter(prefix=PREFIX, tags=["approvals"], route_class=Route)
 async def inbox(caller: CallerDep, query: PageDep) -> Response:
     """Return the open requests of your sessions and their subagents, oldest first.
 
-    Approvers get those of all sessions of the tenant.
+    You also get the questions of tools that name you or a role of yours, whoever owns the session. Approvers
+    get the requests of all sessions of the tenant.
     """
     page = await caller.sessions.requests(after=query.after, limit=query.limit)
     requests = tuple(seen(ApprovalInfo, one) for one in page.items)

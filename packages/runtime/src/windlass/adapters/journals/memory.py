@@ -458,14 +458,14 @@ class MemoryArchive(MemoryTables):
         return tuple(nlargest(limit, found, key=lambda info: info.number))
 
     async def listed_requests(
-        self, *, owner: str | None = None, after: int = 0, limit: int = 50
+        self, *, owner: str | None = None, named: Collection[str] = (), after: int = 0, limit: int = 50
     ) -> tuple[OpenRequest, ...]:
         self._check_open()
         found = [
             one
             for asked in self._index.asked.values()
             for one in asked.values()
-            if one.number > after and owner in (None, one.owner)
+            if one.number > after and (owner in (None, one.owner) or one.asks(named))
         ]
         return tuple(sorted(found, key=lambda one: one.number)[:limit])
 

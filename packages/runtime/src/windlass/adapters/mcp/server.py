@@ -62,7 +62,8 @@ class McpToolOptions(TypedDict, total=False):
     effect: EffectClass | EffectName
     """Default once: a call that a crash interrupted is not repeated automatically."""
     approval: ApprovalRule | ApprovalName | ApprovalCheck
-    timeout_ms: int
+    timeout: float
+    """In seconds."""
     concurrency: int
     is_outbound: bool
 

@@ -17,7 +17,7 @@ from windlass.adapters.mcp.server import (
 )
 from windlass.json_schema import schema_problem
 from windlass.limits import DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX
-from windlass.tools import PIN, Tool, arguments_problem, json_tool
+from windlass.tools import PIN, KitOptions, Tool, ToolOptions, arguments_problem, json_tool
 from windlass.tools.context import ToolContext
 from windlass_protocol import CodecError, CodecLimits, EffectClass, JsonObject, ToolMode, canonical
 from windlass_protocol.frozen import sealed
@@ -124,19 +124,18 @@ def make_tool(definition: Definition, server: McpServer, *, call: Call) -> Tool[
         # The server's hint about the effect does not apply to an overridden mode.
         said["effect"] = EffectClass.ONCE
     said.update(by_host)
-    return json_tool(
-        run,
-        definition.input_schema,
-        name=definition.name,
-        description=definition.description,
-        # The output of any server may contain untrusted content.
+    # The output of any server may contain untrusted content.
+    kit = KitOptions(
         reads="untrusted",
         metadata={
             "mcp": {"server": definition.server, "tool": definition.tool},
             PIN: definition.fingerprint,
         },
-        **said,
     )
+    if "is_outbound" in said:
+        kit["is_outbound"] = said.pop("is_outbound")
+    given = {"name": definition.name, "description": definition.description, **said}
+    return json_tool(run, definition.input_schema, **cast(ToolOptions, given)).with_options(**kit)
 
 
 def _hints(definition: Definition) -> McpToolOptions:

@@ -363,19 +363,19 @@ def _where(messages: Sequence[LLMMessage]) -> tuple[str, int]:
 # Tools and agents are created once for all simulations: their effects depend on the calling process.
 
 
-@tool(effect="read", timeout_ms=TOOL_TIMEOUT_MS)
+@tool(effect="read", timeout=TOOL_TIMEOUT_MS / 1_000)
 async def look(tag: str, verdict: str, *, context: ToolContext) -> str:
     """Look at something."""
     return await _PROCESS.get().perform(context, tag, verdict=verdict)
 
 
-@tool(effect="idempotent", timeout_ms=TOOL_TIMEOUT_MS)
+@tool(effect="idempotent", timeout=TOOL_TIMEOUT_MS / 1_000)
 async def put(tag: str, verdict: str, *, context: ToolContext) -> str:
     """Put something somewhere."""
     return await _PROCESS.get().perform(context, tag, verdict=verdict)
 
 
-@tool(effect="once", timeout_ms=TOOL_TIMEOUT_MS)
+@tool(effect="once", timeout=TOOL_TIMEOUT_MS / 1_000)
 async def pay(tag: str, verdict: str, *, context: ToolContext) -> str:
     """Pay for something."""
     return await _PROCESS.get().perform(context, tag, verdict=verdict)

@@ -3,9 +3,10 @@
 import json
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import ClassVar, Final, cast
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from windlass.adapters.journals.codec import content_hash, unpacked_size
 from windlass.adapters.journals.rules import corrupt, in_turns, load_usage, rejected
@@ -153,6 +154,7 @@ _REQUEST: Final = f"""SELECT {_CATALOG}, {columns_of("a", ASKED_COLUMNS)}, s.ses
 REQUEST: Final = f"{_REQUEST} WHERE a.request_id = ? ORDER BY a.number DESC LIMIT 1"
 SETTLED: Final = f"""SELECT {columns_of("t", SETTLED_COLUMNS)}, s.session_id
     FROM settled t JOIN sessions s USING (session_key) WHERE t.request_id = ?"""
+_RESPONDERS: Final = b'"responders":['
 _REFUSED: Final = f"SELECT {REFUSED_COLUMNS}, number FROM refused"
 _ITEMS: Final = f"""SELECT {columns_of("i", CONSUMED_COLUMNS)}, r.run_id FROM items i
     LEFT JOIN runs r ON r.item = i.number
@@ -200,10 +202,18 @@ class IndexReads:
         sql, parameters = runs_query(wanted, key, before=before, limit=limit)
         return tuple(self._run(row) for row in self._connection.execute(sql, parameters))
 
-    def requests(self, owner: str | None, *, after: int, limit: int) -> tuple[OpenRequest, ...]:
-        """Return open requests, oldest first."""
+    def requests(
+        self, owner: str | None, named: Collection[str] = (), *, after: int, limit: int
+    ) -> tuple[OpenRequest, ...]:
+        """Return open requests, oldest first: see `Store.listed_requests`."""
         sql, parameters = requests_query(owner, after=after, limit=limit)
-        return tuple(self._request(row) for row in self._connection.execute(sql, parameters))
+        found = [self._request(row) for row in self._connection.execute(sql, parameters)]
+        if owner is None or not named:
+            return tuple(found)
+        sql, parameters = named_query(named, self._dialect, after=after)
+        rows = self._connection.execute(sql, parameters)
+        asked = (one for row in rows if (one := self._request(row)).owner != owner and one.asks(named))
+        return tuple(sorted([*found, *islice(asked, limit)], key=lambda one: one.number)[:limit])
 
     def request(self, request_id: str) -> OpenRequest | SettledRequest | None:
         """Return a request, open or settled."""
@@ -406,6 +416,17 @@ def requests_query(owner: str | None, *, after: int, limit: int) -> tuple[str, t
     condition = "" if owner is None else "a.owner = ? AND "
     given = () if owner is None else (owner,)
     return f"{_REQUEST} WHERE {condition}a.number > ? ORDER BY a.number LIMIT ?", (*given, after, limit)
+
+
+def named_query(named: Collection[str], dialect: Dialect, *, after: int) -> tuple[str, tuple[Value, ...]]:
+    """Return the SQL of the open requests whose JSON has responders and one of the names, and few others.
+
+    The table is scanned: it has the open requests alone.
+    """
+    has = dialect.contains.format("a.body", "?")
+    names = " OR ".join(has for _ in named)
+    given = (_RESPONDERS, *(to_json(name) for name in named))
+    return f"{_REQUEST} WHERE {has} AND ({names}) AND a.number > ? ORDER BY a.number", (*given, after)
 
 
 SHORT_BYTES_MAX: Final = 65_536

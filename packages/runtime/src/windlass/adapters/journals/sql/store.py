@@ -236,9 +236,9 @@ class SqlStore(Generic[TransactionT, ReadsT]):
         return await self._read(lambda reads: reads.index.runs(wanted, before=before, limit=limit))
 
     async def listed_requests(
-        self, *, owner: str | None = None, after: int = 0, limit: int = 50
+        self, *, owner: str | None = None, named: Collection[str] = (), after: int = 0, limit: int = 50
     ) -> tuple[OpenRequest, ...]:
-        return await self._read(lambda reads: reads.index.requests(owner, after=after, limit=limit))
+        return await self._read(lambda reads: reads.index.requests(owner, named, after=after, limit=limit))
 
     async def find_request(self, request_id: str) -> OpenRequest | SettledRequest | None:
         return await self._read(lambda reads: reads.index.request(request_id))

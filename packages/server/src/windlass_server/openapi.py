@@ -71,7 +71,10 @@ RUN_ROW_EXAMPLE: Final[JsonValue] = {
     "sessionId": "019a8f…",
     "agentId": "clerk",
     "status": "waiting",
+    "waitsOn": "input",
     "startedAt": "2026-01-01T00:00:00.000Z",
+    "input": "Refund order 1042",
+    "output": "Run refund?",
     "usage": {},
 }
 REFUSED_START_EXAMPLE: Final[JsonValue] = {

@@ -54,6 +54,31 @@ export interface RunQuery extends PageQuery {
   readonly session?: string | undefined;
   readonly agent?: string | undefined;
   readonly status?: RunStatus | undefined;
+  /** Whether runs of subagents are listed as well; they are when left out. */
+  readonly subagents?: boolean | undefined;
+  /** What a waiting run waits for: input, recovery, subagent, provider, timer or budget. */
+  readonly waitsOn?: string | undefined;
+  /** The fingerprint of the package. */
+  readonly version?: string | undefined;
+  /** The kind of the error; `any` for every error. */
+  readonly error?: string | undefined;
+  readonly tag?: string | undefined;
+  readonly feedback?: "up" | "down" | "none" | undefined;
+  /** Whether a process took the run over after a crash. */
+  readonly crashed?: boolean | undefined;
+  /** ISO moments; the end is left out. */
+  readonly since?: string | undefined;
+  readonly until?: string | undefined;
+  /** Millionths of a dollar. */
+  readonly costMin?: number | undefined;
+  readonly costMax?: number | undefined;
+  /** Milliseconds. */
+  readonly durationMin?: number | undefined;
+  readonly durationMax?: number | undefined;
+  /** Words that must all occur in the session of the run. */
+  readonly text?: string | undefined;
+  readonly sort?: "started" | "duration" | "tokens" | "cost" | undefined;
+  readonly ascending?: boolean | undefined;
 }
 
 /** Which refused starts. */
@@ -208,7 +233,7 @@ export class Client {
     return this.cancel(at("runs", runId, "cancel"), reason, options);
   }
 
-  /** A page of runs, newest first. */
+  /** A page of runs, newest first unless sorted otherwise. */
   listRuns(query: RunQuery = {}, options?: RequestOptions): Promise<rest.RunPage> {
     return this.ask(rest.RunPage, "/runs", { ...options, query });
   }

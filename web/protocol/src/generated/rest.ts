@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { Json, JsonObject, exactlyOne, open, record, text } from "../wire.js";
 import { AgentSession, ChatMessage } from "./chat.js";
-import { ContentRef, Count, Id, Positive, Sha256, SourceRef, Timestamp, Usage } from "./common.js";
+import { ContentRef, Count, Id, Integer, Positive, Sha256, SourceRef, Timestamp, Usage } from "./common.js";
 import { Proposal, ProposalCheck, VersionComparison, VersionTally } from "./decisions.js";
 import { ErrorCode, ErrorKind, RetryClass } from "./errors.js";
 import { ProposalAppliedData, ProposalSettledData } from "./event-data.js";
@@ -207,10 +207,30 @@ export const RunRow = open({
   startedAt: Timestamp.optional(),
   /** When it ended. */
   endedAt: Timestamp.optional(),
+  /** When it started, or was asked for. */
+  at: z.string().optional(),
+  /** The version of its agent. */
+  packageFingerprint: z.string().optional(),
+  /** The owner of its session. */
+  owner: z.string().optional(),
+  /** The first words of its message. */
+  input: z.string().optional(),
+  /** The first words of its answer or error, or of the question that it waits with. */
+  output: z.string().optional(),
+  /** What it waits for: input, recovery, subagent, provider, timer or budget. */
+  waitsOn: z.string().optional(),
+  /** The kind of the error that it ended with. */
+  error: z.string().optional(),
+  /** How often a process took it over after a crash. */
+  crashes: Count.optional(),
+  /** Its tags. */
+  tags: z.array(z.string()).optional(),
+  /** The newest thumb of people: 1, -1, or 0 without one. */
+  rating: Integer.optional(),
 });
 export type RunRow = z.infer<typeof RunRow>;
 
-/** A page of runs, newest first. */
+/** A page of runs. */
 export const RunPage = open({
   /** The runs. */
   runs: z.array(RunRow),

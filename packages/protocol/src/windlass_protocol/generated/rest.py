@@ -282,7 +282,7 @@ def _make_HistoryPage() -> object:
 
 def _make_RunRow() -> object:
     from windlass_protocol._wire import Maybe, Open, Str
-    from windlass_protocol.generated.common import Timestamp, Usage
+    from windlass_protocol.generated.common import Count, Integer, Timestamp, Usage
     from windlass_protocol.generated.runs import RunStatus
 
     class RunRow(Open):
@@ -297,6 +297,16 @@ def _make_RunRow() -> object:
         usage: Usage
         started_at: Maybe[Timestamp] = None
         ended_at: Maybe[Timestamp] = None
+        at: Maybe[Str] = None
+        package_fingerprint: Maybe[Str] = None
+        owner: Maybe[Str] = None
+        input: Maybe[Str] = None
+        output: Maybe[Str] = None
+        waits_on: Maybe[Str] = None
+        error: Maybe[Str] = None
+        crashes: Maybe[Count] = None
+        tags: Maybe[tuple[Str, ...]] = None
+        rating: Maybe[Integer] = None
 
     return RunRow
 
@@ -306,7 +316,7 @@ def _make_RunPage() -> object:
     from windlass_protocol.generated.rest import RunRow
 
     class RunPage(Open):
-        """A page of runs, newest first."""
+        """A page of runs."""
 
         __qualname__ = "RunPage"
 

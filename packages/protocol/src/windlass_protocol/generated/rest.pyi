@@ -12,6 +12,7 @@ from windlass_protocol.generated.common import (
     ContentRef,
     Count,
     Id,
+    Integer,
     Positive,
     Sha256,
     SourceRef,
@@ -221,9 +222,29 @@ class RunRow(Open):
     """When it started; absent while it is queued."""
     ended_at: Maybe[Timestamp] = None
     """When it ended."""
+    at: Maybe[Str] = None
+    """When it started, or was asked for."""
+    package_fingerprint: Maybe[Str] = None
+    """The version of its agent."""
+    owner: Maybe[Str] = None
+    """The owner of its session."""
+    input: Maybe[Str] = None
+    """The first words of its message."""
+    output: Maybe[Str] = None
+    """The first words of its answer or error, or of the question that it waits with."""
+    waits_on: Maybe[Str] = None
+    """What it waits for: input, recovery, subagent, provider, timer or budget."""
+    error: Maybe[Str] = None
+    """The kind of the error that it ended with."""
+    crashes: Maybe[Count] = None
+    """How often a process took it over after a crash."""
+    tags: Maybe[tuple[Str, ...]] = None
+    """Its tags."""
+    rating: Maybe[Integer] = None
+    """The newest thumb of people: 1, -1, or 0 without one."""
 
 class RunPage(Open):
-    """A page of runs, newest first."""
+    """A page of runs."""
 
     runs: tuple[RunRow, ...]
     """The runs."""

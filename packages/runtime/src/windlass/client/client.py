@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol, Self, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypedDict, Unpack, cast
 
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_jsonable_python
@@ -99,6 +99,26 @@ class RunQuery(TypedDict, total=False):
     status: str | None
     subagents: bool
     """Whether runs of subagents are listed as well; they are when left out."""
+    waits_on: str | None
+    version: str | None
+    error: str | None
+    """The kind of the error; `any` for every error."""
+    tag: str | None
+    feedback: Literal["up", "down", "none"] | None
+    crashed: bool | None
+    since: str | None
+    """A time as in `2026-01-31T09:30:00Z`, as `until` is."""
+    until: str | None
+    cost_min: int | None
+    """Millionths of a dollar, as `cost_max` is."""
+    cost_max: int | None
+    duration_min: int | None
+    """Milliseconds, as `duration_max` is."""
+    duration_max: int | None
+    text: str | None
+    sort: str | None
+    """started, duration, tokens or cost."""
+    ascending: bool
 
 
 class Runs:
@@ -115,7 +135,7 @@ class Runs:
         return await self._link.ask(RunInfo, Call("GET", path_of("runs", run_id)))
 
     async def list(self, **query: Unpack[RunQuery]) -> Page[RunRow]:
-        """Return a page of runs, newest first."""
+        """Return a page of runs, newest first unless sorted otherwise."""
         problem = option_problem(query, RunQuery, what="runs.list")
         if problem is not None:
             raise bad_request(problem)

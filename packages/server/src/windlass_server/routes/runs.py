@@ -1,10 +1,12 @@
 """Routes of runs: list, read, trace, decisions, prompts, cancel; and starts that were refused."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
+from windlass.catalog.sessions import SEARCH_CHARS_MAX
+from windlass.ports.store import RunSort
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import (
     Accepted,
@@ -41,13 +43,34 @@ router = APIRouter(prefix=PREFIX, tags=["runs"], route_class=Route)
 StepIndex = Annotated[int, Path(ge=0, le=INTEGER_MAX, description="A step, from 0.", examples=[0])]
 
 
-class RunQueryParams(PageQuery):
-    """Filters of a list of runs."""
+Name = Annotated[str | None, Field(min_length=1, max_length=512)]
+Number = Annotated[int | None, Field(ge=0, le=INTEGER_MAX)]
 
-    session: Annotated[str | None, Field(min_length=1, max_length=512)] = None
-    agent: Annotated[str | None, Field(min_length=1, max_length=512)] = None
+
+class RunQueryParams(PageQuery):
+    """Filters of a list of runs, and its order."""
+
+    session: Name = None
+    agent: Name = None
     status: RunStatus | None = None
     subagents: Annotated[bool, Field(description="Include runs of subagents.")] = True
+    waits_on: Annotated[Name, Field(description="input, recovery, subagent, provider, timer, budget.")] = None
+    version: Annotated[Name, Field(description="The fingerprint of the package.")] = None
+    error: Annotated[Name, Field(description="The kind of the error; `any` for every error.")] = None
+    tag: Name = None
+    feedback: Literal["up", "down", "none"] | None = None
+    crashed: Annotated[bool | None, Field(description="Taken over after a crash, or not.")] = None
+    since: Annotated[AwareDatetime | None, Field(description="Started then or later.")] = None
+    until: Annotated[AwareDatetime | None, Field(description="Started before.")] = None
+    cost_min: Annotated[Number, Field(description="Millionths of a dollar.")] = None
+    cost_max: Annotated[Number, Field(description="Millionths of a dollar.")] = None
+    duration_min: Annotated[Number, Field(description="Milliseconds; 0 until a run has ended.")] = None
+    duration_max: Annotated[Number, Field(description="Milliseconds.")] = None
+    text: Annotated[
+        str | None, Field(min_length=1, max_length=SEARCH_CHARS_MAX, description="Words in their sessions.")
+    ] = None
+    sort: RunSort = RunSort.STARTED
+    ascending: bool = False
 
 
 @router.get(
@@ -57,7 +80,7 @@ class RunQueryParams(PageQuery):
     summary="Your runs",
 )
 async def list_runs(caller: CallerDep, query: Annotated[RunQueryParams, Query()]) -> Response:
-    """Return the runs of your sessions, newest first."""
+    """Return the runs of your sessions, newest first unless sorted otherwise."""
     page = await caller.sessions.runs(
         after=query.after,
         limit=query.limit,
@@ -65,6 +88,21 @@ async def list_runs(caller: CallerDep, query: Annotated[RunQueryParams, Query()]
         agent_id=query.agent,
         status=query.status,
         root_only=not query.subagents,
+        waits_on=query.waits_on,
+        version=query.version,
+        error=query.error,
+        tag=query.tag,
+        feedback=query.feedback,
+        has_crashed=query.crashed,
+        since=query.since,
+        until=query.until,
+        cost_micros_min=query.cost_min,
+        cost_micros_max=query.cost_max,
+        duration_ms_min=query.duration_min,
+        duration_ms_max=query.duration_max,
+        text=query.text,
+        sort=query.sort,
+        is_ascending=query.ascending,
     )
     return reply(RunPage(runs=tuple(seen(RunRow, info) for info in page.items), next=page.next))
 

@@ -28,8 +28,11 @@ from windlass.adapters.journals.sql.integrity import (
     columns_of,
     damaged,
 )
+from windlass.adapters.journals.sql.listing import read_run
 from windlass.adapters.journals.sql.statements import OPEN_RUN, Connection, Dialect, Row, Value
 from windlass.ports.store import (
+    NEWEST_FIRST,
+    NO_USAGE,
     Arrivals,
     CountFilter,
     Document,
@@ -41,7 +44,9 @@ from windlass.ports.store import (
     RunCounts,
     RunFilter,
     RunInfo,
+    RunOrder,
     RunRow,
+    RunSort,
     RunTimes,
     SessionFilter,
     SessionInfo,
@@ -64,7 +69,7 @@ from windlass_protocol import (
 )
 
 _FROM: Final = """FROM runs r JOIN catalog c USING (session_key)
-    WHERE r.started_at >= ? AND r.started_at < ?"""
+    WHERE r.at >= ? AND r.at < ? AND r.started_at IS NOT NULL"""
 _COUNTED: Final = ("inputTokens", "outputTokens", "costMicros")
 _CELLS: Final = f"""SELECT {{}} AS bucket, r.status, count(*), {{}} {_FROM}{{}}
     GROUP BY bucket, r.status ORDER BY bucket, r.status"""
@@ -194,10 +199,15 @@ class IndexReads:
         row = self._connection.execute(sql, (self._key.session_key(session_id),)).fetchone()
         return None if row is None else self._session(row)
 
-    def runs(self, wanted: RunFilter, *, before: int | None, limit: int) -> tuple[RunInfo, ...]:
-        """Return runs, newest first."""
+    def runs(self, wanted: RunFilter, *, order: RunOrder, limit: int) -> tuple[RunInfo, ...]:
+        """Return runs in an order."""
         key = None if wanted.session_id is None else self._key.session_key(wanted.session_id)
-        sql, parameters = runs_query(wanted, key, before=before, limit=limit)
+        has_few = wanted.owner is not None and (
+            self._connection.execute(_HAS_MANY, (wanted.owner, OWN_RUNS_FEW)).fetchone() is None
+        )
+        sql, parameters = runs_query(
+            wanted, key, self._dialect, order=order, limit=limit, owner_has_few=has_few
+        )
         return tuple(self._run(row) for row in self._connection.execute(sql, parameters))
 
     def requests(self, owner: str | None, *, after: int, limit: int) -> tuple[OpenRequest, ...]:
@@ -282,20 +292,29 @@ class IndexReads:
     def _run(self, row: Row) -> RunInfo:
         *columns, name = row
         self._key.check_row("runs", columns)
-        run_id, session_key, agent_id, fingerprint, status, first_seq, item, started, ended, usage = cast(
-            "tuple[str, int, str, str, str, int, int, str | None, str | None, str | None]", columns[:-1]
-        )
+        run = read_run(columns)
+        facts = run.facts
         return RunInfo(
-            run_id=run_id,
-            session_id=self._name(session_key, name),
-            agent_id=agent_id,
-            package_fingerprint=fingerprint,
-            status=RunStatus(status),
-            started_at=started,
-            ended_at=ended,
-            usage=load_usage(usage),
-            first_seq=first_seq,
-            number=item,
+            run_id=run.run_id,
+            session_id=self._name(run.session_key, name),
+            agent_id=run.agent_id,
+            package_fingerprint=run.fingerprint,
+            status=facts.status,
+            started_at=run.started_at,
+            ended_at=run.ended_at,
+            usage=facts.usage or NO_USAGE,
+            first_seq=run.first_seq,
+            number=run.item,
+            at=run.at,
+            owner=run.owner,
+            is_root=bool(run.is_root),
+            input=run.input,
+            output=run.output,
+            waits_on=run.waits_on,
+            error=run.error,
+            crashes=run.crashes,
+            tags=facts.tags,
+            rating=run.rating,
         )
 
     def _request(self, row: Row) -> OpenRequest:
@@ -374,31 +393,82 @@ def sessions_query(
     return f"{_LISTED_SESSION}{condition} ORDER BY c.number DESC LIMIT ?", (*parameters, limit)
 
 
+OWN_RUNS_FEW: Final = 2_000
+"""Runs of an owner that are filtered one by one; beyond, the index that covers the filters is read."""
+_HAS_MANY: Final = "SELECT 1 FROM runs WHERE owner = ? LIMIT 1 OFFSET ?"
+_SORTED: Final = {
+    RunSort.STARTED: "at",
+    RunSort.DURATION: "duration_ms",
+    RunSort.TOKENS: "tokens",
+    RunSort.COST: "cost_micros",
+}
+
+
 def runs_query(
-    wanted: RunFilter, session_key: int | None, *, before: int | None, limit: int
+    wanted: RunFilter,
+    session_key: int | None,
+    dialect: Dialect,
+    *,
+    order: RunOrder = NEWEST_FIRST,
+    limit: int,
+    owner_has_few: bool = False,
 ) -> tuple[str, tuple[Value, ...]]:
-    """Return the SQL of a page of runs."""
-    where: list[str] = []
-    parameters: list[Value] = []
+    """Return the SQL of a page of runs.
+
+    The page is found first, in one index: that of a session, of a version, of an owner with few runs, or the
+    one that has all columns of the filters.
+    """
+    where, parameters = _run_criteria(wanted, session_key, dialect)
+    column = _SORTED[order.by]
     if session_key is not None:
-        where.append("r.session_key = ?")
-        parameters.append(session_key)
-    if wanted.agent_id is not None:
-        where.append("r.agent_id = ?")
-        parameters.append(wanted.agent_id)
-    if wanted.status is not None:
-        where.append("r.status = ?")
-        parameters.append(wanted.status.value)
-    if wanted.owner is not None:
-        where.append("(SELECT c.owner FROM catalog c WHERE c.session_key = r.session_key) = ?")
-        parameters.append(wanted.owner)
-    if wanted.root_only:
-        where.append("(SELECT c.parent FROM catalog c WHERE c.session_key = r.session_key) IS NULL")
-    if before is not None:
-        where.append("r.item < ?")
-        parameters.append(before)
+        index, column = "", "item" if order.by is RunSort.STARTED else column
+    elif wanted.words or wanted.tag is not None:
+        index = ""
+    elif wanted.fingerprint is not None:
+        index = dialect.by_version
+    else:
+        index = dialect.by_owner if owner_has_few else dialect.by_time
+    way, past = ("ASC", ">") if order.is_ascending else ("DESC", "<")
+    if order.after is not None:
+        where.append(f"(r.{column}, r.item) {past} (?, ?)")
+        parameters += order.after
     condition = f" WHERE {' AND '.join(where)}" if where else ""
-    return f"{_LISTED_RUN}{condition} ORDER BY r.item DESC LIMIT ?", (*parameters, limit)
+    sorted_ = f"ORDER BY r.{column} {way}, r.item {way}"
+    page = f"SELECT r.run_id FROM runs r {index}{condition} {sorted_} LIMIT ?"
+    return f"{_LISTED_RUN} WHERE r.run_id IN ({page}) {sorted_}", (*parameters, limit)
+
+
+def _run_criteria(
+    wanted: RunFilter, session_key: int | None, dialect: Dialect
+) -> tuple[list[str], list[Value]]:
+    """Return SQL conditions on runs, and their parameters."""
+    given: dict[str, Value] = {
+        "r.session_key = ?": session_key,
+        "r.agent_id = ?": wanted.agent_id,
+        "r.status = ?": None if wanted.status is None else wanted.status.value,
+        "r.owner = ?": wanted.owner,
+        "r.is_root = ?": 1 if wanted.root_only else None,
+        "r.waits_on = ?": wanted.waits_on,
+        "r.fingerprint = ?": wanted.fingerprint,
+        "r.error = ?": wanted.error or None,
+        "r.rating = ?": wanted.rating,
+        "(r.crashes > 0) = (? > 0)": None if wanted.has_crashed is None else int(wanted.has_crashed),
+        "r.at >= ?": wanted.since,
+        "r.at < ?": wanted.until,
+        "r.cost_micros >= ?": wanted.cost_micros[0],
+        "r.cost_micros <= ?": wanted.cost_micros[1],
+        "r.duration_ms >= ?": wanted.duration_ms[0],
+        "r.duration_ms <= ?": wanted.duration_ms[1],
+        "r.run_id IN (SELECT t.run_id FROM run_tags t WHERE t.tag = ?)": wanted.tag,
+    }
+    where = [clause for clause, value in given.items() if value is not None]
+    parameters: list[Value] = [value for value in given.values() if value is not None]
+    if wanted.error == "":
+        where.append("r.error IS NOT NULL")
+    for word in wanted.words:
+        where.append(f"r.session_key IN ({dialect.sessions_with})")
+        parameters.append(dialect.prefix.format(word))
+    return where, parameters
 
 
 def requests_query(owner: str | None, *, after: int, limit: int) -> tuple[str, tuple[Value, ...]]:

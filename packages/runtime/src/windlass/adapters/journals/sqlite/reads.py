@@ -11,13 +11,16 @@ from windlass.adapters.journals.sqlite.search import SESSIONS_WITH, SearchIndex
 DIALECT: Final = Dialect(
     # Julian days are exact to a twentieth of a millisecond, so the rounded value is exact.
     milliseconds="CAST(round((julianday({1}) - julianday({0})) * 86400000.0) AS INTEGER)",
-    usage="json_extract(r.usage, '$.{}')",
+    usage="json_extract(r.used, '$.{}')",
     values="SELECT value FROM json_each(?1)",
     sessions_with=SESSIONS_WITH,
     # Quoted, so that no word is an operator; the star asks for words that begin so.
     prefix='"{}"*',
     unindexed="+",
     by_milestones="INDEXED BY milestones",
+    by_time="INDEXED BY runs_by_time",
+    by_version="INDEXED BY runs_by_version",
+    by_owner="INDEXED BY runs_by_owner",
     by_table="NOT INDEXED",
 )
 _NEWEST_OWNED = f"""SELECT max(last_position), session_key, {SESSION_COLUMNS}

@@ -56,9 +56,9 @@ def questions(rows: int) -> dict[str, tuple[RunFilter, RunOrder]]:
         "the dearest of the last day": (RunFilter(owner="ann", since=day), RunOrder(RunSort.COST)),
         "the dearest of all": (ann, RunOrder(RunSort.COST)),
         "the longest of all": (ann, RunOrder(RunSort.DURATION)),
-        "the fewest tokens of an agent": (
+        "the cheapest of an agent": (
             RunFilter(owner="ann", agent_id="agent-3"),
-            RunOrder(RunSort.TOKENS, is_ascending=True),
+            RunOrder(RunSort.COST, is_ascending=True),
         ),
     }
 

@@ -10,7 +10,7 @@ import {
 import { useEffect } from "react";
 import { isKnown, type Event, type RunStatus } from "@windlass/protocol";
 import type { KnownCall } from "@windlass/ui";
-import type { ProposalList } from "@windlass/protocol/client";
+import type { ProposalList, RunQuery } from "@windlass/protocol/client";
 import { client, door } from "./auth.js";
 
 /** Event types that change lists. */
@@ -301,16 +301,23 @@ export const toolsQuery = queryOptions({
   staleTime: 60_000,
 });
 
-/** Which runs are wanted. */
-interface RunFilter {
-  readonly status?: RunStatus | undefined;
-  readonly agent?: string | undefined;
+/** Which runs are wanted, in what order, and from what time on. */
+export interface RunView {
+  readonly filter: RunQuery;
+  readonly time?: keyof typeof TIMES_MS | undefined;
 }
 
-export const runsQuery = (filter: RunFilter) =>
+const HOUR_MS = 3_600_000;
+const TIMES_MS = { "1h": HOUR_MS, "24h": 24 * HOUR_MS, "7d": 168 * HOUR_MS, "30d": 720 * HOUR_MS } as const;
+
+export const runsQuery = ({ filter, time }: RunView) =>
   infiniteQueryOptions({
-    queryKey: ["runs", "all", filter],
-    queryFn: ({ signal, pageParam }) => client.listRuns({ ...filter, after: pageParam, limit: PAGE }, { signal }),
+    queryKey: ["runs", "all", filter, time],
+    queryFn: ({ signal, pageParam }) => {
+      const since = time === undefined ? undefined : new Date(Date.now() - TIMES_MS[time]).toISOString();
+      return client.listRuns({ ...filter, since, after: pageParam, limit: PAGE }, { signal });
+    },
+    placeholderData: keepPreviousData,
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ next }) => next ?? undefined,
     refetchInterval: ({ state }) => listMs(state.data),

@@ -80,7 +80,7 @@ function Choices({
 }): ReactNode {
   const now = useNow();
   const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    runsQuery({ agent }),
+    runsQuery({ filter: { agent } }),
   );
   const runs = useMemo(
     () => data?.pages.flatMap((page) => page.runs).filter(({ startedAt }) => startedAt != null),

@@ -152,7 +152,7 @@ function wishOf(records: readonly Event[]): string | undefined {
 
 function parentOf(sessionId: string | undefined): { readonly label: string; readonly href: string } {
   return sessionId === undefined
-    ? { label: "Runs", href: "/sessions?list=runs" }
+    ? { label: "Runs", href: "/runs" }
     : { label: "Session", href: to(["sessions", sessionId]) };
 }
 

@@ -56,7 +56,7 @@ export interface RunQuery extends PageQuery {
   readonly status?: RunStatus | undefined;
   /** Whether runs of subagents are listed as well; they are when left out. */
   readonly subagents?: boolean | undefined;
-  /** What a waiting run waits for: input, recovery, subagent, provider, timer or budget. */
+  /** What a waiting run waits for: input, recovery, person (one of both), subagent, provider, timer or budget. */
   readonly waitsOn?: string | undefined;
   /** The fingerprint of the package. */
   readonly version?: string | undefined;
@@ -77,7 +77,7 @@ export interface RunQuery extends PageQuery {
   readonly durationMax?: number | undefined;
   /** Words that must all occur in the session of the run. */
   readonly text?: string | undefined;
-  readonly sort?: "started" | "duration" | "tokens" | "cost" | undefined;
+  readonly sort?: "started" | "duration" | "cost" | undefined;
   readonly ascending?: boolean | undefined;
 }
 

@@ -104,7 +104,7 @@ def list_runs(
     cost_min: Annotated[float | None, typer.Option(min=0, help="Dollars at least.")] = None,
     longer: Annotated[float | None, typer.Option(min=0, help="Seconds at least.")] = None,
     text: Annotated[str | None, typer.Option(help="Words that occur in the session.")] = None,
-    sort: Annotated[str, typer.Option(help="started, duration, tokens or cost.")] = "started",
+    sort: Annotated[str, typer.Option(help="started, duration or cost.")] = "started",
     ascending: Annotated[bool, typer.Option("--ascending", help="The least first.")] = False,
     subagents: Annotated[bool, typer.Option("--subagents", help="Also the runs of subagents.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=200, help="The number of runs.")] = 20,

@@ -214,7 +214,7 @@ class RunQuery(TypedDict, total=False):
     root_only: bool
     """Whether runs of subagents are left out."""
     waits_on: str | None
-    """What a waiting run waits for: input, recovery, subagent, provider, timer or budget."""
+    """What it waits for: input, recovery, person (one of both), subagent, provider, timer or budget."""
     version: str | None
     """The fingerprint of the package."""
     error: str | None
@@ -237,7 +237,7 @@ class RunQuery(TypedDict, total=False):
     text: str | None
     """Words, or prefixes of words, that must all occur in the session: see `SessionQuery`."""
     sort: RunSort | str | None
-    """started (default), duration, tokens or cost."""
+    """started (default), duration or cost."""
     is_ascending: bool
     """Whether the least comes first; default: False."""
 

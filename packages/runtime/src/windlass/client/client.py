@@ -117,7 +117,7 @@ class RunQuery(TypedDict, total=False):
     duration_max: int | None
     text: str | None
     sort: str | None
-    """started, duration, tokens or cost."""
+    """started, duration or cost."""
     ascending: bool
 
 

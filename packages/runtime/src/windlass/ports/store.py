@@ -186,6 +186,7 @@ class RunFilter:
     root_only: bool = False
     """Whether runs of subagents are left out."""
     waits_on: str | None = None
+    """What it waits for; `person` for input or recovery."""
     fingerprint: str | None = None
     error: str | None = None
     """The kind of its error; empty for any."""
@@ -204,13 +205,17 @@ class RunFilter:
     """Prefixes of words that must all occur in the session of the run; see `SessionFilter`."""
 
 
+def causes_of(waits_on: str) -> tuple[str, ...]:
+    """Return what runs wait for that match a filter."""
+    return ("input", "recovery") if waits_on == "person" else (waits_on,)
+
+
 class RunSort(StrEnum):
     """What runs are sorted by."""
 
     STARTED = "started"
     """By `at`; the runs of one session by their numbers."""
     DURATION = "duration"
-    TOKENS = "tokens"
     COST = "cost"
 
 
@@ -234,8 +239,6 @@ def place_of_run(info: RunInfo, *, wanted: RunFilter, by: RunSort) -> tuple[str 
             return (info.number if wanted.session_id is not None else info.at), info.number
         case RunSort.DURATION:
             return info.duration_ms, info.number
-        case RunSort.TOKENS:
-            return info.tokens, info.number
         case RunSort.COST:
             return info.cost_micros, info.number
 

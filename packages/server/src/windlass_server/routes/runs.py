@@ -54,7 +54,9 @@ class RunQueryParams(PageQuery):
     agent: Name = None
     status: RunStatus | None = None
     subagents: Annotated[bool, Field(description="Include runs of subagents.")] = True
-    waits_on: Annotated[Name, Field(description="input, recovery, subagent, provider, timer, budget.")] = None
+    waits_on: Annotated[
+        Name, Field(description="input, recovery, person (one of both), subagent, provider, timer or budget.")
+    ] = None
     version: Annotated[Name, Field(description="The fingerprint of the package.")] = None
     error: Annotated[Name, Field(description="The kind of the error; `any` for every error.")] = None
     tag: Name = None

@@ -18,6 +18,7 @@ from windlass.ports.store import (
     RunInfo,
     SessionRow,
     SessionStatus,
+    causes_of,
 )
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Post
@@ -216,7 +217,7 @@ def is_run_wanted(info: RunInfo, wanted: RunFilter) -> bool:
         and wanted.status in (None, info.status)
         and wanted.owner in (None, info.owner)
         and not (wanted.root_only and not info.is_root)
-        and wanted.waits_on in (None, info.waits_on)
+        and (wanted.waits_on is None or info.waits_on in causes_of(wanted.waits_on))
         and wanted.fingerprint in (None, info.package_fingerprint)
         and (wanted.error is None or (info.error is not None and wanted.error in ("", info.error)))
         and (wanted.tag is None or wanted.tag in info.tags)

@@ -145,6 +145,8 @@ _VERSION_2: Final = tuple(
         "CREATE INDEX run_tags_by_session ON run_tags (session_key)",
     )
 )
+LISTED_VERSION: Final = 2
+"""The first version whose runs have the columns that lists filter by."""
 MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1, _VERSION_2)
 """Statements from each version to the next, from an empty schema on. Released versions never change."""
 
@@ -249,7 +251,8 @@ def _advance(link: Link, found: int) -> None:
         key = StoreKey(secrets.token_bytes(16))
         link.execute(_NEW_STORE, (key.store_id, key.store_seal(0), len(MIGRATIONS)))
     elif found < len(MIGRATIONS):
-        _fill(link)
+        if found < LISTED_VERSION:
+            _fill(link)
         link.execute("UPDATE store SET version = ?", (len(MIGRATIONS),))
 
 

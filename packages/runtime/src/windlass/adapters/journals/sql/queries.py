@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import ClassVar, Final, cast
 
 from pydantic_core import from_json
@@ -55,6 +56,7 @@ from windlass.ports.store import (
     SettledRequest,
     StoredAppend,
     Waiting,
+    causes_of,
 )
 from windlass_harness.record import Record
 from windlass_protocol import (
@@ -399,7 +401,6 @@ _HAS_MANY: Final = "SELECT 1 FROM runs WHERE owner = ? LIMIT 1 OFFSET ?"
 _SORTED: Final = {
     RunSort.STARTED: "at",
     RunSort.DURATION: "duration_ms",
-    RunSort.TOKENS: "tokens",
     RunSort.COST: "cost_micros",
 }
 
@@ -413,21 +414,13 @@ def runs_query(
     limit: int,
     owner_has_few: bool = False,
 ) -> tuple[str, tuple[Value, ...]]:
-    """Return the SQL of a page of runs.
-
-    The page is found first, in one index: that of a session, of a version, of an owner with few runs, or the
-    one that has all columns of the filters.
-    """
+    """Return the SQL of a page of runs; the page is found first, in one index."""
     where, parameters = _run_criteria(wanted, session_key, dialect)
     column = _SORTED[order.by]
-    if session_key is not None:
-        index, column = "", "item" if order.by is RunSort.STARTED else column
-    elif wanted.words or wanted.tag is not None:
-        index = ""
-    elif wanted.fingerprint is not None:
-        index = dialect.by_version
-    else:
-        index = dialect.by_owner if owner_has_few else dialect.by_time
+    if session_key is not None and order.by is RunSort.STARTED:
+        column = "item"
+    index = _run_index(wanted, order.by, owner_has_few=owner_has_few)
+    index = "" if index is None else dialect.runs_by.format(index)
     way, past = ("ASC", ">") if order.is_ascending else ("DESC", "<")
     if order.after is not None:
         where.append(f"(r.{column}, r.item) {past} (?, ?)")
@@ -436,6 +429,30 @@ def runs_query(
     sorted_ = f"ORDER BY r.{column} {way}, r.item {way}"
     page = f"SELECT r.run_id FROM runs r {index}{condition} {sorted_} LIMIT ?"
     return f"{_LISTED_RUN} WHERE r.run_id IN ({page}) {sorted_}", (*parameters, limit)
+
+
+def _run_index(wanted: RunFilter, by: RunSort, *, owner_has_few: bool) -> str | None:
+    """Return the index with the fewest runs that are not wanted; None if that is for the planner to say."""
+    if wanted.session_id is not None or wanted.words or wanted.tag is not None:
+        return None
+    has_rare_status = wanted.waits_on is not None or wanted.status not in (None, RunStatus.COMPLETED)
+    rare = {
+        "rating": wanted.rating not in (None, 0),
+        "crash": wanted.has_crashed is True,
+        "error": bool(wanted.error),
+        "status": has_rare_status,
+        "owner": owner_has_few,
+        "version": wanted.fingerprint is not None,
+    }
+    found = next((name for name, is_wanted in rare.items() if is_wanted), None)
+    if found is not None:
+        return found
+    if by is not RunSort.STARTED and replace(wanted, owner=None, root_only=False) == _ANY:
+        return by.value
+    return "agent" if by is RunSort.STARTED and wanted.agent_id is not None else "time"
+
+
+_ANY: Final = RunFilter()
 
 
 def _run_criteria(
@@ -448,11 +465,9 @@ def _run_criteria(
         "r.status = ?": None if wanted.status is None else wanted.status.value,
         "r.owner = ?": wanted.owner,
         "r.is_root = ?": 1 if wanted.root_only else None,
-        "r.waits_on = ?": wanted.waits_on,
         "r.fingerprint = ?": wanted.fingerprint,
         "r.error = ?": wanted.error or None,
         "r.rating = ?": wanted.rating,
-        "(r.crashes > 0) = (? > 0)": None if wanted.has_crashed is None else int(wanted.has_crashed),
         "r.at >= ?": wanted.since,
         "r.at < ?": wanted.until,
         "r.cost_micros >= ?": wanted.cost_micros[0],
@@ -463,6 +478,17 @@ def _run_criteria(
     }
     where = [clause for clause, value in given.items() if value is not None]
     parameters: list[Value] = [value for value in given.values() if value is not None]
+    if wanted.has_crashed is not None:
+        where.append("r.crashes > 0" if wanted.has_crashed else "r.crashes = 0")
+    # SQLite uses a partial index if its condition is repeated.
+    if wanted.rating not in (None, 0):
+        where.append("r.rating != 0")
+    if wanted.status not in (None, RunStatus.COMPLETED) or wanted.waits_on is not None:
+        where.append("r.status != 'completed'")
+    if wanted.waits_on is not None:
+        causes = causes_of(wanted.waits_on)
+        where.append(f"r.status = 'waiting' AND r.waits_on IN ({', '.join('?' * len(causes))})")
+        parameters += causes
     if wanted.error == "":
         where.append("r.error IS NOT NULL")
     for word in wanted.words:

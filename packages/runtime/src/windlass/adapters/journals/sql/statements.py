@@ -45,10 +45,8 @@ class Dialect:
     """Before a column, so that the planner does not use its index."""
     by_milestones: str = ""
     """After a table, so that the planner uses the index of milestones."""
-    by_time: str = ""
-    """After the table of runs, so that the planner uses the index that covers their filters."""
-    by_version: str = ""
-    by_owner: str = ""
+    runs_by: str = ""
+    """After the table of runs, so that the planner uses an index of `RUN_INDEXES`; `{}` is its name."""
     by_table: str = ""
     """After a table, so that the planner uses no index."""
 
@@ -58,12 +56,21 @@ OPEN_RUN: Final = "status IN ('pending', 'running', 'waiting', 'cancelling')"
 NEW_APPEND: Final = """INSERT INTO appends
     (last_position, session_key, last_seq, epoch, chain, body, milestone) VALUES (?, ?, ?, ?, ?, ?, ?)"""
 RUN_INDEXES: Final = (
-    # All columns that runs are filtered and sorted by, but for the long ones: a page that few runs fit is
-    # found by reading this index from the newest run on.
+    # All columns that runs are filtered by, but for the long ones: a page that few runs fit is found by
+    # reading this index from the newest run on.
     """CREATE INDEX runs_by_time ON runs (at, item, owner, agent_id, status, waits_on, is_root, error,
-        crashes, rating, cost_micros, duration_ms, tokens)""",
+        crashes, rating, cost_micros, duration_ms)""",
     "CREATE INDEX runs_by_version ON runs (fingerprint, at, item)",
-    "CREATE INDEX runs_by_owner ON runs (owner, at, item)",
+    "CREATE INDEX runs_by_agent ON runs (agent_id, at, item)",
+    "CREATE INDEX runs_by_owner ON runs (owner, at, item) WHERE owner IS NOT NULL",
+    # Few runs are in these.
+    "CREATE INDEX runs_by_status ON runs (status, at, item) WHERE status != 'completed'",
+    "CREATE INDEX runs_by_error ON runs (error, at, item) WHERE error IS NOT NULL",
+    "CREATE INDEX runs_by_crash ON runs (at, item) WHERE crashes > 0",
+    "CREATE INDEX runs_by_rating ON runs (rating, at, item) WHERE rating != 0",
+    # Orders.
+    "CREATE INDEX runs_by_cost ON runs (cost_micros, item)",
+    "CREATE INDEX runs_by_duration ON runs (duration_ms, item)",
 )
 PLACE_RUNS: Final = """UPDATE runs SET at = coalesce(runs.started_at, runs.ended_at,
     (SELECT c.created_at FROM catalog c WHERE c.session_key = runs.session_key), ''),

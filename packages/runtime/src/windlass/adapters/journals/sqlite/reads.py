@@ -18,9 +18,7 @@ DIALECT: Final = Dialect(
     prefix='"{}"*',
     unindexed="+",
     by_milestones="INDEXED BY milestones",
-    by_time="INDEXED BY runs_by_time",
-    by_version="INDEXED BY runs_by_version",
-    by_owner="INDEXED BY runs_by_owner",
+    runs_by="INDEXED BY runs_by_{}",
     by_table="NOT INDEXED",
 )
 _NEWEST_OWNED = f"""SELECT max(last_position), session_key, {SESSION_COLUMNS}

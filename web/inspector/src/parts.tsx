@@ -335,6 +335,8 @@ interface VirtualListProps<T> {
   readonly render: (item: T, at: number) => ReactNode;
   /** About how high a row is, pixels. */
   readonly rowPx: number;
+  /** How many there are, if more than are here. */
+  readonly count?: number | undefined;
   /** The row that should be seen. */
   readonly selected?: number | undefined;
   /** Called by the arrow keys, Home and End. */
@@ -354,6 +356,7 @@ export function VirtualList<T>({
   keyOf,
   render,
   rowPx,
+  count = items.length,
   selected,
   onSelect,
   onEnd,
@@ -410,7 +413,7 @@ export function VirtualList<T>({
             <div
               key={key}
               role="listitem"
-              aria-setsize={items.length}
+              aria-setsize={count}
               aria-posinset={index + 1}
               ref={rows.measureElement}
               data-index={index}

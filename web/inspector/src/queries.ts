@@ -8,7 +8,7 @@ import {
   type QueryClient,
 } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { isKnown, type Event, type RunStatus } from "@windlass/protocol";
+import { isKnown, type DecisionRun, type Event, type RunStatus } from "@windlass/protocol";
 import type { KnownCall } from "@windlass/ui";
 import type { ProposalList, RunQuery } from "@windlass/protocol/client";
 import { client, door } from "./auth.js";
@@ -242,10 +242,20 @@ export const traceQuery = (runId: string) =>
     staleTime: ({ state }) => (state.data?.trace.endedAt === undefined ? 0 : Infinity),
   });
 
+const DECISIONS = 100;
+
+/** The decisions of a run, page by page; as one run. */
 export const decisionsQuery = (runId: string, isLive: boolean) =>
-  queryOptions({
+  infiniteQueryOptions({
     queryKey: ["decisions", runId, isLive],
-    queryFn: ({ signal }) => client.decisions(runId, { signal }),
+    queryFn: ({ signal, pageParam }) => client.decisions(runId, { signal, after: pageParam, limit: DECISIONS }),
+    initialPageParam: 0,
+    getNextPageParam: ({ metrics, decisions }, _, after) =>
+      decisions.length > 0 && after + decisions.length < metrics.totalDecisions ? after + decisions.length : undefined,
+    select: ({ pages }): DecisionRun | undefined => {
+      const newest = pages.at(-1);
+      return newest && { ...newest, decisions: pages.flatMap(({ decisions }) => decisions) };
+    },
     refetchInterval: isLive ? SLOW_MS : false,
     staleTime: isLive ? 0 : Infinity,
   });

@@ -11,8 +11,10 @@ export interface TableColumn<T> {
   readonly id: string;
   readonly label: string;
   readonly cell: (row: T) => ReactNode;
-  /** Its width, pixels; the first column takes what is left. */
+  /** Its width, pixels; a flexible one is at least so wide. */
   readonly width: number;
+  /** Takes a share of what is left, unless a person has set its width. */
+  readonly isFlexible?: boolean;
   readonly isNumber?: boolean;
   readonly isSortable?: boolean;
   /** It is shown where the table has at least so many pixels. */
@@ -192,8 +194,8 @@ export function DataTable<T>(props: DataTableProps<T>): ReactNode {
   const template = [
     ...(chosen === undefined ? [] : ["36px"]),
     ...headers.map((header, at) =>
-      at === 0 && layout.widths[header.id] === undefined
-        ? `minmax(${Math.min(header.getSize(), 180)}px, 1fr)`
+      visible[at]?.isFlexible === true && layout.widths[header.id] === undefined
+        ? `minmax(${header.getSize()}px, 1fr)`
         : `${header.getSize()}px`,
     ),
   ].join(" ");

@@ -146,7 +146,7 @@ DAY = RunFilter(since="2026-01-30T00:00:00.000Z")
     [
         (RunFilter(), "started", "SCAN r USING COVERING INDEX runs_by_time"),
         (DAY, "started", "SEARCH r USING COVERING INDEX runs_by_time (at>?)"),
-        (replace(DAY, agent_id="a1"), "cost", "SEARCH r USING COVERING INDEX runs_by_time (at>?)"),
+        (replace(DAY, agent_id="a1"), "cost", "COVERING INDEX runs_by_agent (agent_id=? AND at>?)"),
         (RunFilter(error="", cost_micros=(5, None)), "started", "SCAN r USING COVERING INDEX runs_by_time"),
         (RunFilter(agent_id="a1"), "started", "SEARCH r USING COVERING INDEX runs_by_agent (agent_id=?)"),
         (RunFilter(agent_id="a1", cost_micros=(5, None)), "started", "INDEX runs_by_agent (agent_id=?)"),

@@ -284,7 +284,7 @@ function MoreFilters({ query, change }: Omit<FiltersProps, "search">): ReactNode
     change({ [name]: value });
   };
   const choice = (label: string, name: string, options: readonly (readonly [string, string])[]): ReactNode => (
-    <Select label={label} value={query.get(name) ?? ""} options={[["", "any"], ...options]} onChange={set(name)} />
+    <Select label={label} value={query.get(name) ?? ""} options={[["", "–"], ...options]} onChange={set(name)} />
   );
   const field = (label: string, name: string, isNumber = false): ReactNode => (
     <label className="inline-flex items-center gap-2 text-xs text-agent-muted">
@@ -331,7 +331,7 @@ function MoreFilters({ query, change }: Omit<FiltersProps, "search">): ReactNode
           {choice(
             "Error",
             "error",
-            ERRORS.map((one) => [one, one.replaceAll("_", " ")]),
+            ERRORS.map((one) => [one, one === "any" ? "any error" : one.replaceAll("_", " ")]),
           )}
           {choice("Feedback", "feedback", [
             ["up", "thumb up"],
@@ -366,7 +366,8 @@ function columnsAt(now: number): readonly TableColumn<RunRow>[] {
     {
       id: "input",
       label: "Input",
-      width: 300,
+      width: 160,
+      isFlexible: true,
       cell: ({ runId, input }) => (
         <Link
           href={to(["runs", runId])}
@@ -381,16 +382,17 @@ function columnsAt(now: number): readonly TableColumn<RunRow>[] {
     {
       id: "output",
       label: "Output, or what it waits for",
-      width: 260,
-      fromPx: 900,
+      width: 150,
+      isFlexible: true,
+      fromPx: 860,
       cell: ({ output }) => (
         <span className={COLORLESS} title={output}>
           {output}
         </span>
       ),
     },
-    { id: "agent", label: "Agent", width: 110, fromPx: 640, cell: ({ agentId }) => agentId },
-    { id: "status", label: "Status", width: 190, cell: (run) => <RunStatus run={run} /> },
+    { id: "agent", label: "Agent", width: 90, fromPx: 640, cell: ({ agentId }) => agentId },
+    { id: "status", label: "Status", width: 180, cell: (run) => <RunStatus run={run} /> },
     {
       id: "duration",
       label: "Time",
@@ -423,8 +425,8 @@ function columnsAt(now: number): readonly TableColumn<RunRow>[] {
     {
       id: "feedback",
       label: "Feedback",
-      width: 110,
-      fromPx: 1_000,
+      width: 100,
+      fromPx: 1_080,
       cell: ({ rating = 0, tags = [] }) => (
         <span title={tags.join(", ")}>
           {rating !== 0 && (rating > 0 ? "+1 " : "−1 ")}

@@ -141,7 +141,8 @@ function columnsAt(now: number): readonly TableColumn<SessionInfo>[] {
     {
       id: "title",
       label: "Session",
-      width: 320,
+      width: 180,
+      isFlexible: true,
       cell: ({ sessionId, title }) => (
         <Link
           href={to(["sessions", sessionId])}

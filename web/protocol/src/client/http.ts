@@ -81,6 +81,12 @@ export interface RunQuery extends PageQuery {
   readonly ascending?: boolean | undefined;
 }
 
+/** Which decisions of a run; all without a limit. */
+export interface DecisionQuery {
+  readonly after?: number | undefined;
+  readonly limit?: number | undefined;
+}
+
 /** Which refused starts. */
 export interface RefusedQuery extends PageQuery {
   readonly agent?: string | undefined;
@@ -273,9 +279,10 @@ export class Client {
     return this.ask(rest.TraceInfo, at("runs", runId, "trace"), options);
   }
 
-  /** The decisions of a run, with their outcomes. */
-  decisions(runId: string, options?: RequestOptions): Promise<DecisionRun> {
-    return this.ask(DecisionRun, at("runs", runId, "decisions"), options);
+  /** The decisions of a run, with their outcomes; with a limit a page of them, behind the first `after`. */
+  decisions(runId: string, options: RequestOptions & DecisionQuery = {}): Promise<DecisionRun> {
+    const { after, limit, ...rest } = options;
+    return this.ask(DecisionRun, at("runs", runId, "decisions"), { ...rest, query: { after, limit } });
   }
 
   /** The model request of a step of a run, counted from 0. */

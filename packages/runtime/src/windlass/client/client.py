@@ -174,9 +174,11 @@ class Runs:
         """Return the trace of a run: its spans with their durations."""
         return await self._link.ask(TraceInfo, Call("GET", path_of("runs", run_id, "trace")))
 
-    async def decisions(self, run_id: str) -> DecisionRun:
-        """Return the decisions of a run with their outcomes."""
-        return await self._link.ask(DecisionRun, Call("GET", path_of("runs", run_id, "decisions")))
+    async def decisions(self, run_id: str, *, after: int = 0, limit: int | None = None) -> DecisionRun:
+        """Return the decisions of a run with their outcomes; with `limit`, a page of them."""
+        query = {"after": after or None, "limit": limit}
+        call = Call("GET", path_of("runs", run_id, "decisions"), query=query)
+        return await self._link.ask(DecisionRun, call)
 
     @property
     def _link(self) -> "Link":

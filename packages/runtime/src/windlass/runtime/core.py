@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self
 from weakref import WeakValueDictionary
 
-from windlass.errors import AgentError, Conflict, Unavailable
+from windlass.errors import AgentError, Conflict, Unavailable, check_whole
 from windlass.refusals import (
     check_given,
     check_id,
@@ -23,6 +23,7 @@ from windlass.refusals import (
 )
 from windlass_protocol import JsonObject
 from windlass_protocol.generated import common, runs
+from windlass_protocol.limits import INTEGER_MAX
 
 if TYPE_CHECKING:
     import asyncio
@@ -130,18 +131,30 @@ class RuntimeViews:
         """
         return await self._runs.deliveries(run_id)
 
-    async def decisions(self, run_id: str) -> DecisionRun:
+    async def decisions(self, run_id: str, *, after: int = 0, limit: int | None = None) -> DecisionRun:
         """Return the decisions of a run: choice, alternatives, outcome and failures.
 
-        They are read from the journal, for running and ended runs of any process.
+        They are read from the journal, for running and ended runs of any process. With `limit` it is a page
+        of them, behind the first `after`; `metrics.total_decisions` counts all.
 
         Raises:
             Conflict: the run is unknown, or it is still queued.
+            Rejected: `after` or `limit` is not a count.
         """
         from windlass.runtime.decisions import decisions_of  # noqa: PLC0415 - slow to import
 
+        check_whole(after + 1 if type(after) is int else after, "after + 1", most=INTEGER_MAX)
+        if limit is not None:
+            check_whole(limit, "limit", most=INTEGER_MAX)
         row = await self._runs.row(run_id)
-        return await decisions_of(row, self._decision_folds, content=self._content(), journal=self._store())
+        return await decisions_of(
+            row,
+            self._decision_folds,
+            content=self._content(),
+            journal=self._store(),
+            after=after,
+            limit=limit,
+        )
 
     # subscriptions
 

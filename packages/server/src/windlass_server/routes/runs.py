@@ -1,6 +1,6 @@
 """Routes of runs: list, read, trace, decisions, prompts, cancel; and starts that were refused."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import AwareDatetime, Field
@@ -23,7 +23,7 @@ from windlass_protocol import (
     UndoPlan,
 )
 from windlass_protocol.limits import INTEGER_MAX
-from windlass_server.models import Cancel, PageQuery
+from windlass_server.models import Cancel, PageQuery, Wire
 from windlass_server.openapi import (
     DECISIONS_EXAMPLE,
     PROMPT_EXAMPLE,
@@ -45,6 +45,10 @@ StepIndex = Annotated[int, Path(ge=0, le=INTEGER_MAX, description="A step, from 
 
 Name = Annotated[str | None, Field(min_length=1, max_length=512)]
 Number = Annotated[int | None, Field(ge=0, le=INTEGER_MAX)]
+
+
+DECISIONS_MAX: Final = 1_000
+"""Decisions of one page."""
 
 
 class RunQueryParams(PageQuery):
@@ -139,15 +143,29 @@ async def trace(caller: CallerDep, run: OwnRun) -> Response:
     return reply(seen(TraceInfo, await caller.tenant.runtime.sessions.trace(run.run_id)))
 
 
+class DecisionQueryParams(Wire):
+    """Which decisions of a run."""
+
+    after: Annotated[int, Field(ge=0, le=INTEGER_MAX, description="How many to pass over.")] = 0
+    limit: Annotated[int | None, Field(ge=1, le=DECISIONS_MAX, description="The most; all if left out.")] = (
+        None
+    )
+
+
 @router.get(
     "/runs/{run_id:path}/decisions",
     response_model=DecisionRun,
     responses=answers(200, DECISIONS_EXAMPLE, 404, 409),
     summary="The decisions of a run",
 )
-async def decisions(caller: CallerDep, run: OwnRun) -> Response:
-    """Return the decisions of a run with their alternatives, outcomes and problems."""
-    return reply(await caller.tenant.runtime.decisions(run.run_id))
+async def decisions(
+    caller: CallerDep, run: OwnRun, query: Annotated[DecisionQueryParams, Query()]
+) -> Response:
+    """Return the decisions of a run with their alternatives, outcomes and problems.
+
+    With `limit` it is a page of them; `metrics.totalDecisions` counts all.
+    """
+    return reply(await caller.tenant.runtime.decisions(run.run_id, after=query.after, limit=query.limit))
 
 
 @router.get(

@@ -53,6 +53,7 @@ _CHANGE_RUN: Final = f"""UPDATE runs SET {", ".join(f"{name} = ?" for name in _C
     WHERE run_id = ?"""
 _CHANGE_ALL: Final = _CHANGE_RUN.format(", at = ?")
 _CHANGE_MOST: Final = _CHANGE_RUN.format("")
+_PLACE_RUN: Final = "UPDATE runs SET owner = ?, is_root = ?, seal = ? WHERE run_id = ?"
 _TAG: Final = "INSERT INTO run_tags VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 _ASKED: Final = "SELECT request_id, run_id FROM asked WHERE session_key = ?"
 _ASK: Final = f"INSERT INTO asked ({ASKED_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -189,9 +190,11 @@ def fill_runs(connection: Connection, key: StoreKey, reads: "Reads", *, session:
         for append in appends:
             fold.apply(append.records)
         after = appends[-1].records[-1].seq
+    owner, is_root = index.home(session_key)
     for columns in connection.execute(_RUNS_OF, (session_key,)).fetchall():
         key.check_row("runs", columns)
-        row = read_run(columns)
+        row = read_run(columns)._replace(owner=owner, is_root=int(is_root))
+        connection.execute(_PLACE_RUN, (row.owner, row.is_root, key.row_seal("runs", row), row.run_id))
         facts = fold.runs.get(row.run_id)
         if facts is not None:
             index.change_run(row.told(facts), row)

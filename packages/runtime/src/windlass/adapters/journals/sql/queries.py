@@ -437,11 +437,11 @@ def _run_index(wanted: RunFilter, by: RunSort, *, owner_has_few: bool) -> str | 
         return None
     has_rare_status = wanted.waits_on is not None or wanted.status not in (None, RunStatus.COMPLETED)
     rare = {
+        "owner": owner_has_few,
         "rating": wanted.rating not in (None, 0),
         "crash": wanted.has_crashed is True,
         "error": bool(wanted.error),
         "status": has_rare_status,
-        "owner": owner_has_few,
         "version": wanted.fingerprint is not None,
     }
     found = next((name for name, is_wanted in rare.items() if is_wanted), None)
@@ -449,7 +449,7 @@ def _run_index(wanted: RunFilter, by: RunSort, *, owner_has_few: bool) -> str | 
         return found
     if by is not RunSort.STARTED and replace(wanted, owner=None, root_only=False) == _ANY:
         return by.value
-    return "agent" if by is RunSort.STARTED and wanted.agent_id is not None else "time"
+    return "time" if wanted.agent_id is None else "agent"
 
 
 _ANY: Final = RunFilter()

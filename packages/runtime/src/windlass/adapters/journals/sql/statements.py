@@ -61,7 +61,8 @@ RUN_INDEXES: Final = (
     """CREATE INDEX runs_by_time ON runs (at, item, owner, agent_id, status, waits_on, is_root, error,
         crashes, rating, cost_micros, duration_ms)""",
     "CREATE INDEX runs_by_version ON runs (fingerprint, at, item)",
-    "CREATE INDEX runs_by_agent ON runs (agent_id, at, item)",
+    """CREATE INDEX runs_by_agent ON runs (agent_id, at, item, owner, status, is_root, error, crashes, rating,
+        cost_micros, duration_ms)""",
     "CREATE INDEX runs_by_owner ON runs (owner, at, item) WHERE owner IS NOT NULL",
     # Few runs are in these.
     "CREATE INDEX runs_by_status ON runs (status, at, item) WHERE status != 'completed'",
@@ -73,8 +74,5 @@ RUN_INDEXES: Final = (
     "CREATE INDEX runs_by_duration ON runs (duration_ms, item)",
 )
 PLACE_RUNS: Final = """UPDATE runs SET at = coalesce(runs.started_at, runs.ended_at,
-    (SELECT c.created_at FROM catalog c WHERE c.session_key = runs.session_key), ''),
-    owner = (SELECT c.owner FROM catalog c WHERE c.session_key = runs.session_key),
-    is_root = (SELECT CASE WHEN max(c.parent) IS NULL THEN 1 ELSE 0 END FROM catalog c
-        WHERE c.session_key = runs.session_key)"""
-"""Gives the runs of an older schema their time and their owner."""
+    (SELECT c.created_at FROM catalog c WHERE c.session_key = runs.session_key), '')"""
+"""Gives the runs of an older schema their time."""

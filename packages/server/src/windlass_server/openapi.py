@@ -77,6 +77,14 @@ RUN_ROW_EXAMPLE: Final[JsonValue] = {
     "output": "Run refund?",
     "usage": {},
 }
+FEEDBACK_EXAMPLE: Final[JsonValue] = {
+    "at": "2026-01-01T00:00:00.000Z",
+    "runId": "019a8f…",
+    "thumb": "down",
+    "note": "The amount is wrong.",
+    "tags": ["wrong"],
+    "by": "ann",
+}
 REFUSED_START_EXAMPLE: Final[JsonValue] = {
     "at": "2026-01-01T00:00:00.000Z",
     "runId": "019a8f…",

@@ -244,6 +244,16 @@ export class Client {
     return this.ask(rest.RunPage, "/runs", { ...options, query });
   }
 
+  /** Records what you say of a run, of one of its steps, or of an answer. */
+  giveFeedback(runId: string, feedback: rest.NewFeedback, options?: RequestOptions): Promise<rest.Accepted> {
+    return this.ask(rest.Accepted, at("runs", runId, "feedback"), { ...options, method: "POST", body: feedback });
+  }
+
+  /** What people said of a run, oldest first. */
+  async feedback(runId: string, options?: RequestOptions): Promise<readonly rest.FeedbackInfo[]> {
+    return (await this.ask(rest.FeedbackList, at("runs", runId, "feedback"), options)).feedback;
+  }
+
   /** A page of starts that were refused, newest first, with their errors. */
   refusedStarts(query: RefusedQuery = {}, options?: RequestOptions): Promise<rest.RefusedStartPage> {
     return this.ask(rest.RefusedStartPage, "/refused-starts", { ...options, query });

@@ -89,6 +89,23 @@ export const Fork = z.strictObject({
 });
 export type Fork = z.infer<typeof Fork>;
 
+/** Body of `POST /runs/{id}/feedback`. */
+export const NewFeedback = z.strictObject({
+  /** Good or bad. */
+  thumb: z.enum(["up", "down"]).optional(),
+  /** From 0, the worst, to 1, the best. */
+  score: z.number().min(0).max(1).optional(),
+  /** Why, in words. */
+  note: text({ min: 1, max: 4000 }).optional(),
+  /** Short words to find the run by. */
+  tags: z.array(text({ min: 1, max: 64 })).max(16).optional(),
+  /** The step that is meant, from 0; the whole run when absent. */
+  stepIndex: Count.optional(),
+  /** The answer that is meant. */
+  messageId: Id.optional(),
+});
+export type NewFeedback = z.infer<typeof NewFeedback>;
+
 /** Body of `POST /proposals`: the goal of a change. */
 export const NewProposal = z.strictObject({
   /** A goal that the server knows. */
@@ -238,6 +255,36 @@ export const RunPage = open({
   next: z.string().optional(),
 });
 export type RunPage = z.infer<typeof RunPage>;
+
+/** What a person said of a run, a step or an answer. */
+export const FeedbackInfo = open({
+  /** When. */
+  at: Timestamp,
+  /** The run. */
+  runId: z.string(),
+  /** Good or bad. */
+  thumb: z.enum(["up", "down"]).optional(),
+  /** From 0, the worst, to 1, the best. */
+  score: z.number().min(0).max(1).optional(),
+  /** Why, in words. */
+  note: text({ min: 1, max: 4000 }).optional(),
+  /** Short words to find the run by. */
+  tags: z.array(text({ min: 1, max: 64 })).max(16).optional(),
+  /** The step that is meant, from 0; the whole run when absent. */
+  stepIndex: Count.optional(),
+  /** The answer that is meant. */
+  messageId: Id.optional(),
+  /** Who said it. */
+  by: z.string().optional(),
+});
+export type FeedbackInfo = z.infer<typeof FeedbackInfo>;
+
+/** The feedback of a run, oldest first. */
+export const FeedbackList = open({
+  /** The feedback. */
+  feedback: z.array(FeedbackInfo),
+});
+export type FeedbackList = z.infer<typeof FeedbackList>;
 
 /** A start of a run that was refused: who asked for what, and the error. It holds no input. */
 export const RefusedStart = open({

@@ -102,6 +102,26 @@ class Fork(Closed):
     at: Maybe[Positive] = None
     """The last record that is copied; the last of the session when absent."""
 
+class NewFeedback(Closed):
+    """Body of `POST /runs/{id}/feedback`."""
+
+    thumb: Maybe[Literal["up", "down"]] = None
+    """Good or bad."""
+    score: Maybe[Annotated[Float, Field(ge=0, le=1)]] = None
+    """From 0, the worst, to 1, the best."""
+    note: Maybe[Annotated[Str, StringConstraints(min_length=1, max_length=4000)]] = None
+    """Why, in words."""
+    tags: Maybe[
+        Annotated[
+            tuple[Annotated[Str, StringConstraints(min_length=1, max_length=64)], ...], Field(max_length=16)
+        ]
+    ] = None
+    """Short words to find the run by."""
+    step_index: Maybe[Count] = None
+    """The step that is meant, from 0; the whole run when absent."""
+    message_id: Maybe[Id] = None
+    """The answer that is meant."""
+
 class NewProposal(Closed):
     """Body of `POST /proposals`: the goal of a change."""
 
@@ -250,6 +270,38 @@ class RunPage(Open):
     """The runs."""
     next: Maybe[Str] = None
     """The value of `after` for the next page; absent on the last page."""
+
+class FeedbackInfo(Open):
+    """What a person said of a run, a step or an answer."""
+
+    at: Timestamp
+    """When."""
+    run_id: Str
+    """The run."""
+    thumb: Maybe[Literal["up", "down"]] = None
+    """Good or bad."""
+    score: Maybe[Annotated[Float, Field(ge=0, le=1)]] = None
+    """From 0, the worst, to 1, the best."""
+    note: Maybe[Annotated[Str, StringConstraints(min_length=1, max_length=4000)]] = None
+    """Why, in words."""
+    tags: Maybe[
+        Annotated[
+            tuple[Annotated[Str, StringConstraints(min_length=1, max_length=64)], ...], Field(max_length=16)
+        ]
+    ] = None
+    """Short words to find the run by."""
+    step_index: Maybe[Count] = None
+    """The step that is meant, from 0; the whole run when absent."""
+    message_id: Maybe[Id] = None
+    """The answer that is meant."""
+    by: Maybe[Str] = None
+    """Who said it."""
+
+class FeedbackList(Open):
+    """The feedback of a run, oldest first."""
+
+    feedback: tuple[FeedbackInfo, ...]
+    """The feedback."""
 
 class RefusedStart(Open):
     """A start of a run that was refused: who asked for what, and the error. It holds no input."""

@@ -8,6 +8,7 @@ from windlass.catalog import archive as exporting
 from windlass.catalog import archive as forking
 from windlass.catalog import archive as importing
 from windlass.catalog import reading
+from windlass.catalog.feedback import Feedback, feedback_of
 from windlass.catalog.reading import (
     PAGE_RECORDS_MAX,
     Page,
@@ -433,6 +434,17 @@ class Sessions:
         """
         last_seq = await self._last_seq(session_id)
         return await reading.session_at(self._store, session_id, seq=number_of(seq, "seq"), last_seq=last_seq)
+
+    async def feedback(self, run_id: str) -> tuple[Feedback, ...]:
+        """Return what people said of a run, its steps and its answers, oldest first.
+
+        Raises:
+            Conflict: the run does not exist.
+        """
+        row = await self._store.run(check_id(run_id, "a run id"))
+        if row is None:
+            raise unknown_run(run_id)
+        return await feedback_of(self._store, row)
 
     async def trace(self, run_id: str) -> RunTrace:
         """Return the trace of a run, finished or not.

@@ -37,10 +37,13 @@ from windlass_protocol import (
     ChatMessage,
     DecisionRun,
     Deleted,
+    FeedbackInfo,
+    FeedbackList,
     Health,
     HistoryPage,
     InputResponse,
     JsonObject,
+    NewFeedback,
     NewSchedule,
     RefusedStart,
     RefusedStartPage,
@@ -155,6 +158,17 @@ class Runs:
         body: JsonObject | None = None if reason is None else {"reason": reason}
         call = Call("POST", path_of("runs", run_id, "cancel"), body=body, key=key_for(self._link, None))
         return await self._link.ask(Accepted, call)
+
+    async def give_feedback(self, run_id: str, given: NewFeedback) -> Accepted:
+        """Record what you say of a run, of one of its steps, or of an answer."""
+        body = cast(JsonObject, given.model_dump(mode="json", by_alias=True, exclude_none=True))
+        call = Call("POST", path_of("runs", run_id, "feedback"), body=body, key=key_for(self._link, None))
+        return await self._link.ask(Accepted, call)
+
+    async def feedback(self, run_id: str) -> tuple[FeedbackInfo, ...]:
+        """Return what people said of a run, oldest first."""
+        found = await self._link.ask(FeedbackList, Call("GET", path_of("runs", run_id, "feedback")))
+        return found.feedback
 
     async def retry(self, run_id: str) -> Accepted:
         """Continue a failed run in a new run of its session; the result names that run."""

@@ -507,6 +507,8 @@ STEER: Final = "steer"
 """The kind of an item with a message to the current run, or to a new one."""
 COMPACT: Final = "compact"
 """The kind of an item that requests a compaction."""
+FEEDBACK: Final = "feedback"
+"""The kind of an item with what a person said of a run."""
 STATE: Final = "state"
 """The kind of an item that changes the authored state of its session."""
 

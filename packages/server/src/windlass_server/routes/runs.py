@@ -11,6 +11,8 @@ from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import (
     Accepted,
     DecisionRun,
+    FeedbackInfo,
+    FeedbackList,
     PromptMessage,
     RefusedStart,
     RefusedStartPage,
@@ -23,9 +25,10 @@ from windlass_protocol import (
     UndoPlan,
 )
 from windlass_protocol.limits import INTEGER_MAX
-from windlass_server.models import Cancel, PageQuery, Wire
+from windlass_server.models import Cancel, NewFeedback, PageQuery, Wire
 from windlass_server.openapi import (
     DECISIONS_EXAMPLE,
+    FEEDBACK_EXAMPLE,
     PROMPT_EXAMPLE,
     REFUSED_START_EXAMPLE,
     RUN_EXAMPLE,
@@ -220,6 +223,45 @@ async def retry(caller: CallerDep, run: OwnRun) -> Response:
     """Continue a failed run in a new run of its session, without repeating finished calls."""
     handle = await caller.tenant.runtime.retry_run(run.run_id)
     return reply(Accepted(session_id=run.session_id, run_id=handle.run_id), 202)
+
+
+@router.post(
+    "/runs/{run_id:path}/feedback",
+    status_code=202,
+    response_model=Accepted,
+    responses=answers(202, {"sessionId": "019a8f…", "runId": "019a8f…"}, 400, 404, 409, has_body=True),
+    summary="Judge a run",
+)
+async def give_feedback(
+    *,
+    caller: CallerDep,
+    run: OwnRun,
+    given: Annotated[NewFeedback, body_example(thumb={"thumb": "down", "note": "The amount is wrong."})],
+) -> Response:
+    """Record what you say of a run, of one of its steps, or of an answer."""
+    await caller.tenant.runtime.feedback(
+        run.run_id,
+        thumb=given.thumb,
+        score=given.score,
+        note=given.note,
+        tags=given.tags or (),
+        step_index=given.step_index,
+        message_id=given.message_id,
+        by=caller.principal.user,
+    )
+    return reply(Accepted(session_id=run.session_id, run_id=run.run_id), 202)
+
+
+@router.get(
+    "/runs/{run_id:path}/feedback",
+    response_model=FeedbackList,
+    responses=answers(200, {"feedback": [FEEDBACK_EXAMPLE]}, 404),
+    summary="The feedback of a run",
+)
+async def feedback(caller: CallerDep, run: OwnRun) -> Response:
+    """Return what people said of a run, its steps and its answers, oldest first."""
+    found = await caller.tenant.runtime.sessions.feedback(run.run_id)
+    return reply(FeedbackList(feedback=tuple(seen(FeedbackInfo, one) for one in found)))
 
 
 @router.get(

@@ -159,14 +159,14 @@ def test_a_store_in_postgresql_is_used_by_its_address_and_migrated_by_the_comman
     assert missing.code != 0
     assert "has no store" in missing.err
     assert run_here(capsys, "--store", address, "runs", "list").code == 0
-    assert "schema version 1, up to date" in run_here(capsys, "--store", address, "migrate").out
+    assert "schema version 2, up to date" in run_here(capsys, "--store", address, "migrate").out
     versions = (*postgres_schema.MIGRATIONS, ("CREATE TABLE later (one INTEGER)",))
     monkeypatch.setattr(postgres_schema, "MIGRATIONS", versions)
     refused = run_here(capsys, "--store", address, "runs", "list")
     assert refused.code != 0
     assert "run windlass migrate" in " ".join(refused.err.split())
-    assert "1 → 2, to be migrated" in run_here(capsys, "--store", address, "migrate", "--dry-run").out
+    assert "2 → 3, to be migrated" in run_here(capsys, "--store", address, "migrate", "--dry-run").out
     done = json.loads(run_here(capsys, "--store", address, "migrate", "--json").out)
-    assert (done["from"], done["to"], done["isMigrated"]) == (1, 2, True)
+    assert (done["from"], done["to"], done["isMigrated"]) == (2, 3, True)
     assert run_here(capsys, "--store", address, "runs", "list").code == 0
     assert "tables are of this release" in run_here(capsys, "--store", address, "doctor").out

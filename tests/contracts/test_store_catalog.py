@@ -21,6 +21,7 @@ from windlass.ports.store import (
     RunCell,
     RunCounts,
     RunFilter,
+    RunOrder,
     RunTimes,
     SessionCopy,
     SessionFilter,
@@ -354,7 +355,8 @@ def test_the_next_page_continues_after_the_last_row_while_sessions_change(play: 
         assert [info.session_id for info in rest] == ["s2", "s1", "s0"]
         runs = await store.listed_runs(RunFilter(), limit=2)
         assert [run.run_id for run in runs] == ["r7", "r6"]
-        more = await store.listed_runs(RunFilter(), before=runs[-1].number, limit=2)
+        order = RunOrder(after=(runs[-1].at, runs[-1].number))
+        more = await store.listed_runs(RunFilter(), order=order, limit=2)
         assert [run.run_id for run in more] == ["r5", "r4"]
 
     play(story)

@@ -11,16 +11,19 @@ from typing import Any, Literal
 import psycopg
 import pytest
 from tests.contracts.stores import GUARD_S, NOW_MS, claim, draft, drafts, numbers, post, write
+from tests.contracts.test_store_runs import three
 from tests.postgres import Place, Postgres, running_postgres
 
 from windlass.adapters.journals.codec import encode_batch
 from windlass.adapters.journals.postgres import store as postgres_store
 from windlass.adapters.journals.postgres import writer as postgres_writer
 from windlass.adapters.journals.postgres.link import Link, address_of
+from windlass.adapters.journals.postgres.schema import migrated
 from windlass.adapters.journals.postgres.store import PostgresStore
 from windlass.adapters.journals.postgres.writes import LeaseOwners, PostgresTransaction
+from windlass.adapters.journals.sql.integrity import RUN_COLUMNS
 from windlass.errors import Ambiguous, Conflict, Rejected, Unavailable
-from windlass.ports.store import Appended, Batch, Claim
+from windlass.ports.store import Appended, Batch, Claim, RunFilter
 
 STARTUP = 4
 PARSE, EXECUTE = b"P", b"E"
@@ -384,8 +387,35 @@ def test_a_schema_of_another_version_is_refused_with_what_to_do(postgres: Postgr
         await (await PostgresStore.open(address, schema=schema)).aclose()
         with psycopg.connect(address, autocommit=True) as admin:
             tell(admin, f"UPDATE {schema}.store SET version = 99")
-            with pytest.raises(Rejected, match="schema version 99, this release knows up to 1: use a newer"):
+            with pytest.raises(Rejected, match="schema version 99, this release knows up to 2: use a newer"):
                 await PostgresStore.open(address, schema=schema)
+
+    play(story())
+
+
+def test_a_store_of_the_first_version_shows_its_runs_as_before_after_it_was_migrated(
+    postgres: Postgres,
+) -> None:
+    async def story() -> None:
+        address, schema = postgres.new_schema()
+        store = await PostgresStore.open(address, schema=schema)
+        await three(store)
+        before = await store.listed_runs(RunFilter())
+        await store.aclose()
+        with psycopg.connect(address, autocommit=True) as admin:
+            tell(admin, f"SET search_path = {schema}")
+            tell(admin, "DROP TABLE run_tags")
+            for name in RUN_COLUMNS.split(", ")[10:-1]:
+                tell(admin, f"ALTER TABLE runs DROP COLUMN {name}")
+            tell(admin, "ALTER TABLE runs RENAME COLUMN used TO usage")
+            tell(admin, "CREATE INDEX runs_by_start ON runs (started_at)")
+            tell(admin, "UPDATE store SET version = 1")
+        with pytest.raises(Rejected, match="run windlass migrate"):
+            await PostgresStore.open(address, schema=schema)
+        assert migrated(address_of(address, schema=schema), is_trial=False) == (1, 2)
+        store = await PostgresStore.open(address, schema=schema)
+        assert await store.listed_runs(RunFilter()) == before
+        await store.aclose()
 
     play(story())
 

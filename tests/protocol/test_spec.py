@@ -88,6 +88,7 @@ session.failed          code message | details sessionId usage
 session.completed       | usage
 
 session.state_changed   | set removed
+feedback.given          runId | thumb score note tags stepIndex messageId by
 session.moved           fromFingerprint toFingerprint | reason
 session.forked          predecessor predecessorSeq |
 run.started             runId agentId | packageFingerprint source mode budget goalId inputData

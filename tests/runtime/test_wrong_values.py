@@ -172,6 +172,7 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "undo_plan": lambda runtime, bad: runtime.undo_plan(bad),
     "deliveries": lambda runtime, bad: runtime.deliveries(bad),
     "decisions": lambda runtime, bad: runtime.decisions(bad),
+    "feedback": lambda runtime, bad: runtime.feedback(bad, thumb="up"),
     "run_requests": lambda runtime, bad: runtime.run_requests(bad),
     "session_requests": lambda runtime, bad: runtime.session_requests(bad),
     "descendants": lambda runtime, bad: runtime.descendants(bad),

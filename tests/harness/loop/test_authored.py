@@ -22,7 +22,7 @@ from windlass_harness.loop.authored import (
     STATE_TOO_LARGE,
     state_problem,
 )
-from windlass_harness.loop.events import CancelRequested, StateChange, StateGiven
+from windlass_harness.loop.events import CancelRequested, FeedbackGiven, StateChange, StateGiven
 from windlass_harness.loop.state import dump_loop, load_loop
 from windlass_harness.views.session import fold_session
 from windlass_protocol import ActionStatus, JsonObject
@@ -146,6 +146,14 @@ def test_the_host_can_change_the_state_of_an_idle_or_running_session() -> None:
     assert session.tell(StateGiven(StateChange({"b": 2}, ("a",)))) == ["session.state_changed"]
     assert session.records[-1].run_id is None, "the run has ended"
     assert session.state.session.authored == {"b": 2}
+
+
+def test_feedback_is_a_record_of_the_session_that_names_its_run() -> None:
+    session = asked()
+    data: JsonObject = {"runId": "r1", "thumb": "up"}
+    assert session.tell(FeedbackGiven(data)) == ["feedback.given"]
+    assert (session.records[-1].run_id, session.records[-1].data) == (None, data)
+    assert session.end is None, "the run goes on"
 
 
 def test_a_state_change_of_the_host_beyond_the_limit_is_ignored() -> None:

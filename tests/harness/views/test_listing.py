@@ -12,6 +12,8 @@ from windlass_harness.views.listing import (
     RECORDS_WITH_WORDS,
     TITLE_CHARS_MAX,
     WORD_CHARS_MAX,
+    RunFacts,
+    RunsFold,
     content_hashes,
     title_of,
     told_by,
@@ -205,3 +207,99 @@ def test_usage_decisions_grants_and_children_before_a_fork_do_not_belong_to_the_
     state.grants["q1"] = Grant("a1", "pay", None)
     state.apply(records[5])
     assert state.grants == {}
+
+
+# what lists show of runs
+
+
+def run_entry(kind: str, at: str = "2026-01-31T09:30:00.000Z", **data: JsonValue) -> Draft:
+    return Draft(kind, at, {"runId": "r1", **data}, run_id="r1")
+
+
+def folded(*appends: tuple[Draft, ...]) -> RunFacts | None:
+    fold = RunsFold()
+    for append in appends:
+        fold.apply(append)
+    return fold.runs.get("r1")
+
+
+STARTED = run_entry(
+    "run.started", agentId="a1", packageFingerprint="f1", metadata={"tags": ["x", 5, "x", ""]}
+)
+SAID = run_entry("message.received", message="Pay  the\nhotel")
+
+
+def test_a_run_is_folded_from_its_start_to_its_end() -> None:
+    usage: JsonValue = {"inputTokens": 3, "outputTokens": 2, "costMicros": 9}
+    done = run_entry("run.completed", "2026-01-31T09:30:02.500Z", output="Paid.", usage=usage)
+    facts = folded((STARTED, SAID, run_entry("message.received", message="And more")), (done,))
+    assert facts is not None
+    assert (facts.agent_id, facts.fingerprint, facts.input, facts.output) == (
+        "a1",
+        "f1",
+        "Pay the hotel",
+        "Paid.",
+    )
+    assert (facts.tags, facts.tokens, facts.cost_micros, facts.duration_ms) == (("x",), 5, 9, 2_500)
+    begun = folded((STARTED,), (SAID,))
+    assert begun is not None
+    assert (begun.tokens, begun.cost_micros, begun.duration_ms, begun.input) == (0, 0, 0, "")
+
+
+@pytest.mark.parametrize(
+    ("end", "output", "error"),
+    [
+        (run_entry("run.completed", structuredOutput={"ä": 1}), '{"ä": 1}', None),
+        (
+            run_entry("run.failed", error={"kind": "tool_failure", "message": "no\norder"}),
+            "no order",
+            "tool_failure",
+        ),
+        (run_entry("run.failed", error={"kind": "tool_failure"}), "", "tool_failure"),
+        (run_entry("run.cancelled", reason="It takes too long."), "It takes too long.", None),
+        (run_entry("run.completed"), "", None),
+    ],
+)
+def test_the_end_of_a_run_tells_its_output_or_its_error(end: Draft, output: str, error: str | None) -> None:
+    facts = folded((STARTED,), (end,))
+    assert facts is not None
+    assert (facts.output, facts.error) == (output, error)
+
+
+def test_a_wait_tells_its_cause_and_the_question_until_the_run_goes_on() -> None:
+    asked = run_entry("input.requested", requests=[{"prompt": "Run pay?", "kind": "approval"}])
+    lost = run_entry("input.requested", requests=[{"kind": "recovery"}])
+    odd = run_entry("input.requested", requests="x")
+    waits = run_entry("run.waiting", on="input")
+    for asking, cause, words in ((asked, "input", "Run pay?"), (lost, "recovery", ""), (odd, "input", "")):
+        facts = folded((STARTED,), (asking, waits))
+        assert facts is not None
+        assert (facts.waits_on, facts.output) == (cause, words)
+    away = run_entry("run.waiting", on="provider", reason="overloaded")
+    facts = folded((STARTED,), (away,))
+    assert facts is not None
+    assert (facts.waits_on, facts.output) == ("provider", "overloaded")
+    facts = folded((STARTED,), (away,), (run_entry("run.resumed", reason="timer"),))
+    assert facts is not None
+    assert (facts.waits_on, facts.output) == (None, "")
+
+
+def test_crashes_and_feedback_count_for_known_runs_alone() -> None:
+    crash, other = run_entry("recovery.started", epoch=2), Draft("recovery.started", "", {"runId": "r9"})
+    down = Draft("feedback.given", "", {"runId": "r1", "thumb": "down", "tags": ["y"]})
+    note = Draft("feedback.given", "", {"runId": "r1", "note": "so"})
+    facts = folded((STARTED,), (crash, crash), (other,), (down,), (note,), (run_entry("step.started"),))
+    assert facts is not None
+    assert (facts.crashes, facts.rating, facts.tags) == (2, -1, ("x", "y"))
+
+
+def test_runs_of_the_original_session_and_runs_without_a_beginning_are_left_out() -> None:
+    forked = Draft("session.forked", "", {"predecessor": "s0", "predecessorSeq": 2})
+    assert folded((STARTED,), (forked,), (run_entry("run.cancelled"),)) is None
+    assert folded((run_entry("run.cancelled"),)) is None
+    unstarted = run_entry(
+        "run.cancelled", unstarted={"agentId": "a1", "packageFingerprint": "f1", "metadata": 5}
+    )
+    facts = folded((unstarted,))
+    assert facts is not None
+    assert (facts.agent_id, facts.started_at, facts.status) == ("a1", None, "cancelled")

@@ -15,6 +15,7 @@ const LOADERS = {
   decisions: () => import("./pages/decisions.js"),
   overview: () => import("./pages/overview.js"),
   run: () => import("./pages/run.js"),
+  runs: () => import("./pages/runs.js"),
   session: () => import("./pages/session.js"),
   sessions: () => import("./pages/sessions.js"),
 };
@@ -25,6 +26,7 @@ const ComparePage = lazy(async () => ({ default: (await LOADERS.compare()).Compa
 const DecisionsPage = lazy(async () => ({ default: (await LOADERS.decisions()).DecisionsPage }));
 const OverviewPage = lazy(async () => ({ default: (await LOADERS.overview()).OverviewPage }));
 const RunPage = lazy(async () => ({ default: (await LOADERS.run()).RunPage }));
+const RunsPage = lazy(async () => ({ default: (await LOADERS.runs()).RunsPage }));
 const SessionPage = lazy(async () => ({ default: (await LOADERS.session()).SessionPage }));
 const SessionsPage = lazy(async () => ({ default: (await LOADERS.sessions()).SessionsPage }));
 
@@ -46,6 +48,7 @@ interface Page {
 export const NAVIGATION: readonly NavPage[] = [
   { path: "chat", label: "Chat", key: "c", icon: "M4 5h16v11H9l-5 4z" },
   { path: "approvals", label: "Inbox", key: "a", icon: "M4 12l5 5L20 6" },
+  { path: "runs", label: "Runs", key: "r", icon: "M4 5h16v4H4zM4 13h16v4H4z" },
   { path: "sessions", label: "Sessions", key: "s", icon: "M4 6h16M4 12h16M4 18h10" },
   { path: "decisions", label: "Decisions", key: "d", icon: "M12 4v6m0 0l-6 10m6-10l6 10" },
   { path: "overview", label: "Overview", key: "o", icon: "M4 19V9m6 10V5m6 14v-7m4 7H2" },
@@ -61,12 +64,12 @@ const PAGES: readonly Page[] = [
   },
   {
     path: "runs",
-    nav: "sessions",
-    render: (id) => (id === undefined ? <SessionsPage /> : <RunPage key={id} runId={id} />),
+    nav: "runs",
+    render: (id) => (id === undefined ? <RunsPage /> : <RunPage key={id} runId={id} />),
   },
   {
     path: "diff",
-    nav: "sessions",
+    nav: "runs",
     render: (_, [first, second]) => <ComparePage first={first} second={second} />,
   },
   { path: "decisions", nav: "decisions", render: () => <DecisionsPage /> },

@@ -187,7 +187,14 @@ const SIGNS: Readonly<Record<string, string>> = {
 };
 
 /** Where a run, a session or a proposal is; a sign and a word, so that colour is not all. */
-export function Status({ status }: { readonly status: string }): ReactNode {
+export function Status({
+  status,
+  words,
+}: {
+  readonly status: string;
+  /** Other words than its name, such as what is waited for. */
+  readonly words?: string | undefined;
+}): ReactNode {
   return (
     <span
       data-status={status}
@@ -199,7 +206,7 @@ export function Status({ status }: { readonly status: string }): ReactNode {
       <span aria-hidden className={classes(status === "running" && "motion-safe:animate-pulse")}>
         {SIGNS[status] ?? "·"}
       </span>
-      {status.replaceAll("_", " ")}
+      {words ?? status.replaceAll("_", " ")}
     </span>
   );
 }
@@ -328,6 +335,8 @@ interface VirtualListProps<T> {
   readonly render: (item: T, at: number) => ReactNode;
   /** About how high a row is, pixels. */
   readonly rowPx: number;
+  /** How many there are, if more than are here. */
+  readonly count?: number | undefined;
   /** The row that should be seen. */
   readonly selected?: number | undefined;
   /** Called by the arrow keys, Home and End. */
@@ -347,6 +356,7 @@ export function VirtualList<T>({
   keyOf,
   render,
   rowPx,
+  count = items.length,
   selected,
   onSelect,
   onEnd,
@@ -403,7 +413,7 @@ export function VirtualList<T>({
             <div
               key={key}
               role="listitem"
-              aria-setsize={items.length}
+              aria-setsize={count}
               aria-posinset={index + 1}
               ref={rows.measureElement}
               data-index={index}
@@ -416,5 +426,48 @@ export function VirtualList<T>({
         })}
       </div>
     </div>
+  );
+}
+
+interface ConfirmProps {
+  readonly title: string;
+  /** The label of the confirming button. */
+  readonly action: string;
+  readonly isOpen: boolean;
+  readonly isBusy: boolean;
+  readonly onConfirm: () => void;
+  readonly onClose: () => void;
+  /** The consequences. */
+  readonly children: ReactNode;
+}
+
+/** Asks once more before something that cannot be taken back. The browser's own dialog: Escape closes it. */
+export function Confirm({ title, action, isOpen, isBusy, onConfirm, onClose, children }: ConfirmProps): ReactNode {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    if (isOpen) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [isOpen]);
+  return (
+    <dialog
+      ref={dialog}
+      onClose={onClose}
+      aria-labelledby={id}
+      className="m-auto w-full max-w-md rounded-lg border border-agent-border bg-agent-bg p-5 text-sm text-agent-text backdrop:bg-black/50"
+    >
+      <h2 id={id} className="mb-2 text-base font-semibold wrap-anywhere">
+        {title}
+      </h2>
+      <div className="flex flex-col gap-2 text-agent-muted">{children}</div>
+      <div className="mt-4 flex justify-end gap-2">
+        <button type="button" className={BUTTONS.default} onClick={onClose}>
+          Keep it
+        </button>
+        <button type="button" className={BUTTONS.danger} disabled={isBusy} onClick={onConfirm}>
+          {action}
+        </button>
+      </div>
+    </dialog>
   );
 }

@@ -8,9 +8,9 @@ import {
   type QueryClient,
 } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { isKnown, type Event, type RunStatus } from "@windlass/protocol";
+import { isKnown, type DecisionRun, type Event, type RunStatus } from "@windlass/protocol";
 import type { KnownCall } from "@windlass/ui";
-import type { ProposalList } from "@windlass/protocol/client";
+import type { ProposalList, RunQuery } from "@windlass/protocol/client";
 import { client, door } from "./auth.js";
 
 /** Event types that change lists. */
@@ -242,10 +242,20 @@ export const traceQuery = (runId: string) =>
     staleTime: ({ state }) => (state.data?.trace.endedAt === undefined ? 0 : Infinity),
   });
 
+const DECISIONS = 100;
+
+/** The decisions of a run, page by page; as one run. */
 export const decisionsQuery = (runId: string, isLive: boolean) =>
-  queryOptions({
+  infiniteQueryOptions({
     queryKey: ["decisions", runId, isLive],
-    queryFn: ({ signal }) => client.decisions(runId, { signal }),
+    queryFn: ({ signal, pageParam }) => client.decisions(runId, { signal, after: pageParam, limit: DECISIONS }),
+    initialPageParam: 0,
+    getNextPageParam: ({ metrics, decisions }, _, after) =>
+      decisions.length > 0 && after + decisions.length < metrics.totalDecisions ? after + decisions.length : undefined,
+    select: ({ pages }): DecisionRun | undefined => {
+      const newest = pages.at(-1);
+      return newest && { ...newest, decisions: pages.flatMap(({ decisions }) => decisions) };
+    },
     refetchInterval: isLive ? SLOW_MS : false,
     staleTime: isLive ? 0 : Infinity,
   });
@@ -301,16 +311,23 @@ export const toolsQuery = queryOptions({
   staleTime: 60_000,
 });
 
-/** Which runs are wanted. */
-interface RunFilter {
-  readonly status?: RunStatus | undefined;
-  readonly agent?: string | undefined;
+/** Which runs are wanted, in what order, and from what time on. */
+export interface RunView {
+  readonly filter: RunQuery;
+  readonly time?: keyof typeof TIMES_MS | undefined;
 }
 
-export const runsQuery = (filter: RunFilter) =>
+const HOUR_MS = 3_600_000;
+const TIMES_MS = { "1h": HOUR_MS, "24h": 24 * HOUR_MS, "7d": 168 * HOUR_MS, "30d": 720 * HOUR_MS } as const;
+
+export const runsQuery = ({ filter, time }: RunView) =>
   infiniteQueryOptions({
-    queryKey: ["runs", "all", filter],
-    queryFn: ({ signal, pageParam }) => client.listRuns({ ...filter, after: pageParam, limit: PAGE }, { signal }),
+    queryKey: ["runs", "all", filter, time],
+    queryFn: ({ signal, pageParam }) => {
+      const since = time === undefined ? undefined : new Date(Date.now() - TIMES_MS[time]).toISOString();
+      return client.listRuns({ ...filter, since, after: pageParam, limit: PAGE }, { signal });
+    },
+    placeholderData: keepPreviousData,
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ next }) => next ?? undefined,
     refetchInterval: ({ state }) => listMs(state.data),

@@ -32,6 +32,7 @@ inBrowser("pictures for the documentation", () => {
     paths.push(
       ["chat", `/chat/${waiting.sessionId}`, "Approve pay?"],
       ["approvals", "/approvals", "Asked by"],
+      ["runs", "/runs", /Pay the train/u],
       ["sessions", "/sessions", /Pay the train/u],
       ["run", `/runs/${shaky.runId}?at=10`, "Call of"],
       ["trace", `/runs/${waiting.runId}?at=5`, "Model call"],

@@ -68,6 +68,15 @@ export { CopyButton, Markdown } from "./markdown.js";
 export { SSEStreamView, TraceTree, type SSEStreamViewProps, type TraceTreeProps } from "./trace.js";
 export { runIdOf, traceShape, type SpanKind, type SpanStatus, type TraceNode, type TraceShape } from "./spans.js";
 export { DecisionCard } from "./decisions.js";
+export {
+  ColumnMenu,
+  DataTable,
+  useColumns,
+  type ColumnLayout,
+  type DataTableProps,
+  type TableColumn,
+  type TableSort,
+} from "./table.js";
 export { BUTTONS, CARD, classes, CODE, FIELD, FOCUS } from "./styles.js";
 export {
   cut,

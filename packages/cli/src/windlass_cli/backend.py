@@ -19,7 +19,7 @@ from collections.abc import (
 from contextlib import asynccontextmanager
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar, Unpack, cast
 
 import typer
 
@@ -34,7 +34,7 @@ from windlass_protocol.frozen import sealed
 if TYPE_CHECKING:
     from windlass import AgentRuntime, RunHandle, Schedule, client
     from windlass.agent import AnyAgent
-    from windlass.catalog import Page, RunTrace, SettledRequest
+    from windlass.catalog import Page, RunQuery, RunTrace, SettledRequest
     from windlass.ledger import Goal
     from windlass.ports import store as listing
     from windlass.runtime.options import RuntimeOptions
@@ -129,16 +129,9 @@ class Sessions(Protocol):
         ...
 
     async def runs(
-        self,
-        *,
-        session_id: str | None = None,
-        agent_id: str | None = None,
-        status: str | None = None,
-        after: str | None = None,
-        limit: int = 50,
-        root_only: bool = False,
+        self, *, after: str | None = None, limit: int = 50, **wanted: "Unpack[RunQuery]"
     ) -> "Page[RunRow]":
-        """Return a page of runs, the newest first; with `root_only`, without those of subagents."""
+        """Return a page of runs, newest first unless sorted otherwise."""
         ...
 
     async def refused_starts(self, *, agent_id: str | None = None, limit: int = 50) -> "Page[RefusedRow]":

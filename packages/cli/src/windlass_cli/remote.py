@@ -5,7 +5,7 @@ The contracts of the methods are in `windlass_cli.backend`: `Backend`, `Run` and
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 
 from windlass import AgentError, Conflict
 from windlass.catalog import SettledRequest
@@ -24,7 +24,7 @@ from windlass_cli.output import Problem
 from windlass_protocol import InputResolvedData
 
 if TYPE_CHECKING:
-    from windlass.catalog import Page
+    from windlass.catalog import Page, RunQuery
     from windlass_protocol import (
         ChatMessage,
         DecisionRun,
@@ -160,22 +160,31 @@ class RemoteSessions:
         )
 
     async def runs(
-        self,
-        *,
-        session_id: str | None = None,
-        agent_id: str | None = None,
-        status: str | None = None,
-        after: str | None = None,
-        limit: int = 50,
-        root_only: bool = False,
+        self, *, after: str | None = None, limit: int = 50, **wanted: "Unpack[RunQuery]"
     ) -> "Page[RunRow]":
+        since, until = wanted.get("since"), wanted.get("until")
         return await self._client.runs.list(
-            session=session_id,
-            agent=agent_id,
-            status=status,
+            session=wanted.get("session_id"),
+            agent=wanted.get("agent_id"),
+            status=wanted.get("status"),
             after=after,
             limit=limit,
-            subagents=not root_only,
+            subagents=not wanted.get("root_only", False),
+            waits_on=wanted.get("waits_on"),
+            version=wanted.get("version"),
+            error=wanted.get("error"),
+            tag=wanted.get("tag"),
+            feedback=wanted.get("feedback"),
+            crashed=wanted.get("has_crashed"),
+            since=None if since is None else since.isoformat(),
+            until=None if until is None else until.isoformat(),
+            cost_min=wanted.get("cost_micros_min"),
+            cost_max=wanted.get("cost_micros_max"),
+            duration_min=wanted.get("duration_ms_min"),
+            duration_max=wanted.get("duration_ms_max"),
+            text=wanted.get("text"),
+            sort=wanted.get("sort"),
+            ascending=wanted.get("is_ascending", False),
         )
 
     async def refused_starts(self, *, agent_id: str | None = None, limit: int = 50) -> "Page[RefusedStart]":

@@ -67,6 +67,11 @@ class Answer(wire.Answer):
     model_config = _BY_ALIAS
 
 
+class NewFeedback(wire.NewFeedback):
+    __doc__ = wire.NewFeedback.__doc__
+    model_config = _BY_ALIAS
+
+
 class Fork(wire.Fork):
     __doc__ = wire.Fork.__doc__
     model_config = _BY_ALIAS

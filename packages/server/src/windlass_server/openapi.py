@@ -71,8 +71,19 @@ RUN_ROW_EXAMPLE: Final[JsonValue] = {
     "sessionId": "019a8f…",
     "agentId": "clerk",
     "status": "waiting",
+    "waitsOn": "input",
     "startedAt": "2026-01-01T00:00:00.000Z",
+    "input": "Refund order 1042",
+    "output": "Run refund?",
     "usage": {},
+}
+FEEDBACK_EXAMPLE: Final[JsonValue] = {
+    "at": "2026-01-01T00:00:00.000Z",
+    "runId": "019a8f…",
+    "thumb": "down",
+    "note": "The amount is wrong.",
+    "tags": ["wrong"],
+    "by": "ann",
 }
 REFUSED_START_EXAMPLE: Final[JsonValue] = {
     "at": "2026-01-01T00:00:00.000Z",

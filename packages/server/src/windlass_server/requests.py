@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Ite
 from contextlib import asynccontextmanager
 from datetime import datetime
 from hashlib import sha256
-from typing import Annotated, Final, Self, TypeVar
+from typing import Annotated, Final, Self, TypeVar, Unpack
 
 from fastapi import Depends, Header, Path, Request, Response
 from pydantic import BaseModel
@@ -20,6 +20,7 @@ from windlass.catalog import (
     Page,
     RefusedStart,
     RunInfo,
+    RunQuery,
     RunStats,
     SessionInfo,
     SessionStatus,
@@ -41,7 +42,6 @@ from windlass_protocol import (
     InputResponse,
     RecoveryChoice,
     RetryClass,
-    RunStatus,
     ScheduleInfo,
     UserContent,
 )
@@ -154,25 +154,11 @@ class OwnSessions:
         )
 
     async def runs(
-        self,
-        *,
-        after: str | None = None,
-        limit: int = PAGE_DEFAULT,
-        session_id: str | None = None,
-        agent_id: str | None = None,
-        status: RunStatus | None = None,
-        root_only: bool = False,
+        self, *, after: str | None = None, limit: int = PAGE_DEFAULT, **wanted: Unpack[RunQuery]
     ) -> Page[RunInfo]:
-        """Return runs, newest first."""
-        return await self.tenant.runtime.sessions.runs(
-            after=after,
-            limit=limit,
-            session_id=session_id,
-            agent_id=agent_id,
-            status=status,
-            owner=self.principal.user,
-            root_only=root_only,
-        )
+        """Return runs of the user."""
+        wanted["owner"] = self.principal.user
+        return await self.tenant.runtime.sessions.runs(after=after, limit=limit, **wanted)
 
     async def refused_starts(
         self, *, after: str | None, limit: int, agent_id: str | None = None

@@ -18,8 +18,8 @@ from tests.contracts.test_store_catalog import begin, end, fact, names, start
 from tests.contracts.test_store_search import having
 
 from tools.files import ROOT
-from windlass.adapters.journals.sql.integrity import INDEX
-from windlass.adapters.journals.sql.statements import Connection, Cursor, Value
+from windlass.adapters.journals.sql.integrity import INDEX, RUN_COLUMNS
+from windlass.adapters.journals.sql.statements import RUN_INDEXES, Connection, Cursor, Value
 from windlass.adapters.journals.sqlite import schema as sqlite_schema
 from windlass.adapters.journals.sqlite import search as sqlite_search
 from windlass.adapters.journals.sqlite import transactions as sqlite_writer
@@ -458,9 +458,14 @@ def test_a_session_that_is_deleted_during_a_search_leaves_no_words(
 
 
 def version_6(path: Path) -> None:
-    """Revert schema versions 8 and 7."""
+    """Revert the schema versions after the sixth."""
     change(
         path,
+        *(f"DROP INDEX {statement.split()[2]}" for statement in RUN_INDEXES),
+        *(f"ALTER TABLE runs DROP COLUMN {name}" for name in RUN_COLUMNS.split(", ")[10:-1]),
+        "ALTER TABLE runs RENAME COLUMN used TO usage",
+        "DROP TABLE run_tags",
+        "DROP TABLE unfilled",
         *(f"ALTER TABLE {table} DROP COLUMN seal" for table in INDEX),
         "ALTER TABLE appends RENAME COLUMN milestone TO is_milestone",
         "DROP TABLE IF EXISTS search",

@@ -25,8 +25,8 @@ export function ComparePage({
         <Heading title="Compare runs" />
         <Empty title="Choose two runs.">
           <p>
-            Open a run from the <TextLink href="/sessions?list=runs">list of runs</TextLink> and choose another one
-            under “Compare with”.
+            Open a run from the <TextLink href="/runs">list of runs</TextLink> and choose another one under “Compare
+            with”.
           </p>
         </Empty>
       </>

@@ -80,7 +80,7 @@ function Choices({
 }): ReactNode {
   const now = useNow();
   const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    runsQuery({ agent }),
+    runsQuery({ filter: { agent } }),
   );
   const runs = useMemo(
     () => data?.pages.flatMap((page) => page.runs).filter(({ startedAt }) => startedAt != null),
@@ -155,12 +155,22 @@ function RunChoice({
 }
 
 function Ledger({ runId, isLive }: { readonly runId: string; readonly isLive: boolean }): ReactNode {
-  const { data: run, error, refetch } = useQuery(decisionsQuery(runId, isLive));
+  const {
+    data: run,
+    error,
+    refetch,
+    hasNextPage,
+    isFetchingNextPage,
+    fetchNextPage,
+  } = useInfiniteQuery(decisionsQuery(runId, isLive));
+  const onEnd = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
   return (
     <section aria-label="Decisions of the run" className="flex min-h-0 min-w-0 flex-1 flex-col">
       {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
       {run === undefined && error === null && <Loading />}
-      {run !== undefined && <Chosen run={run} />}
+      {run !== undefined && <Chosen run={run} isWhole={!hasNextPage} onEnd={onEnd} />}
     </section>
   );
 }
@@ -170,13 +180,20 @@ type LedgerRow =
   | { readonly kind: "decision"; readonly decision: DecisionRun["decisions"][number] }
   | { readonly kind: "problem"; readonly problem: DecisionRun["problems"][number] };
 
-function Chosen({ run }: { readonly run: DecisionRun }): ReactNode {
+interface ChosenProps {
+  readonly run: DecisionRun;
+  /** Whether all decisions are here: problems are behind the last one. */
+  readonly isWhole: boolean;
+  readonly onEnd: () => void;
+}
+
+function Chosen({ run, isWhole, onEnd }: ChosenProps): ReactNode {
   const rows = useMemo(
     (): LedgerRow[] => [
       ...run.decisions.map((decision) => ({ kind: "decision" as const, decision })),
-      ...run.problems.map((problem) => ({ kind: "problem" as const, problem })),
+      ...(isWhole ? run.problems.map((problem) => ({ kind: "problem" as const, problem })) : []),
     ],
-    [run],
+    [run, isWhole],
   );
   return (
     <>
@@ -195,7 +212,9 @@ function Chosen({ run }: { readonly run: DecisionRun }): ReactNode {
           items={rows}
           label="Decisions, then problems"
           keyOf={(row) => (row.kind === "decision" ? row.decision.id : row.problem.id)}
+          count={run.metrics.totalDecisions + run.problems.length}
           rowPx={DECISION_PX}
+          onEnd={onEnd}
           render={(row) => (
             <div className="max-w-3xl px-4 pb-3">
               {row.kind === "decision" ? <DecisionCard decision={row.decision} /> : <Problem problem={row.problem} />}

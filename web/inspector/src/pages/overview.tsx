@@ -170,7 +170,7 @@ function Panel({
 
 function Waiting({ waiting }: { readonly waiting: Stats["waiting"] }): ReactNode {
   const now = useNow();
-  const { data } = useInfiniteQuery(runsQuery({ status: "waiting" }));
+  const { data } = useInfiniteQuery(runsQuery({ filter: { status: "waiting" } }));
   const shown = data?.pages[0]?.runs.slice(0, WAITING_MAX) ?? [];
   const aside = waiting.requests > 0 && (
     <p className="text-xs text-agent-muted">

@@ -1,5 +1,5 @@
 /** One run. */
-import { useQueries, useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
 import { isKnown, type Event, type RunResult, type TraceSpan } from "@windlass/protocol";
 import type { RunInfo, TraceInfo } from "@windlass/protocol/client";
 import {
@@ -152,7 +152,7 @@ function wishOf(records: readonly Event[]): string | undefined {
 
 function parentOf(sessionId: string | undefined): { readonly label: string; readonly href: string } {
   return sessionId === undefined
-    ? { label: "Runs", href: "/sessions?list=runs" }
+    ? { label: "Runs", href: "/runs" }
     : { label: "Session", href: to(["sessions", sessionId]) };
 }
 
@@ -317,7 +317,12 @@ function Spans({
 }
 
 function Decisions({ runId, isLive }: { readonly runId: string; readonly isLive: boolean }): ReactNode {
-  const { data, error } = useQuery(decisionsQuery(runId, isLive));
+  const { data, error, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
+    decisionsQuery(runId, isLive),
+  );
+  const onEnd = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
   if (error !== null) return <Failure error={error} />;
   if (data === undefined) return <Loading />;
   if (data.decisions.length === 0)
@@ -333,7 +338,9 @@ function Decisions({ runId, isLive }: { readonly runId: string; readonly isLive:
         items={data.decisions}
         label="Decisions"
         keyOf={({ id }) => id}
+        count={data.metrics.totalDecisions}
         rowPx={DECISION_PX}
+        onEnd={onEnd}
         render={(decision) => (
           <div className="max-w-3xl px-4 pb-3">
             <DecisionCard decision={decision} />

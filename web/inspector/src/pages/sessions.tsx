@@ -1,8 +1,20 @@
-/** Lists of sessions and runs. */
+/** The list of sessions, and a run as a line of a list. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import type { RunStatus, Usage } from "@windlass/protocol";
+import type { Usage } from "@windlass/protocol";
 import type { RunRow, SessionInfo } from "@windlass/protocol/client";
-import { classes, FOCUS, formatCost, formatDuration, formatShort, shortId } from "@windlass/ui";
+import {
+  classes,
+  ColumnMenu,
+  DataTable,
+  FOCUS,
+  formatCost,
+  formatDuration,
+  formatShort,
+  plural,
+  shortId,
+  useColumns,
+  type TableColumn,
+} from "@windlass/ui";
 import { useCallback, useDeferredValue, useMemo, useRef, type ReactNode } from "react";
 import {
   Ago,
@@ -14,48 +26,65 @@ import {
   Select,
   SMALL_FIELD,
   Status,
-  Tabs,
   TextLink,
   useNow,
-  VirtualList,
 } from "../parts.js";
-import { agentsQuery, runsQuery, sessionsQuery } from "../queries.js";
-import { Link, to, useQueryState } from "../router.js";
+import { agentsQuery, sessionsQuery } from "../queries.js";
+import { Link, navigate, to, useQueryState } from "../router.js";
 import { useKeys } from "../shell.js";
 
 const STATUSES = ["running", "waiting", "completed", "failed", "cancelled", "budget_exhausted"] as const;
-const ROW_PX = 57;
 
-/** All sessions and all runs: live, searchable, however many. */
+/** All sessions: live, searchable, however many. */
 export function SessionsPage(): ReactNode {
   const [query, change] = useQueryState();
   const agents = useQuery(agentsQuery);
+  const layout = useColumns("sessions");
   const search = useRef<HTMLInputElement>(null);
   useKeys({
     "/": () => {
       search.current?.focus();
     },
   });
-  const isRuns = query.get("list") === "runs";
   const status = STATUSES.find((one) => one === query.get("status"));
   const agent = query.get("agent") ?? "";
+  const text = query.get("text") ?? "";
+  const subagents = query.get("subagents") === "1";
+  const words = useDeferredValue(text.trim());
+  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
+    sessionsQuery({ text: orNone(words), status, agent: orNone(agent), subagents: subagents ? true : undefined }),
+  );
+  const items = useMemo(() => data?.pages.flatMap(({ sessions }) => sessions), [data]);
+  const onEnd = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const now = useNow();
+  const columns = useMemo(() => columnsAt(now), [now]);
   return (
     <>
-      <Heading title={isRuns ? "Runs" : "Sessions"}>
+      <Heading
+        title="Sessions"
+        facts={
+          items !== undefined && (
+            <span role="status" className="text-xs text-agent-muted tabular-nums">
+              {plural(items.length, "session")}
+              {hasNextPage && " and more"}
+            </span>
+          )
+        }
+      >
         <div className="flex flex-wrap items-center gap-3">
-          {!isRuns && (
-            <input
-              ref={search}
-              type="search"
-              aria-label="Search messages and tools"
-              placeholder="Search messages  /"
-              className={classes(SMALL_FIELD, "w-48!")}
-              value={query.get("text") ?? ""}
-              onChange={(event) => {
-                change({ text: event.target.value });
-              }}
-            />
-          )}
+          <input
+            ref={search}
+            type="search"
+            aria-label="Search messages and tools"
+            placeholder="Search messages  /"
+            className={classes(SMALL_FIELD, "w-48!")}
+            value={text}
+            onChange={(event) => {
+              change({ text: event.target.value });
+            }}
+          />
           <Select
             label="Status"
             value={status ?? ""}
@@ -72,84 +101,115 @@ export function SessionsPage(): ReactNode {
               change({ agent: next });
             }}
           />
-          {!isRuns && (
-            <label className="inline-flex items-center gap-2 text-xs text-agent-muted">
-              <input
-                type="checkbox"
-                checked={query.get("subagents") === "1"}
-                onChange={(event) => {
-                  change({ subagents: event.target.checked ? 1 : undefined });
-                }}
-              />
-              Subagents
-            </label>
-          )}
+          <label className="inline-flex items-center gap-2 text-xs text-agent-muted">
+            <input
+              type="checkbox"
+              checked={subagents}
+              onChange={(event) => {
+                change({ subagents: event.target.checked ? 1 : undefined });
+              }}
+            />
+            Subagents
+          </label>
+          <ColumnMenu columns={columns} layout={layout} />
         </div>
       </Heading>
-      <Tabs
-        label="Lists"
-        value={isRuns ? "runs" : "sessions"}
-        onChange={(list) => {
-          change({ list: list === "runs" ? "runs" : undefined, text: undefined }, { push: true });
-        }}
-        tabs={[
-          {
-            id: "sessions",
-            label: "Sessions",
-            content: () => (
-              <Sessions
-                text={query.get("text") ?? ""}
-                status={status}
-                agent={agent}
-                subagents={query.get("subagents") === "1"}
-              />
-            ),
-          },
-          { id: "runs", label: "Runs", content: () => <Runs status={status} agent={agent} /> },
-        ]}
-      />
-    </>
-  );
-}
-
-interface Filter {
-  readonly text: string;
-  readonly status: RunStatus | undefined;
-  readonly agent: string;
-  readonly subagents: boolean;
-}
-
-function Sessions({ text, status, agent, subagents }: Filter): ReactNode {
-  const words = useDeferredValue(text.trim());
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    sessionsQuery({ text: orNone(words), status, agent: orNone(agent), subagents: subagents ? true : undefined }),
-  );
-  const items = useMemo(() => data?.pages.flatMap(({ sessions }) => sessions), [data]);
-  const now = useNow();
-  const onEnd = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
-  if (error !== null && items === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
-  if (items === undefined) return <Loading />;
-  if (items.length === 0) return <NoSessions isFiltered={text !== "" || status !== undefined || agent !== ""} />;
-  return (
-    <>
       {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
-      <Columns first="Session" third="Runs" />
-      <VirtualList
-        items={items}
-        label="Sessions, the newest first"
-        keyOf={({ sessionId }) => sessionId}
-        rowPx={ROW_PX}
-        onEnd={onEnd}
-        render={(session) => <SessionRow session={session} now={now} />}
-      />
-      <p role="status" className="border-t border-agent-border px-4 py-1 text-xs text-agent-muted">
-        {items.length.toLocaleString("en-US")}
-        {hasNextPage ? " and more" : ""} sessions
-      </p>
+      {items === undefined ? (
+        error === null && <Loading />
+      ) : items.length === 0 ? (
+        <NoSessions isFiltered={text !== "" || status !== undefined || agent !== ""} />
+      ) : (
+        <DataTable
+          label="Sessions, the newest first"
+          rows={items}
+          columns={columns}
+          keyOf={({ sessionId }) => sessionId}
+          onOpen={({ sessionId }) => {
+            navigate(to(["sessions", sessionId]));
+          }}
+          onEnd={onEnd}
+          layout={layout}
+        />
+      )}
     </>
   );
+}
+
+function columnsAt(now: number): readonly TableColumn<SessionInfo>[] {
+  return [
+    {
+      id: "title",
+      label: "Session",
+      width: 180,
+      isFlexible: true,
+      cell: ({ sessionId, title }) => (
+        <Link
+          href={to(["sessions", sessionId])}
+          tabIndex={-1}
+          className={classes("rounded font-semibold hover:underline", FOCUS)}
+        >
+          {title == null || title === "" ? "Untitled" : title}
+        </Link>
+      ),
+    },
+    {
+      id: "about",
+      label: "About",
+      width: 170,
+      fromPx: 900,
+      cell: (session) => <span className="text-agent-muted">{aboutOf(session)}</span>,
+    },
+    { id: "agent", label: "Agent", width: 110, fromPx: 640, cell: ({ agentId = "" }) => agentId },
+    { id: "status", label: "Status", width: 130, cell: ({ status }) => <Status status={status ?? "idle"} /> },
+    { id: "runs", label: "Runs", width: 64, isNumber: true, fromPx: 760, cell: ({ runCount = 0 }) => runCount },
+    {
+      id: "tokens",
+      label: "Tokens",
+      width: 76,
+      isNumber: true,
+      fromPx: 820,
+      cell: ({ usage }) => shortTokens(usage),
+    },
+    {
+      id: "cost",
+      label: "Cost",
+      width: 80,
+      isNumber: true,
+      fromPx: 700,
+      cell: ({ usage }) => (usage?.costMicros === undefined ? "–" : formatCost(usage.costMicros)),
+    },
+    {
+      id: "id",
+      label: "Id",
+      width: 110,
+      isHidden: true,
+      cell: ({ sessionId }) => <code className="font-mono text-xs">{shortId(sessionId)}</code>,
+    },
+    {
+      id: "updated",
+      label: "When",
+      width: 100,
+      fromPx: 480,
+      cell: ({ updatedAt }) => updatedAt != null && <Ago at={updatedAt} nowMs={now} />,
+    },
+  ];
+}
+
+/** What a row says of a session beside its title. */
+function aboutOf({ requestCount = 0, predecessorId, parentSessionId }: SessionInfo): string {
+  return [
+    requestCount > 0 ? `${requestCount} waiting for you` : "",
+    predecessorId == null ? "" : "fork",
+    parentSessionId == null ? "" : "subagent",
+  ]
+    .filter((part) => part !== "")
+    .join(" · ");
+}
+
+function shortTokens(usage: Usage | undefined): string {
+  const tokens = (usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0);
+  return tokens === 0 ? "–" : formatShort(tokens);
 }
 
 function orNone(text: string): string | undefined {
@@ -161,80 +221,6 @@ const AGENT = "hidden w-28 shrink-0 truncate md:block";
 const NUMBER = "hidden w-20 shrink-0 text-right text-xs tabular-nums text-agent-muted lg:block";
 const STATE = "w-28 shrink-0 max-sm:w-auto";
 const WHEN = "hidden w-20 shrink-0 text-right text-xs text-agent-muted sm:block";
-
-/** Column headings; each row repeats them for screen readers. */
-function Columns({ first, third }: { readonly first: string; readonly third: string }): ReactNode {
-  return (
-    <div
-      aria-hidden
-      className="hidden items-center gap-4 border-b border-agent-border bg-agent-surface px-4 py-1.5 text-xs text-agent-muted sm:flex"
-    >
-      <span className="min-w-0 flex-1">{first}</span>
-      <span className={AGENT}>Agent</span>
-      <span className={NUMBER}>{third}</span>
-      <span className={NUMBER}>Tokens</span>
-      <span className={NUMBER}>Cost</span>
-      <span className={STATE}>Status</span>
-      <span className={WHEN}>When</span>
-    </div>
-  );
-}
-
-function SessionRow({ session, now }: { readonly session: SessionInfo; readonly now: number }): ReactNode {
-  const { sessionId, title, agentId = "", status, updatedAt, usage, runCount = 0 } = session;
-  return (
-    <Link href={to(["sessions", sessionId])} className={classes(ROW, "border-b border-agent-border", FOCUS)}>
-      <span className="min-w-0 flex-1">
-        <span className="block truncate font-medium">{title == null || title === "" ? "Untitled" : title}</span>
-        <span className="block truncate text-xs text-agent-muted">{about(session)}</span>
-      </span>
-      <span className={AGENT}>{agentId}</span>
-      <span className={NUMBER}>
-        {runCount}
-        <span className="sr-only">{runCount === 1 ? " run" : " runs"}</span>
-      </span>
-      <Used usage={usage} />
-      <span className={STATE}>
-        <Status status={status ?? "idle"} />
-      </span>
-      <span className={WHEN}>{updatedAt != null && <Ago at={updatedAt} nowMs={now} />}</span>
-    </Link>
-  );
-}
-
-function about({ sessionId, agentId, requestCount = 0, predecessorId, parentSessionId }: SessionInfo): ReactNode {
-  const parts = [
-    requestCount > 0 ? `${requestCount} waiting for you` : "",
-    predecessorId == null ? "" : "fork",
-    parentSessionId == null ? "" : "subagent",
-  ].filter((part) => part !== "");
-  return (
-    <>
-      <span className="font-mono">{shortId(sessionId)}</span>
-      {agentId !== undefined && <span className="md:hidden"> · {agentId}</span>}
-      {parts.map((part) => ` · ${part}`)}
-    </>
-  );
-}
-
-function Used({ usage }: { readonly usage: Usage | undefined }): ReactNode {
-  const tokens = (usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0);
-  return (
-    <>
-      <span className={NUMBER}>
-        {tokens === 0 ? (
-          "–"
-        ) : (
-          <>
-            {formatShort(tokens)}
-            <span className="sr-only"> tokens</span>
-          </>
-        )}
-      </span>
-      <span className={NUMBER}>{usage?.costMicros === undefined ? "–" : formatCost(usage.costMicros)}</span>
-    </>
-  );
-}
 
 function NoSessions({ isFiltered }: { readonly isFiltered: boolean }): ReactNode {
   if (isFiltered)
@@ -259,41 +245,6 @@ function NoSessions({ isFiltered }: { readonly isFiltered: boolean }): ReactNode
   );
 }
 
-function Runs({ status, agent }: { readonly status: RunStatus | undefined; readonly agent: string }): ReactNode {
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    runsQuery({ status, agent: orNone(agent) }),
-  );
-  const items = useMemo(() => data?.pages.flatMap(({ runs }) => runs), [data]);
-  const now = useNow();
-  const onEnd = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
-  if (error !== null && items === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
-  if (items === undefined) return <Loading />;
-  if (items.length === 0) return <NoSessions isFiltered={status !== undefined || agent !== ""} />;
-  return (
-    <>
-      <Columns first="Run" third="Time" />
-      <VirtualList
-        items={items}
-        label="Runs, the newest first"
-        keyOf={({ runId }) => runId}
-        rowPx={ROW_PX}
-        onEnd={onEnd}
-        render={(run) => (
-          <div className="border-b border-agent-border">
-            <RunLine run={run} now={now} />
-          </div>
-        )}
-      />
-      <p role="status" className="border-t border-agent-border px-4 py-1 text-xs text-agent-muted">
-        {items.length.toLocaleString("en-US")}
-        {hasNextPage ? " and more" : ""} runs
-      </p>
-    </>
-  );
-}
-
 /** A run in a list; a narrow one leaves out how much and how long. */
 export function RunLine({
   run,
@@ -304,17 +255,22 @@ export function RunLine({
   readonly now: number;
   readonly isNarrow?: boolean;
 }): ReactNode {
-  const { runId, agentId, status, startedAt, usage } = run;
+  const { runId, agentId, status, startedAt, usage, input } = run;
   const tookMs = durationOf(run);
   return (
     <Link href={to(["runs", runId])} className={classes(ROW, FOCUS)}>
       <span className="min-w-0 flex-1">
-        <span className="block truncate font-mono text-xs">{shortId(runId)}</span>
+        <span className={classes("block truncate", (input ?? "") === "" && "font-mono text-xs")}>
+          {input || shortId(runId)}
+        </span>
         <span className={classes("block truncate text-xs text-agent-muted", !isNarrow && "md:hidden")}>{agentId}</span>
       </span>
       {!isNarrow && <span className={AGENT}>{agentId}</span>}
       {!isNarrow && <span className={NUMBER}>{tookMs === undefined ? "–" : formatDuration(tookMs)}</span>}
-      {!isNarrow && <Used usage={usage} />}
+      {!isNarrow && <span className={NUMBER}>{shortTokens(usage)}</span>}
+      {!isNarrow && (
+        <span className={NUMBER}>{usage.costMicros === undefined ? "–" : formatCost(usage.costMicros)}</span>
+      )}
       <span className={isNarrow ? "" : STATE}>
         <Status status={status} />
       </span>

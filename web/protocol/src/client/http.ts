@@ -54,6 +54,37 @@ export interface RunQuery extends PageQuery {
   readonly session?: string | undefined;
   readonly agent?: string | undefined;
   readonly status?: RunStatus | undefined;
+  /** Whether runs of subagents are listed as well; they are when left out. */
+  readonly subagents?: boolean | undefined;
+  /** What a waiting run waits for: input, recovery, person (one of both), subagent, provider, timer or budget. */
+  readonly waitsOn?: string | undefined;
+  /** The fingerprint of the package. */
+  readonly version?: string | undefined;
+  /** The kind of the error; `any` for every error. */
+  readonly error?: string | undefined;
+  readonly tag?: string | undefined;
+  readonly feedback?: "up" | "down" | "none" | undefined;
+  /** Whether a process took the run over after a crash. */
+  readonly crashed?: boolean | undefined;
+  /** ISO moments; the end is left out. */
+  readonly since?: string | undefined;
+  readonly until?: string | undefined;
+  /** Millionths of a dollar. */
+  readonly costMin?: number | undefined;
+  readonly costMax?: number | undefined;
+  /** Milliseconds. */
+  readonly durationMin?: number | undefined;
+  readonly durationMax?: number | undefined;
+  /** Words that must all occur in the session of the run. */
+  readonly text?: string | undefined;
+  readonly sort?: "started" | "duration" | "cost" | undefined;
+  readonly ascending?: boolean | undefined;
+}
+
+/** Which decisions of a run; all without a limit. */
+export interface DecisionQuery {
+  readonly after?: number | undefined;
+  readonly limit?: number | undefined;
 }
 
 /** Which refused starts. */
@@ -208,9 +239,19 @@ export class Client {
     return this.cancel(at("runs", runId, "cancel"), reason, options);
   }
 
-  /** A page of runs, newest first. */
+  /** A page of runs, newest first unless sorted otherwise. */
   listRuns(query: RunQuery = {}, options?: RequestOptions): Promise<rest.RunPage> {
     return this.ask(rest.RunPage, "/runs", { ...options, query });
+  }
+
+  /** Records what you say of a run, of one of its steps, or of an answer. */
+  giveFeedback(runId: string, feedback: rest.NewFeedback, options?: RequestOptions): Promise<rest.Accepted> {
+    return this.ask(rest.Accepted, at("runs", runId, "feedback"), { ...options, method: "POST", body: feedback });
+  }
+
+  /** What people said of a run, oldest first. */
+  async feedback(runId: string, options?: RequestOptions): Promise<readonly rest.FeedbackInfo[]> {
+    return (await this.ask(rest.FeedbackList, at("runs", runId, "feedback"), options)).feedback;
   }
 
   /** A page of starts that were refused, newest first, with their errors. */
@@ -248,9 +289,10 @@ export class Client {
     return this.ask(rest.TraceInfo, at("runs", runId, "trace"), options);
   }
 
-  /** The decisions of a run, with their outcomes. */
-  decisions(runId: string, options?: RequestOptions): Promise<DecisionRun> {
-    return this.ask(DecisionRun, at("runs", runId, "decisions"), options);
+  /** The decisions of a run, with their outcomes; with a limit a page of them, behind the first `after`. */
+  decisions(runId: string, options: RequestOptions & DecisionQuery = {}): Promise<DecisionRun> {
+    const { after, limit, ...rest } = options;
+    return this.ask(DecisionRun, at("runs", runId, "decisions"), { ...rest, query: { after, limit } });
   }
 
   /** The model request of a step of a run, counted from 0. */

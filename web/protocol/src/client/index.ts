@@ -25,6 +25,7 @@ export {
   type AgentEventsOptions,
   type ClientOptions,
   type PageQuery,
+  type DecisionQuery,
   type RefusedQuery,
   type RequestOptions,
   type RunQuery,

@@ -1,7 +1,7 @@
 // Generated from spec/event-data.schema.json by `make gen`. Do not edit.
 /** What each event type carries in `data`. All of it is open: unknown fields pass through. */
 import { z } from "zod";
-import { Json, JsonObject, open } from "../wire.js";
+import { Json, JsonObject, open, text } from "../wire.js";
 import { ContentRef, Count, Id, Sha256, SourceRef, Timestamp, TraceContext, Usage } from "./common.js";
 import { Decision, DecisionEvaluation, Outcome, Problem, Proposal, ProposalCheck } from "./decisions.js";
 import { ErrorInfo } from "./errors.js";
@@ -197,6 +197,27 @@ export const SessionStateChangedData = open({
   removed: z.array(z.string()).optional(),
 });
 export type SessionStateChangedData = z.infer<typeof SessionStateChangedData>;
+
+/** A person judged a run, one of its steps or an answer. */
+export const FeedbackGivenData = open({
+  /** The run that is judged. */
+  runId: Id,
+  /** Good or bad. */
+  thumb: z.enum(["up", "down"]).optional(),
+  /** From 0, the worst, to 1, the best. */
+  score: z.number().min(0).max(1).optional(),
+  /** Why, in words. */
+  note: text({ min: 1, max: 4000 }).optional(),
+  /** Short words to find the run by. */
+  tags: z.array(text({ min: 1, max: 64 })).max(16).optional(),
+  /** The step that is meant, from 0; the whole run when absent. */
+  stepIndex: Count.optional(),
+  /** The answer that is meant. */
+  messageId: Id.optional(),
+  /** Who judged. */
+  by: z.string().optional(),
+});
+export type FeedbackGivenData = z.infer<typeof FeedbackGivenData>;
 
 /** The session moved to another package. */
 export const SessionMovedData = open({

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { Json, JsonObject, exactlyOne, open, record, text } from "../wire.js";
 import { AgentSession, ChatMessage } from "./chat.js";
-import { ContentRef, Count, Id, Positive, Sha256, SourceRef, Timestamp, Usage } from "./common.js";
+import { ContentRef, Count, Id, Integer, Positive, Sha256, SourceRef, Timestamp, Usage } from "./common.js";
 import { Proposal, ProposalCheck, VersionComparison, VersionTally } from "./decisions.js";
 import { ErrorCode, ErrorKind, RetryClass } from "./errors.js";
 import { ProposalAppliedData, ProposalSettledData } from "./event-data.js";
@@ -88,6 +88,23 @@ export const Fork = z.strictObject({
   at: Positive.optional(),
 });
 export type Fork = z.infer<typeof Fork>;
+
+/** Body of `POST /runs/{id}/feedback`. */
+export const NewFeedback = z.strictObject({
+  /** Good or bad. */
+  thumb: z.enum(["up", "down"]).optional(),
+  /** From 0, the worst, to 1, the best. */
+  score: z.number().min(0).max(1).optional(),
+  /** Why, in words. */
+  note: text({ min: 1, max: 4000 }).optional(),
+  /** Short words to find the run by. */
+  tags: z.array(text({ min: 1, max: 64 })).max(16).optional(),
+  /** The step that is meant, from 0; the whole run when absent. */
+  stepIndex: Count.optional(),
+  /** The answer that is meant. */
+  messageId: Id.optional(),
+});
+export type NewFeedback = z.infer<typeof NewFeedback>;
 
 /** Body of `POST /proposals`: the goal of a change. */
 export const NewProposal = z.strictObject({
@@ -207,10 +224,30 @@ export const RunRow = open({
   startedAt: Timestamp.optional(),
   /** When it ended. */
   endedAt: Timestamp.optional(),
+  /** When it started, or was asked for. */
+  at: z.string().optional(),
+  /** The version of its agent. */
+  packageFingerprint: z.string().optional(),
+  /** The owner of its session. */
+  owner: z.string().optional(),
+  /** The first words of its message. */
+  input: z.string().optional(),
+  /** The first words of its answer or error, or of the question that it waits with. */
+  output: z.string().optional(),
+  /** What it waits for: input, recovery, subagent, provider, timer or budget. */
+  waitsOn: z.string().optional(),
+  /** The kind of the error that it ended with. */
+  error: z.string().optional(),
+  /** How often a process took it over after a crash. */
+  crashes: Count.optional(),
+  /** Its tags. */
+  tags: z.array(z.string()).optional(),
+  /** The newest thumb of people: 1, -1, or 0 without one. */
+  rating: Integer.optional(),
 });
 export type RunRow = z.infer<typeof RunRow>;
 
-/** A page of runs, newest first. */
+/** A page of runs. */
 export const RunPage = open({
   /** The runs. */
   runs: z.array(RunRow),
@@ -218,6 +255,36 @@ export const RunPage = open({
   next: z.string().optional(),
 });
 export type RunPage = z.infer<typeof RunPage>;
+
+/** What a person said of a run, a step or an answer. */
+export const FeedbackInfo = open({
+  /** When. */
+  at: Timestamp,
+  /** The run. */
+  runId: z.string(),
+  /** Good or bad. */
+  thumb: z.enum(["up", "down"]).optional(),
+  /** From 0, the worst, to 1, the best. */
+  score: z.number().min(0).max(1).optional(),
+  /** Why, in words. */
+  note: text({ min: 1, max: 4000 }).optional(),
+  /** Short words to find the run by. */
+  tags: z.array(text({ min: 1, max: 64 })).max(16).optional(),
+  /** The step that is meant, from 0; the whole run when absent. */
+  stepIndex: Count.optional(),
+  /** The answer that is meant. */
+  messageId: Id.optional(),
+  /** Who said it. */
+  by: z.string().optional(),
+});
+export type FeedbackInfo = z.infer<typeof FeedbackInfo>;
+
+/** The feedback of a run, oldest first. */
+export const FeedbackList = open({
+  /** The feedback. */
+  feedback: z.array(FeedbackInfo),
+});
+export type FeedbackList = z.infer<typeof FeedbackList>;
 
 /** A start of a run that was refused: who asked for what, and the error. It holds no input. */
 export const RefusedStart = open({

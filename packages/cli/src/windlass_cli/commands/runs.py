@@ -1,7 +1,9 @@
 """`windlass runs`, `trace` and `decisions`: list, inspect, resume, cancel and compare runs."""
 
 import difflib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -37,6 +39,7 @@ from windlass_cli.output import (
 )
 
 if TYPE_CHECKING:
+    from windlass.catalog import RunQuery
     from windlass_cli.backend import RefusedRow, RunRow
     from windlass_harness.record import Record
     from windlass_protocol import (
@@ -54,6 +57,16 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Runs: list, refused, show, tail, resume, retry, undo, cancel, replay, diff, fork, export.",
 )
+
+
+class Feedback(StrEnum):
+    """The newest thumb of people."""
+
+    UP = "up"
+    DOWN = "down"
+    NONE = "none"
+
+
 Id = Annotated[str, typer.Argument(help="The run: its id, or the beginning of it.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 LINE_CHARS: Final = 400
@@ -62,7 +75,7 @@ OPTIONS_SHOWN_MAX: Final = 6
 CANCEL_WAIT_S: Final = 1.0
 """Time for the driver of a run to end it before the command says how to end it here."""
 _REFUSED_HEADER: Final = ("refused", "code", "run", "agent", "owner", "error")
-_HEADER: Final = ("run", "status", "agent", "started", "duration", "tokens", "cost", "session")
+_HEADER: Final = ("run", "status", "agent", "started", "duration", "tokens", "cost", "session", "input")
 
 
 @app.command("list")
@@ -77,26 +90,57 @@ def list_runs(
             help="pending, running, waiting, cancelling, completed, failed, cancelled or budget_exhausted."
         ),
     ] = None,
+    waits_on: Annotated[
+        str | None, typer.Option(help="Waiting for input, recovery, subagent, provider, timer or budget.")
+    ] = None,
+    version: Annotated[str | None, typer.Option(help="Only runs of this fingerprint.")] = None,
+    error: Annotated[str | None, typer.Option(help="Failed with this kind of error; any for all.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only runs with this tag.")] = None,
+    feedback: Annotated[Feedback | None, typer.Option(help="Only runs with this newest thumb.")] = None,
+    crashed: Annotated[
+        bool | None, typer.Option(help="Only runs that did, or did not, survive a crash.")
+    ] = None,
+    hours: Annotated[float | None, typer.Option(min=0, help="Started in the last hours.")] = None,
+    cost_min: Annotated[float | None, typer.Option(min=0, help="Dollars at least.")] = None,
+    longer: Annotated[float | None, typer.Option(min=0, help="Seconds at least.")] = None,
+    text: Annotated[str | None, typer.Option(help="Words that occur in the session.")] = None,
+    sort: Annotated[str, typer.Option(help="started, duration or cost.")] = "started",
+    ascending: Annotated[bool, typer.Option("--ascending", help="The least first.")] = False,
     subagents: Annotated[bool, typer.Option("--subagents", help="Also the runs of subagents.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=200, help="The number of runs.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Write a line of JSON for each run.")] = False,
 ) -> None:
-    """List runs, the newest first.
+    """List runs, the newest first unless sorted otherwise.
 
     A run that has work to do while no process does it is "not driven".
 
-    Example: windlass runs list --status failed
+    Example: windlass runs list --status failed --hours 24 --sort cost
     """
     command = command_of(context)
+    wanted: RunQuery = {
+        "agent_id": agent,
+        "status": status,
+        "waits_on": waits_on,
+        "version": version,
+        "error": error,
+        "tag": tag,
+        "feedback": None if feedback is None else feedback.value,
+        "has_crashed": crashed,
+        "since": None if hours is None else parts.SystemClock().now() - timedelta(hours=hours),
+        "cost_micros_min": None if cost_min is None else round(cost_min * 1_000_000),
+        "duration_ms_min": None if longer is None else round(longer * 1_000),
+        "text": text,
+        "sort": sort,
+        "is_ascending": ascending,
+    }
 
     async def work(backend: Backend) -> None:
         session_id = None if session is None else (await known_session(backend, session)).session_id
         # The session of a subagent has no other runs.
         root_only = not subagents and session is None
         page = await backend.sessions.runs(
-            session_id=session_id, agent_id=agent, status=status, limit=limit, root_only=root_only
+            limit=limit, **{**wanted, "session_id": session_id, "root_only": root_only}
         )
-        waits = {} if as_json else await _waits(backend, page.items)
         alone = frozenset[str]() if as_json else await backend.undriven()
         left = [one for one in page.items if _is_left(one, alone)]
         show_page(
@@ -105,7 +149,7 @@ def list_runs(
             show=lambda items: show_table(
                 command.terminal,
                 _HEADER,
-                rows=(_row(one, waits.get(one.run_id), is_left=one in left) for one in items),
+                rows=(_row(one, is_left=one in left) for one in items),
             ),
             empty=f'No runs found. Start one: windlass run "…"{command.other_stores()}',
             as_json=as_json,
@@ -120,23 +164,17 @@ def list_runs(
     command.ask(work)
 
 
-async def _waits(backend: Backend, rows: "Iterable[RunRow]") -> "dict[str, RunWait]":
-    """Return what each waiting run waits for."""
-    ids = [one.run_id for one in rows if one.status == "waiting"]
-    found = [(run_id, (await backend.run_snapshot(run_id)).waiting) for run_id in ids]
-    return {run_id: wait for run_id, wait in found if wait is not None}
-
-
 def _is_left(one: "RunRow", alone: frozenset[str]) -> bool:
     """Whether a run goes on only when another process takes it."""
     return one.status.value not in ENDS and one.session_id in alone
 
 
-def _row(one: "RunRow", wait: "RunWait | None", *, is_left: bool) -> tuple[str, ...]:
+def _row(one: "RunRow", *, is_left: bool) -> tuple[str, ...]:
     took = lasted(one.started_at, one.ended_at)
     began, used = when(one.started_at), (tokens(one.usage), cost(one.usage))
-    status = _status(one.status, wait) + (", not driven" if is_left else "")
-    return (one.run_id, status, one.agent_id, began, took, *used, one.session_id)
+    waits = "" if one.waits_on is None else f" for {one.waits_on}"
+    status = f"{one.status.value}{waits}{', not driven' if is_left else ''}"
+    return (one.run_id, status, one.agent_id, began, took, *used, one.session_id, one.input or "")
 
 
 def _status(status: "RunStatus", wait: "RunWait | None") -> str:

@@ -61,7 +61,8 @@ def serve(
 
     Example: windlass serve app.py:agent --port 8700
     """
-    serve_agents(command_of(context).with_options(agents=agents, store=store, wakes=wakes), port=port, drives=drive)
+    command = command_of(context).with_options(agents=agents, store=store, wakes=wakes)
+    serve_agents(command, port=port, drives=drive)
 
 
 def worker(

@@ -281,6 +281,13 @@ class StateGiven:
 
 
 @frozen
+class FeedbackGiven:
+    """A person judged a run; the data is that of `feedback.given`."""
+
+    data: JsonObject
+
+
+@frozen
 class CallReturned:
     """A tool call ended."""
 
@@ -437,6 +444,7 @@ LoopEvent = (
     | HooksRan
     | DeliverySettled
     | StateGiven
+    | FeedbackGiven
 )
 
 Draft = Record

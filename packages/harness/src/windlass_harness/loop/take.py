@@ -33,6 +33,7 @@ from windlass_harness.loop.events import (
     CompactionRequested,
     DeliverySettled,
     Draft,
+    FeedbackGiven,
     HistoryCompacted,
     HooksRan,
     LoopEvent,
@@ -226,6 +227,9 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
             return compaction.broken(state, event, now=now, rules=rules)
         case StateGiven():
             return authored.given(state, event, now=now)
+        case FeedbackGiven():
+            # A record of the session alone: it names its run, which may have ended long ago.
+            return [Draft("feedback.given", now.at, event.data)]
         case _:
             assert_never(event)
     if not event.notes or state.run is None:

@@ -5,12 +5,15 @@ appends of steps need not write to the index. The search words of an append are 
 needed.
 """
 
+import json
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final, Protocol
 
 from pydantic import JsonValue
 
+from windlass_harness.times import elapsed_ms
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import RunStatus, Usage
 from windlass_protocol.frozen import sealed
@@ -18,6 +21,9 @@ from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import BIDI_CONTROLS
 
 TITLE_CHARS_MAX: Final = 120
+TAGS_MAX: Final = 16
+"""Tags of a run that lists know."""
+TAG_CHARS_MAX: Final = 64
 WORD_CHARS_MAX: Final = 32
 """Length of an indexed word and of a search word."""
 RUN_STATUSES: Final = {
@@ -52,7 +58,16 @@ RECORDS_OF_STEPS: Final = frozenset(
 """The records that a run may write at each step."""
 _UNSEEN: Final = lazy_pattern(rf"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f{BIDI_CONTROLS}]")
 """Control sequences that a terminal would execute; spaces and line ends are not among them."""
-_TELLING: Final = frozenset({*RUN_STATUSES, "message.received", "session.forked"})
+_TELLING: Final = frozenset(
+    {
+        *RUN_STATUSES,
+        "message.received",
+        "session.forked",
+        "input.requested",
+        "recovery.started",
+        "feedback.given",
+    }
+)
 RECORDS_WITH_WORDS: Final = frozenset(
     {"message.received", "message.completed", "actions.requested", "input.requested", "input.resolved"}
 )
@@ -95,6 +110,89 @@ class RunTold:
     """The usage of a run that has ended."""
     is_unstarted: bool = False
     """The run ended before it started, so the current run is another one."""
+    fingerprint: str = ""
+    """The package of a run that begins."""
+    input: str = ""
+    """The first words of the message that began the run."""
+    output: str = ""
+    """The first words of the answer or error of a run that ended, or of the question of one that waits."""
+    waits_on: str | None = None
+    """What a run waits for, as `run.waiting` says; recovery if a person decides about an interrupted call."""
+    error: str | None = None
+    """The kind of the error of a run that ended with one."""
+    tags: tuple[str, ...] = ()
+
+
+@sealed
+class FeedbackTold:
+    """What a person said of a run."""
+
+    run_id: str
+    rating: int = 0
+    tags: tuple[str, ...] = ()
+
+
+@sealed
+class RunFacts:
+    """What lists show of a run besides its ids."""
+
+    status: RunStatus = RunStatus.PENDING
+    agent_id: str = ""
+    fingerprint: str = ""
+    started_at: str | None = None
+    ended_at: str | None = None
+    usage: Usage | None = None
+    """The usage of a run that has ended."""
+    input: str = ""
+    output: str = ""
+    waits_on: str | None = None
+    error: str | None = None
+    crashes: int = 0
+    """How often a process took the run over after a crash."""
+    tags: tuple[str, ...] = ()
+    rating: int = 0
+    """The newest thumb that people gave it: 1, -1, or 0 without one."""
+
+    @property
+    def duration_ms(self) -> int:
+        """The time from start to end; 0 until the run has ended."""
+        if self.started_at is None or self.ended_at is None:
+            return 0
+        return elapsed_ms(self.started_at, self.ended_at)
+
+    @property
+    def tokens(self) -> int:
+        """Input and output tokens."""
+        return 0 if self.usage is None else (self.usage.input_tokens or 0) + (self.usage.output_tokens or 0)
+
+    @property
+    def cost_micros(self) -> int:
+        return 0 if self.usage is None else self.usage.cost_micros or 0
+
+    def after(self, told: RunTold) -> "RunFacts":
+        """Return the facts after a new status."""
+        found = replace(
+            self, status=told.status, waits_on=told.waits_on, output=told.output, error=told.error
+        )
+        if told.begins or told.is_unstarted:
+            found = replace(
+                found,
+                started_at=told.at if told.begins else None,
+                agent_id=told.agent_id or self.agent_id,
+                fingerprint=told.fingerprint or self.fingerprint,
+                input=told.input or self.input,
+                tags=told.tags or self.tags,
+            )
+        return replace(found, ended_at=told.at, usage=told.usage) if told.status in _ENDED else found
+
+    def and_more(self, told: "Told", run_id: str) -> "RunFacts":
+        """Return the facts with the crashes and the feedback of a run."""
+        found = replace(self, crashes=self.crashes + told.interrupted.count(run_id))
+        for one in told.feedback:
+            if one.run_id == run_id:
+                tags = tuple(dict.fromkeys((*found.tags, *one.tags)))[:TAGS_MAX]
+                found = replace(found, rating=one.rating or found.rating, tags=tags)
+        return found
 
 
 @sealed
@@ -116,6 +214,14 @@ class Told:
     """The session that this one was copied from."""
     predecessor_seq: int | None = None
     runs: tuple[RunTold, ...] = ()
+    interrupted: tuple[str, ...] = ()
+    """Runs that a process took over after a crash, one for each time."""
+    feedback: tuple[FeedbackTold, ...] = ()
+
+    @property
+    def noted(self) -> set[str]:
+        """The runs with crashes or feedback."""
+        return {*self.interrupted, *(one.run_id for one in self.feedback)}
 
 
 def told_by(entries: Iterable[Entry]) -> Told | None:
@@ -137,6 +243,32 @@ def told_by_start(body: Mapping[str, JsonValue], at: str) -> Told:
     return draft.freeze()
 
 
+class RunsFold:
+    """The runs of a session by id, folded from its appends in order.
+
+    Runs before a fork belong to the original session and are left out.
+    """
+
+    def __init__(self) -> None:
+        self.runs: dict[str, RunFacts] = {}
+        self._copied: set[str] = set()
+
+    def apply(self, entries: Iterable[Entry]) -> None:
+        """Apply the records of an append."""
+        told = told_by(entries)
+        if told is None:
+            return
+        if told.predecessor is not None:
+            self._copied |= self.runs.keys()
+            self.runs.clear()
+        for run in told.runs:
+            known = self.runs.get(run.run_id, _UNKNOWN if run.begins or run.is_unstarted else None)
+            if known is not None and run.run_id not in self._copied:
+                self.runs[run.run_id] = known.after(run)
+        for run_id in told.noted & self.runs.keys():
+            self.runs[run_id] = self.runs[run_id].and_more(told, run_id)
+
+
 def title_of(said: Mapping[str, JsonValue]) -> str:
     """Return a message as one short line that is safe to show."""
     text = said.get("message")
@@ -145,6 +277,11 @@ def title_of(said: Mapping[str, JsonValue]) -> str:
     if not words and isinstance(parts, list):
         texts = (part.get("text") for part in parts if isinstance(part, dict))
         words = " ".join(text for text in texts if isinstance(text, str))
+    return line_of(words)
+
+
+def line_of(words: str) -> str:
+    """Return a text as one short line that is safe to show."""
     line = " ".join(_UNSEEN.sub("", words[: TITLE_CHARS_MAX * 8]).split())
     return line if len(line) <= TITLE_CHARS_MAX else line[: TITLE_CHARS_MAX - 1] + "…"
 
@@ -215,10 +352,30 @@ def content_hashes(entries: Iterable[Entry]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for one in hashes if isinstance(one, str)))
 
 
+_ENDED: Final = frozenset(RUN_ENDS.values())
+_SILENT: Final = frozenset({"run.started", "run.resumed", "run.cancel_requested"})
+"""Records of runs that neither end nor wait."""
+_UNKNOWN: Final = RunFacts()
+
+
 class _Draft:
     """The facts collected while records are read."""
 
-    __slots__ = ("agent_id", "at", "owner", "parent", "predecessor", "root", "runs", "seq", "since", "title")
+    __slots__ = (
+        "agent_id",
+        "asked",
+        "at",
+        "feedback",
+        "interrupted",
+        "owner",
+        "parent",
+        "predecessor",
+        "root",
+        "runs",
+        "seq",
+        "since",
+        "title",
+    )
 
     def __init__(self, at: str) -> None:
         self.at = self.since = at
@@ -230,6 +387,10 @@ class _Draft:
         self.predecessor: str | None = None
         self.seq: int | None = None
         self.runs: list[RunTold] = []
+        self.interrupted: list[str] = []
+        self.feedback: list[FeedbackTold] = []
+        self.asked: Mapping[str, JsonValue] | None = None
+        """The newest request to a person."""
 
     def freeze(self) -> Told:
         return Told(
@@ -243,19 +404,37 @@ class _Draft:
             self.predecessor,
             self.seq,
             tuple(self.runs),
+            tuple(self.interrupted),
+            tuple(self.feedback),
         )
 
     def apply(self, entry: Entry) -> None:
         self.at = entry.at
         match entry.type:
             case "message.received":
-                self.title = self.title or title_of(entry.data)
+                self.say(entry)
             case "session.forked":
                 self.fork(entry)
+            case "input.requested":
+                self.asked = next(_objects(entry.data, "requests"), None)
+            case "recovery.started":
+                self.interrupted.append(_text(entry.data, "runId") or entry.run_id or "")
+            case "feedback.given":
+                rating = {"up": 1, "down": -1}.get(_text(entry.data, "thumb") or "", 0)
+                run_id = _text(entry.data, "runId") or entry.run_id or ""
+                self.feedback.append(FeedbackTold(run_id, rating, tags_of(entry.data)))
             case kind:
                 if kind == "run.started":
                     self.begin(entry.data)
-                self.runs.append(_run(entry))
+                self.runs.append(self.run(entry))
+
+    def say(self, entry: Entry) -> None:
+        """The first message is the title of the session; one after the start of its run is its input."""
+        title = title_of(entry.data)
+        self.title = self.title or title
+        last = self.runs[-1] if self.runs else None
+        if last is not None and last.begins and last.run_id == entry.run_id:
+            self.runs[-1] = replace(last, input=last.input or title)
 
     def fork(self, entry: Entry) -> None:
         """Drop the facts of the copied records: they belong to the original session."""
@@ -264,6 +443,8 @@ class _Draft:
         self.predecessor = _text(entry.data, "predecessor")
         self.seq = seq if isinstance(seq, int) else None
         self.runs.clear()
+        self.interrupted.clear()
+        self.feedback.clear()
 
     def begin(self, facts: Mapping[str, JsonValue]) -> None:
         """The first run sets the owner of the session; the newest run sets its agent."""
@@ -274,18 +455,50 @@ class _Draft:
             self.parent = self.parent or _text(parent, "sessionId")
             self.root = self.root or _text(parent, "rootSessionId")
 
+    def run(self, entry: Entry) -> RunTold:
+        """Return the new status of a run."""
+        data, usage, unstarted = entry.data, entry.data.get("usage"), entry.data.get("unstarted")
+        began = unstarted if isinstance(unstarted, dict) else data
+        error, metadata = data.get("error"), began.get("metadata")
+        waits_on = _text(data, "on") if entry.type == "run.waiting" else None
+        asked = self.asked if waits_on == "input" else None
+        if asked is not None and asked.get("kind") == "recovery":
+            waits_on = "recovery"
+        return RunTold(
+            _text(data, "runId") or entry.run_id or "",
+            RUN_STATUSES[entry.type],
+            entry.at,
+            agent_id=_text(began, "agentId") or entry.agent_id,
+            begins=entry.type == "run.started",
+            usage=Usage.model_validate(usage, by_alias=True, by_name=False)
+            if isinstance(usage, dict)
+            else None,
+            is_unstarted=unstarted is not None,
+            fingerprint=_text(began, "packageFingerprint") or "",
+            output="" if entry.type in _SILENT else _output(data, asked),
+            waits_on=waits_on,
+            error=_text(error, "kind") if isinstance(error, dict) else None,
+            tags=tags_of(metadata if isinstance(metadata, dict) else {}),
+        )
 
-def _run(entry: Entry) -> RunTold:
-    usage = entry.data.get("usage")
-    return RunTold(
-        _text(entry.data, "runId") or entry.run_id or "",
-        RUN_STATUSES[entry.type],
-        entry.at,
-        agent_id=entry.agent_id,
-        begins=entry.type == "run.started",
-        usage=Usage.model_validate(usage, by_alias=True, by_name=False) if isinstance(usage, dict) else None,
-        is_unstarted="unstarted" in entry.data,
-    )
+
+def tags_of(data: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    """Return the tags in the metadata of a run, or in feedback."""
+    tags = data.get("tags")
+    texts = (tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else ()
+    return tuple(dict.fromkeys(tag for tag in texts if 0 < len(tag) <= TAG_CHARS_MAX))[:TAGS_MAX]
+
+
+def _output(data: Mapping[str, JsonValue], asked: Mapping[str, JsonValue] | None) -> str:
+    """Return the first words of what a run says at its end, or of what it waits for."""
+    error = data.get("error")
+    if isinstance(error, dict):
+        return line_of(_text(error, "message") or "")
+    if asked is not None:
+        return line_of(_text(asked, "prompt") or "")
+    structured = data.get("structuredOutput")
+    text = _text(data, "output") or ("" if structured is None else json.dumps(structured, ensure_ascii=False))
+    return line_of(text or _text(data, "reason") or "")
 
 
 def _text(data: Mapping[str, JsonValue], name: str) -> str | None:

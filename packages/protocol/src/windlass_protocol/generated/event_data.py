@@ -273,6 +273,36 @@ def _make_SessionStateChangedData() -> object:
     return SessionStateChangedData
 
 
+def _make_FeedbackGivenData() -> object:
+    from typing import Annotated, Literal
+
+    from pydantic import Field, StringConstraints
+
+    from windlass_protocol._wire import Float, Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id
+
+    class FeedbackGivenData(Open):
+        """A person judged a run, one of its steps or an answer."""
+
+        __qualname__ = "FeedbackGivenData"
+
+        run_id: Id
+        thumb: Maybe[Literal["up", "down"]] = None
+        score: Maybe[Annotated[Float, Field(ge=0, le=1)]] = None
+        note: Maybe[Annotated[Str, StringConstraints(min_length=1, max_length=4000)]] = None
+        tags: Maybe[
+            Annotated[
+                tuple[Annotated[Str, StringConstraints(min_length=1, max_length=64)], ...],
+                Field(max_length=16),
+            ]
+        ] = None
+        step_index: Maybe[Count] = None
+        message_id: Maybe[Id] = None
+        by: Maybe[Str] = None
+
+    return FeedbackGivenData
+
+
 def _make_SessionMovedData() -> object:
     from windlass_protocol._wire import Maybe, Open, Str
     from windlass_protocol.generated.sessions import SessionAgent
@@ -1858,6 +1888,7 @@ __getattr__, __dir__ = _lazy_values(
         "SessionCompletedData": _make_SessionCompletedData,
         "SessionFailedData": _make_SessionFailedData,
         "SessionStateChangedData": _make_SessionStateChangedData,
+        "FeedbackGivenData": _make_FeedbackGivenData,
         "SessionMovedData": _make_SessionMovedData,
         "SessionForkedData": _make_SessionForkedData,
         "ContextClearedData": _make_ContextClearedData,

@@ -4,7 +4,7 @@
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, StringConstraints
 
 from windlass_protocol._wire import Bool, Float, JsonObject, KeepsNulls, Maybe, Open, Str, Tagged
 from windlass_protocol.generated.common import (
@@ -232,6 +232,30 @@ class SessionStateChangedData(Open):
     """Keys with their new values."""
     removed: Maybe[tuple[Str, ...]] = None
     """Keys that are gone."""
+
+class FeedbackGivenData(Open):
+    """A person judged a run, one of its steps or an answer."""
+
+    run_id: Id
+    """The run that is judged."""
+    thumb: Maybe[Literal["up", "down"]] = None
+    """Good or bad."""
+    score: Maybe[Annotated[Float, Field(ge=0, le=1)]] = None
+    """From 0, the worst, to 1, the best."""
+    note: Maybe[Annotated[Str, StringConstraints(min_length=1, max_length=4000)]] = None
+    """Why, in words."""
+    tags: Maybe[
+        Annotated[
+            tuple[Annotated[Str, StringConstraints(min_length=1, max_length=64)], ...], Field(max_length=16)
+        ]
+    ] = None
+    """Short words to find the run by."""
+    step_index: Maybe[Count] = None
+    """The step that is meant, from 0; the whole run when absent."""
+    message_id: Maybe[Id] = None
+    """The answer that is meant."""
+    by: Maybe[Str] = None
+    """Who judged."""
 
 class SessionMovedData(Open):
     """The session moved to another package."""

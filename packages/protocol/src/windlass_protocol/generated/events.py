@@ -37,6 +37,7 @@ def _make_EVENT_DATA() -> object:
             "session.completed": "SessionCompletedData",
             "session.failed": "SessionFailedData",
             "session.state_changed": "SessionStateChangedData",
+            "feedback.given": "FeedbackGivenData",
             "session.moved": "SessionMovedData",
             "session.forked": "SessionForkedData",
             "context.cleared": "ContextClearedData",

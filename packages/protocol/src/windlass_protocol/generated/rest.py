@@ -119,6 +119,34 @@ def _make_Fork() -> object:
     return Fork
 
 
+def _make_NewFeedback() -> object:
+    from typing import Annotated, Literal
+
+    from pydantic import Field, StringConstraints
+
+    from windlass_protocol._wire import Closed, Float, Maybe, Str
+    from windlass_protocol.generated.common import Count, Id
+
+    class NewFeedback(Closed):
+        """Body of `POST /runs/{id}/feedback`."""
+
+        __qualname__ = "NewFeedback"
+
+        thumb: Maybe[Literal["up", "down"]] = None
+        score: Maybe[Annotated[Float, Field(ge=0, le=1)]] = None
+        note: Maybe[Annotated[Str, StringConstraints(min_length=1, max_length=4000)]] = None
+        tags: Maybe[
+            Annotated[
+                tuple[Annotated[Str, StringConstraints(min_length=1, max_length=64)], ...],
+                Field(max_length=16),
+            ]
+        ] = None
+        step_index: Maybe[Count] = None
+        message_id: Maybe[Id] = None
+
+    return NewFeedback
+
+
 def _make_NewProposal() -> object:
     from windlass_protocol._wire import Closed, Maybe
     from windlass_protocol.generated.common import Id
@@ -282,7 +310,7 @@ def _make_HistoryPage() -> object:
 
 def _make_RunRow() -> object:
     from windlass_protocol._wire import Maybe, Open, Str
-    from windlass_protocol.generated.common import Timestamp, Usage
+    from windlass_protocol.generated.common import Count, Integer, Timestamp, Usage
     from windlass_protocol.generated.runs import RunStatus
 
     class RunRow(Open):
@@ -297,6 +325,16 @@ def _make_RunRow() -> object:
         usage: Usage
         started_at: Maybe[Timestamp] = None
         ended_at: Maybe[Timestamp] = None
+        at: Maybe[Str] = None
+        package_fingerprint: Maybe[Str] = None
+        owner: Maybe[Str] = None
+        input: Maybe[Str] = None
+        output: Maybe[Str] = None
+        waits_on: Maybe[Str] = None
+        error: Maybe[Str] = None
+        crashes: Maybe[Count] = None
+        tags: Maybe[tuple[Str, ...]] = None
+        rating: Maybe[Integer] = None
 
     return RunRow
 
@@ -306,7 +344,7 @@ def _make_RunPage() -> object:
     from windlass_protocol.generated.rest import RunRow
 
     class RunPage(Open):
-        """A page of runs, newest first."""
+        """A page of runs."""
 
         __qualname__ = "RunPage"
 
@@ -314,6 +352,51 @@ def _make_RunPage() -> object:
         next: Maybe[Str] = None
 
     return RunPage
+
+
+def _make_FeedbackInfo() -> object:
+    from typing import Annotated, Literal
+
+    from pydantic import Field, StringConstraints
+
+    from windlass_protocol._wire import Float, Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id, Timestamp
+
+    class FeedbackInfo(Open):
+        """What a person said of a run, a step or an answer."""
+
+        __qualname__ = "FeedbackInfo"
+
+        at: Timestamp
+        run_id: Str
+        thumb: Maybe[Literal["up", "down"]] = None
+        score: Maybe[Annotated[Float, Field(ge=0, le=1)]] = None
+        note: Maybe[Annotated[Str, StringConstraints(min_length=1, max_length=4000)]] = None
+        tags: Maybe[
+            Annotated[
+                tuple[Annotated[Str, StringConstraints(min_length=1, max_length=64)], ...],
+                Field(max_length=16),
+            ]
+        ] = None
+        step_index: Maybe[Count] = None
+        message_id: Maybe[Id] = None
+        by: Maybe[Str] = None
+
+    return FeedbackInfo
+
+
+def _make_FeedbackList() -> object:
+    from windlass_protocol._wire import Open
+    from windlass_protocol.generated.rest import FeedbackInfo
+
+    class FeedbackList(Open):
+        """The feedback of a run, oldest first."""
+
+        __qualname__ = "FeedbackList"
+
+        feedback: tuple[FeedbackInfo, ...]
+
+    return FeedbackList
 
 
 def _make_RefusedStart() -> object:
@@ -1096,6 +1179,7 @@ __getattr__, __dir__ = _lazy_values(
         "Cancel": _make_Cancel,
         "Answer": _make_Answer,
         "Fork": _make_Fork,
+        "NewFeedback": _make_NewFeedback,
         "NewProposal": _make_NewProposal,
         "ProposalTrial": _make_ProposalTrial,
         "Verdict": _make_Verdict,
@@ -1107,6 +1191,8 @@ __getattr__, __dir__ = _lazy_values(
         "HistoryPage": _make_HistoryPage,
         "RunRow": _make_RunRow,
         "RunPage": _make_RunPage,
+        "FeedbackInfo": _make_FeedbackInfo,
+        "FeedbackList": _make_FeedbackList,
         "RefusedStart": _make_RefusedStart,
         "RefusedStartPage": _make_RefusedStartPage,
         "MissedTicks": _make_MissedTicks,

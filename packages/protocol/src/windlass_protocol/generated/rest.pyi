@@ -12,6 +12,7 @@ from windlass_protocol.generated.common import (
     ContentRef,
     Count,
     Id,
+    Integer,
     Positive,
     Sha256,
     SourceRef,
@@ -100,6 +101,26 @@ class Fork(Closed):
 
     at: Maybe[Positive] = None
     """The last record that is copied; the last of the session when absent."""
+
+class NewFeedback(Closed):
+    """Body of `POST /runs/{id}/feedback`."""
+
+    thumb: Maybe[Literal["up", "down"]] = None
+    """Good or bad."""
+    score: Maybe[Annotated[Float, Field(ge=0, le=1)]] = None
+    """From 0, the worst, to 1, the best."""
+    note: Maybe[Annotated[Str, StringConstraints(min_length=1, max_length=4000)]] = None
+    """Why, in words."""
+    tags: Maybe[
+        Annotated[
+            tuple[Annotated[Str, StringConstraints(min_length=1, max_length=64)], ...], Field(max_length=16)
+        ]
+    ] = None
+    """Short words to find the run by."""
+    step_index: Maybe[Count] = None
+    """The step that is meant, from 0; the whole run when absent."""
+    message_id: Maybe[Id] = None
+    """The answer that is meant."""
 
 class NewProposal(Closed):
     """Body of `POST /proposals`: the goal of a change."""
@@ -221,14 +242,66 @@ class RunRow(Open):
     """When it started; absent while it is queued."""
     ended_at: Maybe[Timestamp] = None
     """When it ended."""
+    at: Maybe[Str] = None
+    """When it started, or was asked for."""
+    package_fingerprint: Maybe[Str] = None
+    """The version of its agent."""
+    owner: Maybe[Str] = None
+    """The owner of its session."""
+    input: Maybe[Str] = None
+    """The first words of its message."""
+    output: Maybe[Str] = None
+    """The first words of its answer or error, or of the question that it waits with."""
+    waits_on: Maybe[Str] = None
+    """What it waits for: input, recovery, subagent, provider, timer or budget."""
+    error: Maybe[Str] = None
+    """The kind of the error that it ended with."""
+    crashes: Maybe[Count] = None
+    """How often a process took it over after a crash."""
+    tags: Maybe[tuple[Str, ...]] = None
+    """Its tags."""
+    rating: Maybe[Integer] = None
+    """The newest thumb of people: 1, -1, or 0 without one."""
 
 class RunPage(Open):
-    """A page of runs, newest first."""
+    """A page of runs."""
 
     runs: tuple[RunRow, ...]
     """The runs."""
     next: Maybe[Str] = None
     """The value of `after` for the next page; absent on the last page."""
+
+class FeedbackInfo(Open):
+    """What a person said of a run, a step or an answer."""
+
+    at: Timestamp
+    """When."""
+    run_id: Str
+    """The run."""
+    thumb: Maybe[Literal["up", "down"]] = None
+    """Good or bad."""
+    score: Maybe[Annotated[Float, Field(ge=0, le=1)]] = None
+    """From 0, the worst, to 1, the best."""
+    note: Maybe[Annotated[Str, StringConstraints(min_length=1, max_length=4000)]] = None
+    """Why, in words."""
+    tags: Maybe[
+        Annotated[
+            tuple[Annotated[Str, StringConstraints(min_length=1, max_length=64)], ...], Field(max_length=16)
+        ]
+    ] = None
+    """Short words to find the run by."""
+    step_index: Maybe[Count] = None
+    """The step that is meant, from 0; the whole run when absent."""
+    message_id: Maybe[Id] = None
+    """The answer that is meant."""
+    by: Maybe[Str] = None
+    """Who said it."""
+
+class FeedbackList(Open):
+    """The feedback of a run, oldest first."""
+
+    feedback: tuple[FeedbackInfo, ...]
+    """The feedback."""
 
 class RefusedStart(Open):
     """A start of a run that was refused: who asked for what, and the error. It holds no input."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
+    from windlass.catalog.feedback import Feedback as Feedback
     from windlass.catalog.reading import Page as Page
     from windlass.catalog.reading import RunTrace as RunTrace
     from windlass.catalog.reading import SessionAt as SessionAt
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from windlass.ports.store import SettledRequest as SettledRequest
 
 _HOMES = {
+    "windlass.catalog.feedback": ("Feedback",),
     "windlass.catalog.reading": (
         "Page",
         "RunTrace",

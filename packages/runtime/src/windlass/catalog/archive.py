@@ -7,7 +7,7 @@ entries of the session and its runs are derived from the records again.
 
 import asyncio
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import field, replace
 from hashlib import sha256
 from typing import Final, cast
@@ -39,9 +39,8 @@ from windlass_harness.loop.take import take
 from windlass_harness.record import Record, from_wire, number, to_wire
 from windlass_harness.redact import Redactor, mask_text
 from windlass_harness.views.history import CallStage
-from windlass_harness.views.listing import RUN_STATUSES, Told, content_hashes, told_by
-from windlass_harness.views.runs import RUN_ENDS, run_id_of
-from windlass_protocol import CausalIds, ContentRef, ErrorKind, JsonObject, RetryClass, RunStatus
+from windlass_harness.views.listing import RunsFold, Told, content_hashes, told_by
+from windlass_protocol import CausalIds, ContentRef, ErrorKind, JsonObject, RetryClass
 from windlass_protocol.frozen import mutable
 from windlass_protocol.limits import INTEGER_MAX
 
@@ -179,53 +178,34 @@ def own_runs(session_id: str, appends: Iterable[StoredAppend]) -> tuple[RunInfo,
 
     Runs before a fork belong to the original session and are left out.
     """
-    runs: dict[str, RunInfo] = {}
+    fold, first_seqs = RunsFold(), dict[str, int]()
     for append in appends:
-        first_seq = append.records[0].seq
-        for record in append.records:
-            if record.type == "session.forked":
-                runs.clear()
-            elif record.type in RUN_STATUSES:
-                _follow(runs, record, session_id=session_id, first_seq=first_seq)
-    return tuple(runs.values())
-
-
-def _follow(runs: dict[str, RunInfo], record: Record, *, session_id: str, first_seq: int) -> None:
-    run_id = run_id_of(record) or ""
-    facts = _beginning(record)
-    if facts is not None and run_id not in runs:
-        runs[run_id] = RunInfo(
+        fold.apply(append.records)
+        for run_id in fold.runs:
+            first_seqs.setdefault(run_id, append.records[0].seq)
+    return tuple(
+        RunInfo(
             run_id=run_id,
             session_id=session_id,
-            agent_id=str(facts.get("agentId")),
-            package_fingerprint=str(facts.get("packageFingerprint", "none")),
-            status=RunStatus.PENDING,
-            started_at=record.at if record.type == "run.started" else None,
-            ended_at=None,
-            usage=NO_USAGE,
-            first_seq=first_seq,
+            agent_id=run.agent_id,
+            package_fingerprint=run.fingerprint or "none",
+            status=run.status,
+            started_at=run.started_at,
+            ended_at=run.ended_at,
+            usage=run.usage or NO_USAGE,
+            first_seq=first_seqs[run_id],
             number=0,
+            at=run.started_at or run.ended_at or "",
+            input=run.input,
+            output=run.output,
+            waits_on=run.waits_on,
+            error=run.error,
+            crashes=run.crashes,
+            tags=run.tags,
+            rating=run.rating,
         )
-    run = runs.get(run_id)
-    told = told_by([record])
-    if run is None or told is None:
-        return
-    [change] = told.runs
-    is_end = record.type in RUN_ENDS
-    runs[run_id] = replace(
-        run,
-        status=change.status,
-        ended_at=record.at if is_end else run.ended_at,
-        usage=change.usage or run.usage,
+        for run_id, run in fold.runs.items()
     )
-
-
-def _beginning(record: Record) -> Mapping[str, JsonValue] | None:
-    """Return the request of a run."""
-    if record.type == "run.started":
-        return record.data
-    facts = record.data.get("unstarted")
-    return facts if isinstance(facts, dict) else None
 
 
 MALFORMED: Final = (ValueError, TypeError, KeyError, AttributeError, AssertionError, OverflowError)

@@ -1,13 +1,14 @@
 """`runtime.sessions`: list, search, read, fork, export and delete sessions."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
-from datetime import datetime
-from typing import Final, TypedDict, TypeVar, Unpack
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final, Literal, TypedDict, TypeVar, Unpack, cast
 
 from windlass.catalog import archive as exporting
 from windlass.catalog import archive as forking
 from windlass.catalog import archive as importing
 from windlass.catalog import reading
+from windlass.catalog.feedback import Feedback, feedback_of
 from windlass.catalog.reading import (
     PAGE_RECORDS_MAX,
     Page,
@@ -19,8 +20,8 @@ from windlass.catalog.reading import (
     place_of,
     prompt_of,
 )
-from windlass.catalog.stats import RunStats, count_filter, stats_of
-from windlass.engine.clocks import moment
+from windlass.catalog.stats import RunStats, check_moment, count_filter, stats_of
+from windlass.engine.clocks import moment, stamp
 from windlass.errors import Conflict, kind_of
 from windlass.ports.feed import EventBus
 from windlass.ports.sandbox import SandboxAdapter
@@ -30,11 +31,14 @@ from windlass.ports.store import (
     RefusedStart,
     RunFilter,
     RunInfo,
+    RunOrder,
+    RunSort,
     SessionFilter,
     SessionInfo,
     SessionStatus,
     SettledRequest,
     Store,
+    place_of_run,
 )
 from windlass.refusals import (
     bad_request,
@@ -53,6 +57,8 @@ from windlass_harness.redact import Redactor
 from windlass_harness.views.listing import words_in
 from windlass_protocol import ChatMessage, RetryClass, RunStatus
 from windlass_protocol.codec_errors import shown
+from windlass_protocol.lazy import lazy_pattern
+from windlass_protocol.limits import INTEGER_MAX
 
 StatusT = TypeVar("StatusT", SessionStatus, RunStatus)
 
@@ -97,6 +103,86 @@ def number_of(value: object, what: str) -> int:
     return value
 
 
+def run_filter(wanted: "RunQuery") -> RunFilter:
+    """Return the filter of a query of runs.
+
+    Raises:
+        Rejected: an option is not valid.
+    """
+    status, error, feedback = wanted.get("status"), wanted.get("error"), wanted.get("feedback")
+    if feedback not in (None, *_RATINGS):
+        raise bad_request(f"feedback must be one of {', '.join(_RATINGS)}, found {kind_of(feedback)}")
+    return RunFilter(
+        session_id=name_of(wanted.get("session_id"), "session_id"),
+        agent_id=name_of(wanted.get("agent_id"), "agent_id"),
+        status=None if status is None else member(RunStatus, status),
+        owner=name_of(wanted.get("owner"), "owner"),
+        root_only=bool(wanted.get("root_only", False)),
+        waits_on=name_of(wanted.get("waits_on"), "waits_on"),
+        fingerprint=name_of(wanted.get("version"), "version"),
+        error="" if error == "any" else name_of(error, "error"),
+        tag=name_of(wanted.get("tag"), "tag"),
+        rating=None if feedback is None else _RATINGS[feedback],
+        has_crashed=wanted.get("has_crashed"),
+        since=_time_of(wanted.get("since"), "since"),
+        until=_time_of(wanted.get("until"), "until"),
+        cost_micros=(_count_of(wanted, "cost_micros_min"), _count_of(wanted, "cost_micros_max")),
+        duration_ms=(_count_of(wanted, "duration_ms_min"), _count_of(wanted, "duration_ms_max")),
+        words=words_of(wanted.get("text")),
+    )
+
+
+def _time_of(value: object, what: str) -> str | None:
+    if value is None:
+        return None
+    check_moment(value, what)
+    return stamp(cast("datetime", value).astimezone(UTC))
+
+
+def _count_of(wanted: Mapping[str, object], name: str) -> int | None:
+    value = wanted.get(name)
+    if value is None or (type(value) is int and 0 <= value <= INTEGER_MAX):
+        return value
+    raise bad_request(f"{name} must be a whole number from 0, found {kind_of(value)}")
+
+
+def run_order(wanted: "RunQuery", after: object) -> RunOrder:
+    """Return the order of a query of runs, and where its page begins.
+
+    Raises:
+        Rejected: the sort is unknown, or the cursor is not one of such a page.
+    """
+    sort = wanted.get("sort") or RunSort.STARTED
+    if sort not in list(RunSort):
+        raise bad_request(f"sort must be one of {', '.join(RunSort)}, found {kind_of(sort)}")
+    by, is_ascending = RunSort(sort), bool(wanted.get("is_ascending", False))
+    if after is None:
+        return RunOrder(by, is_ascending)
+    found = _RUN_CURSOR.fullmatch(after) if isinstance(after, str) else None
+    is_time = by is RunSort.STARTED and wanted.get("session_id") is None
+    if found is None or found[1] != _way(by, is_ascending) or is_time == found[3].isdecimal():
+        raise bad_request("after must be the `next` of a page of the same kind")
+    return RunOrder(by, is_ascending, (found[3] if is_time else int(found[3]), int(found[2])))
+
+
+def _way(by: RunSort, is_ascending: bool) -> str:
+    return f"{by.value}{'-up' if is_ascending else ''}"
+
+
+def run_page(found: Sequence[RunInfo], limit: int, *, query: RunFilter, order: RunOrder) -> Page[RunInfo]:
+    """Return a page of runs that were queried with a limit of one more than the page has."""
+    items = tuple(found[:limit])
+    if len(found) <= limit:
+        return Page(items, None)
+    value, number = place_of_run(items[-1], wanted=query, by=order.by)
+    return Page(items, f"runs.{_way(order.by, order.is_ascending)}.{number}.{value}")
+
+
+_RATINGS: Final = {"up": 1, "down": -1, "none": 0}
+_RUN_CURSOR: Final = lazy_pattern(
+    r"runs\.([a-z-]+)\.([0-9]{1,15})\.([0-9]{1,16}|[0-9]{4}-[0-9-]{5}T[0-9:.]{8,12}Z|)"
+)
+
 DELETE_WAIT_MS: Final = 5_000
 """How long a delete waits for a driver to release a session without a run."""
 SAFE_POINTS_MAX: Final = 10_000
@@ -119,7 +205,7 @@ class SessionQuery(TypedDict, total=False):
 
 
 class RunQuery(TypedDict, total=False):
-    """Filter of runs; None is the same as left out."""
+    """Filter and order of runs; None is the same as left out."""
 
     session_id: str | None
     agent_id: str | None
@@ -128,6 +214,33 @@ class RunQuery(TypedDict, total=False):
     """The owner of the session."""
     root_only: bool
     """Whether runs of subagents are left out."""
+    waits_on: str | None
+    """What it waits for: input, recovery, person (one of both), subagent, provider, timer or budget."""
+    version: str | None
+    """The fingerprint of the package."""
+    error: str | None
+    """The kind of the error that it ended with; `any` for every error."""
+    tag: str | None
+    """A tag of its metadata (`metadata={"tags": […]}`) or of feedback."""
+    feedback: Literal["up", "down", "none"] | None
+    """The newest thumb that people gave it."""
+    has_crashed: bool | None
+    """Whether a process took it over after a crash."""
+    since: datetime | None
+    """When it started, or was asked for, at the earliest."""
+    until: datetime | None
+    """Before this time."""
+    cost_micros_min: int | None
+    cost_micros_max: int | None
+    duration_ms_min: int | None
+    """Runs that have not ended have no duration: 0."""
+    duration_ms_max: int | None
+    text: str | None
+    """Words, or prefixes of words, that must all occur in the session: see `SessionQuery`."""
+    sort: RunSort | str | None
+    """started (default), duration or cost."""
+    is_ascending: bool
+    """Whether the least comes first; default: False."""
 
 
 class Sessions:
@@ -199,31 +312,19 @@ class Sessions:
     async def runs(
         self, *, after: str | None = None, limit: int = 50, **wanted: Unpack[RunQuery]
     ) -> Page[RunInfo]:
-        """Return runs, newest first, of one session or of all.
+        """Return runs of one session or of all, from the index alone; newest first unless sorted otherwise.
 
-        Options:
-            session_id: their session.
-            agent_id: their agent.
-            status: pending, running, waiting, cancelling, completed, failed, cancelled or
-                budget_exhausted.
-            owner: the owner of their session.
-            root_only: whether runs of subagents are left out; default: False.
+        The options are those of `RunQuery`: filters by session, agent, version, status and what a run waits
+        for, owner, tag, feedback, error, crashes, time, cost, duration and words; and the order.
 
         Raises:
-            Rejected: the cursor, the limit or an option is not valid.
+            Rejected: the cursor, the limit or an option is not valid, or the store cannot search for text.
         """
         check_options(wanted, RunQuery, what="runs")
-        status = wanted.get("status")
-        query = RunFilter(
-            session_id=name_of(wanted.get("session_id"), "session_id"),
-            agent_id=name_of(wanted.get("agent_id"), "agent_id"),
-            status=None if status is None else member(RunStatus, status),
-            owner=name_of(wanted.get("owner"), "owner"),
-            root_only=bool(wanted.get("root_only", False)),
-        )
-        most, before = check_limit(limit), place_of(after, "runs")
-        found = await self._store.listed_runs(query, before=before, limit=most + 1)
-        return page_of(found, most, kind="runs", place=lambda info: info.number)
+        query, most = run_filter(wanted), check_limit(limit)
+        order = run_order(wanted, after)
+        found = await self._store.listed_runs(query, order=order, limit=most + 1)
+        return run_page(found, most, query=query, order=order)
 
     async def requests(
         self,
@@ -341,6 +442,17 @@ class Sessions:
         """
         last_seq = await self._last_seq(session_id)
         return await reading.session_at(self._store, session_id, seq=number_of(seq, "seq"), last_seq=last_seq)
+
+    async def feedback(self, run_id: str) -> tuple[Feedback, ...]:
+        """Return what people said of a run, its steps and its answers, oldest first.
+
+        Raises:
+            Conflict: the run does not exist.
+        """
+        row = await self._store.run(check_id(run_id, "a run id"))
+        if row is None:
+            raise unknown_run(run_id)
+        return await feedback_of(self._store, row)
 
     async def trace(self, run_id: str) -> RunTrace:
         """Return the trace of a run, finished or not.

@@ -66,8 +66,8 @@ def count_filter(
     Raises:
         Rejected: the time range is not valid, or it has too many buckets.
     """
-    _check_moment(start, "start")
-    _check_moment(end, "end")
+    check_moment(start, "start")
+    check_moment(end, "end")
     check_whole(bucket_s, "bucket_s", most=BUCKET_S_MAX)
     if end <= start:
         raise bad_request("end must be after start")
@@ -85,7 +85,7 @@ def count_filter(
     )
 
 
-def _check_moment(value: object, what: str) -> None:
+def check_moment(value: object, what: str) -> None:
     if not isinstance(value, datetime) or value.tzinfo is None:
         raise bad_request(f"{what} must be a datetime with a time zone, found {kind_of(value)}")
 

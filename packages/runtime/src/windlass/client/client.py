@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol, Self, TypedDict, Unpack, cast, overload
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypedDict, Unpack, cast, overload
 
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_jsonable_python
@@ -38,10 +38,13 @@ from windlass_protocol import (
     ChatMessage,
     DecisionRun,
     Deleted,
+    FeedbackInfo,
+    FeedbackList,
     Health,
     HistoryPage,
     InputResponse,
     JsonObject,
+    NewFeedback,
     NewSchedule,
     RefusedStart,
     RefusedStartPage,
@@ -117,6 +120,26 @@ class RunQuery(TypedDict, total=False):
     status: str | None
     subagents: bool
     """Whether runs of subagents are listed as well; they are when left out."""
+    waits_on: str | None
+    version: str | None
+    error: str | None
+    """The kind of the error; `any` for every error."""
+    tag: str | None
+    feedback: Literal["up", "down", "none"] | None
+    crashed: bool | None
+    since: str | None
+    """A time as in `2026-01-31T09:30:00Z`, as `until` is."""
+    until: str | None
+    cost_min: int | None
+    """Millionths of a dollar, as `cost_max` is."""
+    cost_max: int | None
+    duration_min: int | None
+    """Milliseconds, as `duration_max` is."""
+    duration_max: int | None
+    text: str | None
+    sort: str | None
+    """started, duration or cost."""
+    ascending: bool
 
 
 class Runs:
@@ -133,7 +156,7 @@ class Runs:
         return await self._link.ask(RunInfo, Call("GET", path_of("runs", run_id)))
 
     async def list(self, **query: Unpack[RunQuery]) -> Page[RunRow]:
-        """Return a page of runs, newest first."""
+        """Return a page of runs, newest first unless sorted otherwise."""
         problem = option_problem(query, RunQuery, what="runs.list")
         if problem is not None:
             raise bad_request(problem)
@@ -154,6 +177,17 @@ class Runs:
         call = Call("POST", path_of("runs", run_id, "cancel"), body=body, key=key_for(self._link, None))
         return await self._link.ask(Accepted, call)
 
+    async def give_feedback(self, run_id: str, given: NewFeedback) -> Accepted:
+        """Record what you say of a run, of one of its steps, or of an answer."""
+        body = cast(JsonObject, given.model_dump(mode="json", by_alias=True, exclude_none=True))
+        call = Call("POST", path_of("runs", run_id, "feedback"), body=body, key=key_for(self._link, None))
+        return await self._link.ask(Accepted, call)
+
+    async def feedback(self, run_id: str) -> tuple[FeedbackInfo, ...]:
+        """Return what people said of a run, oldest first."""
+        found = await self._link.ask(FeedbackList, Call("GET", path_of("runs", run_id, "feedback")))
+        return found.feedback
+
     async def retry(self, run_id: str) -> Begun:
         """Continue a failed run in a new run of its session; the result names that run."""
         call = Call("POST", path_of("runs", run_id, "retry"), key=key_for(self._link, None))
@@ -172,9 +206,11 @@ class Runs:
         """Return the trace of a run: its spans with their durations."""
         return await self._link.ask(TraceInfo, Call("GET", path_of("runs", run_id, "trace")))
 
-    async def decisions(self, run_id: str) -> DecisionRun:
-        """Return the decisions of a run with their outcomes."""
-        return await self._link.ask(DecisionRun, Call("GET", path_of("runs", run_id, "decisions")))
+    async def decisions(self, run_id: str, *, after: int = 0, limit: int | None = None) -> DecisionRun:
+        """Return the decisions of a run with their outcomes; with `limit`, a page of them."""
+        query = {"after": after or None, "limit": limit}
+        call = Call("GET", path_of("runs", run_id, "decisions"), query=query)
+        return await self._link.ask(DecisionRun, call)
 
     @property
     def _link(self) -> "Link":

@@ -8,6 +8,7 @@ from typing import Final, cast
 from urllib.parse import quote, urlsplit
 
 from pydantic import JsonValue, ValidationError
+from pydantic.alias_generators import to_camel
 from pydantic_core import to_json
 
 from windlass import parts
@@ -38,8 +39,8 @@ class Call:
 
 
 def query_of(given: Mapping[str, object]) -> Query:
-    """Return a typed dictionary of plain values as a query string."""
-    return cast(Query, given)
+    """Return a typed dictionary of plain values as a query string, with names in camelCase."""
+    return cast(Query, {to_camel(name): value for name, value in given.items()})
 
 
 DETAIL_CHARS_MAX: Final = 1_000

@@ -8,12 +8,24 @@ from typing import Final, Protocol
 from windlass.engine.quarantine import NO_QUARANTINE, Quarantine
 from windlass.engine.writer import Lost, retry_store_call
 from windlass.ports.clock import Clock
-from windlass.ports.store import CANCEL, COMPACT, START, STATE, STEER, Inbox, InboxItem, NewRun, RunRow
+from windlass.ports.store import (
+    CANCEL,
+    COMPACT,
+    FEEDBACK,
+    START,
+    STATE,
+    STEER,
+    Inbox,
+    InboxItem,
+    NewRun,
+    RunRow,
+)
 from windlass_harness.loop.events import (
     AnswersGiven,
     CancelRequested,
     ChildSaid,
     CompactionRequested,
+    FeedbackGiven,
     LoopEvent,
     MessageSent,
     RequestDispatched,
@@ -227,6 +239,7 @@ _BARE_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     COMPACT: lambda _: CompactionRequested(),
     DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
     STATE: lambda _: StateGiven(StateChange({})),
+    FEEDBACK: lambda item: FeedbackGiven({"runId": item.body["runId"]}),
     CANCEL: lambda item: CancelRequested(str(item.body["runId"])),
     REPORT: _bare_report,
 }
@@ -240,6 +253,7 @@ _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
     COMPACT: lambda _: CompactionRequested(),
     STATE: _state,
+    FEEDBACK: lambda item: FeedbackGiven(item.body),
     **dict.fromkeys((ASK, SETTLE, REPORT), _child_said),
 }
 KINDS: Final = frozenset({START, *_EVENTS})

@@ -17,6 +17,7 @@ from windlass_harness.loop.events import Draft
 from windlass_harness.loop.subagents import CANCEL as CANCEL
 from windlass_harness.loop.subagents import START as START
 from windlass_harness.record import Post, Record
+from windlass_harness.times import elapsed_ms
 from windlass_harness.views.listing import RECORDS_OF_STEPS, Told
 from windlass_protocol import (
     ContentRef,
@@ -86,7 +87,41 @@ class RunInfo:
     first_seq: int
     """The number of the first record of the run in its session; 0 while the run is queued."""
     number: int
-    """Its place in the list: a later run has a higher number."""
+    """Its place in the list of its session: a later run has a higher number."""
+    at: str = ""
+    """When the run started, or was asked for."""
+    owner: str | None = None
+    """The owner of its session."""
+    is_root: bool = True
+    """Whether it is not the run of a subagent."""
+    input: str = ""
+    """The first words of its message."""
+    output: str = ""
+    """The first words of its answer or error, or of the question that it waits with."""
+    waits_on: str | None = None
+    """What a waiting run waits for: input, recovery, subagent, provider, timer or budget."""
+    error: str | None = None
+    """The kind of the error that it ended with."""
+    crashes: int = 0
+    """How often a process took the run over after a crash."""
+    tags: tuple[str, ...] = ()
+    rating: int = 0
+    """The newest thumb that people gave it: 1, -1, or 0 without one."""
+
+    @property
+    def duration_ms(self) -> int:
+        """The time from start to end, waits included; 0 until the run has ended."""
+        is_over = self.started_at is not None and self.ended_at is not None
+        return elapsed_ms(self.started_at or "", self.ended_at or "") if is_over else 0
+
+    @property
+    def tokens(self) -> int:
+        """Input and output tokens."""
+        return (self.usage.input_tokens or 0) + (self.usage.output_tokens or 0)
+
+    @property
+    def cost_micros(self) -> int:
+        return self.usage.cost_micros or 0
 
 
 @frozen
@@ -160,6 +195,62 @@ class RunFilter:
     owner: str | None = None
     root_only: bool = False
     """Whether runs of subagents are left out."""
+    waits_on: str | None = None
+    """What it waits for; `person` for input or recovery."""
+    fingerprint: str | None = None
+    error: str | None = None
+    """The kind of its error; empty for any."""
+    tag: str | None = None
+    rating: int | None = None
+    has_crashed: bool | None = None
+    since: str | None = None
+    """The earliest `at`."""
+    until: str | None = None
+    """Before this `at`."""
+    cost_micros: tuple[int | None, int | None] = (None, None)
+    """The least and the most."""
+    duration_ms: tuple[int | None, int | None] = (None, None)
+    """The least and the most."""
+    words: tuple[str, ...] = ()
+    """Prefixes of words that must all occur in the session of the run; see `SessionFilter`."""
+
+
+def causes_of(waits_on: str) -> tuple[str, ...]:
+    """Return what runs wait for that match a filter."""
+    return ("input", "recovery") if waits_on == "person" else (waits_on,)
+
+
+class RunSort(StrEnum):
+    """What runs are sorted by."""
+
+    STARTED = "started"
+    """By `at`; the runs of one session by their numbers."""
+    DURATION = "duration"
+    COST = "cost"
+
+
+@frozen
+class RunOrder:
+    """The order of a list of runs, and where a page of it begins."""
+
+    by: RunSort = RunSort.STARTED
+    is_ascending: bool = False
+    after: tuple[str | int, int] | None = None
+    """The sorted value and the number of the last run of the page before."""
+
+
+NEWEST_FIRST: Final = RunOrder()
+
+
+def place_of_run(info: RunInfo, *, wanted: RunFilter, by: RunSort) -> tuple[str | int, int]:
+    """Return the place of a run in a sorted list: the sorted value, and its number."""
+    match by:
+        case RunSort.STARTED:
+            return (info.number if wanted.session_id is not None else info.at), info.number
+        case RunSort.DURATION:
+            return info.duration_ms, info.number
+        case RunSort.COST:
+            return info.cost_micros, info.number
 
 
 @frozen
@@ -236,9 +327,13 @@ class Listing(Protocol):
         ...
 
     async def listed_runs(
-        self, wanted: RunFilter, *, before: int | None = None, limit: int = 50
+        self, wanted: RunFilter, *, order: RunOrder = NEWEST_FIRST, limit: int = 50
     ) -> tuple[RunInfo, ...]:
-        """Return runs, newest first, numbered below `before`."""
+        """Return runs in an order, after the last one of the page before.
+
+        Raises:
+            Rejected: words are given, and the store has no means to search for them.
+        """
         ...
 
     async def listed_requests(
@@ -425,6 +520,8 @@ STEER: Final = "steer"
 """The kind of an item with a message to the current run, or to a new one."""
 COMPACT: Final = "compact"
 """The kind of an item that requests a compaction."""
+FEEDBACK: Final = "feedback"
+"""The kind of an item with what a person said of a run."""
 STATE: Final = "state"
 """The kind of an item that changes the authored state of its session."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 from weakref import WeakValueDictionary
 
-from windlass.errors import AgentError, Conflict, Unavailable
+from windlass.errors import AgentError, Conflict, Unavailable, check_whole
 from windlass.refusals import (
     check_given,
     check_id,
@@ -23,6 +23,7 @@ from windlass.refusals import (
 )
 from windlass_protocol import JsonObject
 from windlass_protocol.generated import common, runs
+from windlass_protocol.limits import INTEGER_MAX
 
 if TYPE_CHECKING:
     import asyncio
@@ -130,18 +131,30 @@ class RuntimeViews:
         """
         return await self._runs.deliveries(run_id)
 
-    async def decisions(self, run_id: str) -> DecisionRun:
+    async def decisions(self, run_id: str, *, after: int = 0, limit: int | None = None) -> DecisionRun:
         """Return the decisions of a run: choice, alternatives, outcome and failures.
 
-        They are read from the journal, for running and ended runs of any process.
+        They are read from the journal, for running and ended runs of any process. With `limit` it is a page
+        of them, behind the first `after`; `metrics.total_decisions` counts all.
 
         Raises:
             Conflict: the run is unknown, or it is still queued.
+            Rejected: `after` or `limit` is not a count.
         """
         from windlass.runtime.decisions import decisions_of  # noqa: PLC0415 - slow to import
 
+        check_whole(after + 1 if type(after) is int else after, "after + 1", most=INTEGER_MAX)
+        if limit is not None:
+            check_whole(limit, "limit", most=INTEGER_MAX)
         row = await self._runs.row(run_id)
-        return await decisions_of(row, self._decision_folds, content=self._content(), journal=self._store())
+        return await decisions_of(
+            row,
+            self._decision_folds,
+            content=self._content(),
+            journal=self._store(),
+            after=after,
+            limit=limit,
+        )
 
     # subscriptions
 
@@ -472,6 +485,58 @@ class CoreRuntime(RuntimeViews):
         """Put a change of the authored state into the inbox of a session, and have it taken."""
         await self._runs.change_state(session_id, change, key=self._ports.machine.new_id())
         await self._rouse(session_id)
+
+    async def feedback(
+        self,
+        run_id: str,
+        *,
+        thumb: Literal["up", "down"] | None = None,
+        score: float | None = None,
+        note: str | None = None,
+        tags: Sequence[str] = (),
+        step_index: int | None = None,
+        message_id: str | None = None,
+        by: str | None = None,
+    ) -> None:
+        """Record what a person says of a run; return once it is durable.
+
+        It is a record of the session of the run, `feedback.given`; secrets in it are masked.
+
+        Args:
+            run_id: a run that has begun.
+            thumb: up or down.
+            score: from 0, the worst, to 1, the best.
+            note: why, in words.
+            tags: short words that `sessions.runs(tag=…)` finds.
+            step_index: the step that is meant, from 0; the whole run without it.
+            message_id: the answer that is meant.
+            by: the person.
+
+        Raises:
+            Conflict: the run is unknown, or it is still queued.
+            Rejected: a value is not valid, or there is none.
+        """
+        from windlass.catalog.feedback import data_of  # noqa: PLC0415 - slow to import
+        from windlass.ports.store import FEEDBACK  # noqa: PLC0415 - slow to import
+        from windlass.refusals import not_begun  # noqa: PLC0415 - slow to import
+
+        row = await self._runs.row(run_id)
+        if not row.first_seq:
+            raise not_begun(row.run_id)
+        data = data_of(
+            row.run_id,
+            thumb=thumb,
+            score=score,
+            note=note,
+            tags=tags,
+            step_index=step_index,
+            message_id=message_id,
+            by=by,
+            redactor=self._ports.scribe.redactor,
+        )
+        key = f"{FEEDBACK}:{self._ports.machine.new_id()}"
+        await self._store().post(row.session_id, kind=FEEDBACK, key=key, body=data)
+        await self._rouse(row.session_id)
 
     async def _rouse(self, session_id: str) -> None:
         if self._engine is None:

@@ -102,9 +102,15 @@ class DecisionFolds:
 
 
 async def decisions_of(
-    row: RunRow, folds: DecisionFolds, *, content: ContentStore, journal: Journal
+    row: RunRow,
+    folds: DecisionFolds,
+    *,
+    content: ContentStore,
+    journal: Journal,
+    after: int = 0,
+    limit: int | None = None,
 ) -> DecisionRun:
-    """Return the decisions of a run with their outcomes, and its failures.
+    """Return the decisions of a run with their outcomes, and its failures; at most `limit`, after the first.
 
     Only the records of the run are read; for a run that has ended, up to its end.
 
@@ -117,6 +123,9 @@ async def decisions_of(
     if fold.run is None:  # its session was deleted just now
         raise not_begun(row.run_id)
     run = with_evaluations(fold.run, await _judgements(journal, row.run_id))
+    if after or limit is not None:
+        end = None if limit is None else after + limit
+        run = run.model_copy(update={"decisions": run.decisions[after:end]})
     before = min(row.first_seq - 1, _OPENING_RECORDS)
     first = await journal.read(row.session_id, after=0, limit=before) if before > 0 else ()
     added = await _added([one for one in first if one.seq < row.first_seq], fold.resolved, content)

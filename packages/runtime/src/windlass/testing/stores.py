@@ -12,6 +12,7 @@ from windlass.engine.engine import SharedStore
 from windlass.errors import Ambiguous, Unavailable
 from windlass.ports.clock import Clock, Random
 from windlass.ports.store import (
+    NEWEST_FIRST,
     Appended,
     Arrivals,
     Batch,
@@ -28,6 +29,7 @@ from windlass.ports.store import (
     RunCounts,
     RunFilter,
     RunInfo,
+    RunOrder,
     RunRow,
     SessionCopy,
     SessionFilter,
@@ -186,10 +188,10 @@ class WrappedStore:
         return await self._pass("listed_session", lambda: self.inner.listed_session(session_id))
 
     async def listed_runs(
-        self, wanted: RunFilter, *, before: int | None = None, limit: int = 50
+        self, wanted: RunFilter, *, order: RunOrder = NEWEST_FIRST, limit: int = 50
     ) -> tuple[RunInfo, ...]:
         return await self._pass(
-            "listed_runs", lambda: self.inner.listed_runs(wanted, before=before, limit=limit)
+            "listed_runs", lambda: self.inner.listed_runs(wanted, order=order, limit=limit)
         )
 
     async def listed_requests(

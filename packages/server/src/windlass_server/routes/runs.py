@@ -1,14 +1,18 @@
 """Routes of runs: list, read, trace, decisions, prompts, cancel; and starts that were refused."""
 
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
+from windlass.catalog.sessions import SEARCH_CHARS_MAX
+from windlass.ports.store import RunSort
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import (
     Accepted,
     DecisionRun,
+    FeedbackInfo,
+    FeedbackList,
     PromptMessage,
     RefusedStart,
     RefusedStartPage,
@@ -21,9 +25,10 @@ from windlass_protocol import (
     UndoPlan,
 )
 from windlass_protocol.limits import INTEGER_MAX
-from windlass_server.models import Cancel, PageQuery
+from windlass_server.models import Cancel, NewFeedback, PageQuery, Wire
 from windlass_server.openapi import (
     DECISIONS_EXAMPLE,
+    FEEDBACK_EXAMPLE,
     PROMPT_EXAMPLE,
     REFUSED_START_EXAMPLE,
     RUN_EXAMPLE,
@@ -41,13 +46,40 @@ router = APIRouter(prefix=PREFIX, tags=["runs"], route_class=Route)
 StepIndex = Annotated[int, Path(ge=0, le=INTEGER_MAX, description="A step, from 0.", examples=[0])]
 
 
-class RunQueryParams(PageQuery):
-    """Filters of a list of runs."""
+Name = Annotated[str | None, Field(min_length=1, max_length=512)]
+Number = Annotated[int | None, Field(ge=0, le=INTEGER_MAX)]
 
-    session: Annotated[str | None, Field(min_length=1, max_length=512)] = None
-    agent: Annotated[str | None, Field(min_length=1, max_length=512)] = None
+
+DECISIONS_MAX: Final = 1_000
+"""Decisions of one page."""
+
+
+class RunQueryParams(PageQuery):
+    """Filters of a list of runs, and its order."""
+
+    session: Name = None
+    agent: Name = None
     status: RunStatus | None = None
     subagents: Annotated[bool, Field(description="Include runs of subagents.")] = True
+    waits_on: Annotated[
+        Name, Field(description="input, recovery, person (one of both), subagent, provider, timer or budget.")
+    ] = None
+    version: Annotated[Name, Field(description="The fingerprint of the package.")] = None
+    error: Annotated[Name, Field(description="The kind of the error; `any` for every error.")] = None
+    tag: Name = None
+    feedback: Literal["up", "down", "none"] | None = None
+    crashed: Annotated[bool | None, Field(description="Taken over after a crash, or not.")] = None
+    since: Annotated[AwareDatetime | None, Field(description="Started then or later.")] = None
+    until: Annotated[AwareDatetime | None, Field(description="Started before.")] = None
+    cost_min: Annotated[Number, Field(description="Millionths of a dollar.")] = None
+    cost_max: Annotated[Number, Field(description="Millionths of a dollar.")] = None
+    duration_min: Annotated[Number, Field(description="Milliseconds; 0 until a run has ended.")] = None
+    duration_max: Annotated[Number, Field(description="Milliseconds.")] = None
+    text: Annotated[
+        str | None, Field(min_length=1, max_length=SEARCH_CHARS_MAX, description="Words in their sessions.")
+    ] = None
+    sort: RunSort = RunSort.STARTED
+    ascending: bool = False
 
 
 @router.get(
@@ -57,7 +89,7 @@ class RunQueryParams(PageQuery):
     summary="Your runs",
 )
 async def list_runs(caller: CallerDep, query: Annotated[RunQueryParams, Query()]) -> Response:
-    """Return the runs of your sessions, newest first."""
+    """Return the runs of your sessions, newest first unless sorted otherwise."""
     page = await caller.sessions.runs(
         after=query.after,
         limit=query.limit,
@@ -65,6 +97,21 @@ async def list_runs(caller: CallerDep, query: Annotated[RunQueryParams, Query()]
         agent_id=query.agent,
         status=query.status,
         root_only=not query.subagents,
+        waits_on=query.waits_on,
+        version=query.version,
+        error=query.error,
+        tag=query.tag,
+        feedback=query.feedback,
+        has_crashed=query.crashed,
+        since=query.since,
+        until=query.until,
+        cost_micros_min=query.cost_min,
+        cost_micros_max=query.cost_max,
+        duration_ms_min=query.duration_min,
+        duration_ms_max=query.duration_max,
+        text=query.text,
+        sort=query.sort,
+        is_ascending=query.ascending,
     )
     return reply(RunPage(runs=tuple(seen(RunRow, info) for info in page.items), next=page.next))
 
@@ -99,15 +146,29 @@ async def trace(caller: CallerDep, run: OwnRun) -> Response:
     return reply(seen(TraceInfo, await caller.tenant.runtime.sessions.trace(run.run_id)))
 
 
+class DecisionQueryParams(Wire):
+    """Which decisions of a run."""
+
+    after: Annotated[int, Field(ge=0, le=INTEGER_MAX, description="How many to pass over.")] = 0
+    limit: Annotated[int | None, Field(ge=1, le=DECISIONS_MAX, description="The most; all if left out.")] = (
+        None
+    )
+
+
 @router.get(
     "/runs/{run_id:path}/decisions",
     response_model=DecisionRun,
     responses=answers(200, DECISIONS_EXAMPLE, 404, 409),
     summary="The decisions of a run",
 )
-async def decisions(caller: CallerDep, run: OwnRun) -> Response:
-    """Return the decisions of a run with their alternatives, outcomes and problems."""
-    return reply(await caller.tenant.runtime.decisions(run.run_id))
+async def decisions(
+    caller: CallerDep, run: OwnRun, query: Annotated[DecisionQueryParams, Query()]
+) -> Response:
+    """Return the decisions of a run with their alternatives, outcomes and problems.
+
+    With `limit` it is a page of them; `metrics.totalDecisions` counts all.
+    """
+    return reply(await caller.tenant.runtime.decisions(run.run_id, after=query.after, limit=query.limit))
 
 
 @router.get(
@@ -162,6 +223,45 @@ async def retry(caller: CallerDep, run: OwnRun) -> Response:
     """Continue a failed run in a new run of its session, without repeating finished calls."""
     handle = await caller.tenant.runtime.retry_run(run.run_id)
     return reply(Accepted(session_id=run.session_id, run_id=handle.run_id), 202)
+
+
+@router.post(
+    "/runs/{run_id:path}/feedback",
+    status_code=202,
+    response_model=Accepted,
+    responses=answers(202, {"sessionId": "019a8f…", "runId": "019a8f…"}, 400, 404, 409, has_body=True),
+    summary="Judge a run",
+)
+async def give_feedback(
+    *,
+    caller: CallerDep,
+    run: OwnRun,
+    given: Annotated[NewFeedback, body_example(thumb={"thumb": "down", "note": "The amount is wrong."})],
+) -> Response:
+    """Record what you say of a run, of one of its steps, or of an answer."""
+    await caller.tenant.runtime.feedback(
+        run.run_id,
+        thumb=given.thumb,
+        score=given.score,
+        note=given.note,
+        tags=given.tags or (),
+        step_index=given.step_index,
+        message_id=given.message_id,
+        by=caller.principal.user,
+    )
+    return reply(Accepted(session_id=run.session_id, run_id=run.run_id), 202)
+
+
+@router.get(
+    "/runs/{run_id:path}/feedback",
+    response_model=FeedbackList,
+    responses=answers(200, {"feedback": [FEEDBACK_EXAMPLE]}, 404),
+    summary="The feedback of a run",
+)
+async def feedback(caller: CallerDep, run: OwnRun) -> Response:
+    """Return what people said of a run, its steps and its answers, oldest first."""
+    found = await caller.tenant.runtime.sessions.feedback(run.run_id)
+    return reply(FeedbackList(feedback=tuple(seen(FeedbackInfo, one) for one in found)))
 
 
 @router.get(

@@ -71,12 +71,13 @@ class _Table:
         return tuple("" if name in _TEXTS else -1 for name in self.key.split(", "))
 
 
-_TEXTS: Final = frozenset({"run_id", "owner_id", "hash", "request_id", "kind", "name"})
+_TEXTS: Final = frozenset({"run_id", "owner_id", "hash", "request_id", "kind", "name", "tag"})
 _TABLES: Final = (
     _Table("sessions", "session_key", f"session_key, {SESSION_COLUMNS}"),
     _Table("appends", "last_position", "last_position, session_key, last_seq, epoch, chain, body, milestone"),
     _Table("items", "number", "number, session_key, kind, key, digest, consumed_seq, seal, body"),
     _Table("runs", "run_id", RUN_COLUMNS),
+    _Table("run_tags", "tag, run_id", "tag, run_id, session_key"),
     _Table("leases", "owner_id", "owner_id, beat_at_ms"),
     _Table("contents", "hash", "hash, media_type, content, seal"),
     _Table("content_uses", "session_key, hash", "session_key, hash"),

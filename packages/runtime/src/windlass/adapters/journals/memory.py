@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from heapq import nlargest
 from itertools import islice
 from types import MappingProxyType
@@ -29,7 +30,6 @@ from windlass.adapters.journals.codec import (
 )
 from windlass.adapters.journals.rules import (
     CLOSED,
-    ENDED,
     OPEN,
     Leases,
     Settlement,
@@ -40,7 +40,9 @@ from windlass.adapters.journals.rules import (
     deleted,
     document_json,
     driven,
+    facts_of,
     in_turns,
+    is_run_wanted,
     new_run_ids,
     not_owned,
     rejected,
@@ -53,6 +55,7 @@ from windlass.adapters.journals.rules import (
 from windlass.limits import REFUSED_STARTS_MAX, SNAPSHOT_BYTES_MAX
 from windlass.ports.store import (
     CANCEL,
+    NEWEST_FIRST,
     NO_USAGE,
     START,
     Appended,
@@ -71,6 +74,7 @@ from windlass.ports.store import (
     RunCounts,
     RunFilter,
     RunInfo,
+    RunOrder,
     RunRow,
     RunTimes,
     SessionCopy,
@@ -82,22 +86,13 @@ from windlass.ports.store import (
     Standing,
     StoredAppend,
     Waiting,
+    place_of_run,
 )
 from windlass_harness.ledger.names import evaluation_session, is_notes
 from windlass_harness.record import Post, Record
-from windlass_harness.views.listing import RunTold, Told, told_by, words_in
-from windlass_protocol import ContentRef, InputRequest, JsonObject, RunStatus, Usage
+from windlass_harness.views.listing import RunFacts, Told, told_by, words_in
+from windlass_protocol import ContentRef, InputRequest, JsonObject, RunStatus
 from windlass_protocol.frozen import frozen, mutable
-
-
-@frozen
-class RunFacts:
-    """Index columns of a run."""
-
-    started_at: str | None = None
-    ended_at: str | None = None
-    usage: Usage = NO_USAGE
-
 
 NO_FACTS: Final = RunFacts()
 
@@ -112,6 +107,8 @@ class Run:
     fingerprint: str
     status: RunStatus
     first_seq: int
+    at: str = ""
+    """When it was asked for."""
 
 
 @mutable
@@ -167,7 +164,9 @@ class MemoryIndex:
 
     def _take(self, session_id: str, told: Told) -> None:
         for run in told.runs:
-            self._take_run(run)
+            self.runs[run.run_id] = self.runs.get(run.run_id, NO_FACTS).after(run)
+        for run_id in told.noted & self.runs.keys():
+            self.runs[run_id] = self.runs[run_id].and_more(told, run_id)
         known = self.sessions.get(session_id)
         if known is None:
             if told.runs:
@@ -182,14 +181,6 @@ class MemoryIndex:
             updated_at=told.at,
             usage=total_usage(known.usage, told.runs),
         )
-
-    def _take_run(self, run: RunTold) -> None:
-        facts = self.runs.get(run.run_id, NO_FACTS)
-        if run.begins:
-            facts = replace(facts, started_at=run.at)
-        if run.status in ENDED:
-            facts = replace(facts, ended_at=run.at, usage=run.usage or NO_USAGE)
-        self.runs[run.run_id] = facts
 
     def ask(
         self,
@@ -447,15 +438,26 @@ class MemoryArchive(MemoryTables):
         return None if info is None else self._counted(info)
 
     async def listed_runs(
-        self, wanted: RunFilter, *, before: int | None = None, limit: int = 50
+        self, wanted: RunFilter, *, order: RunOrder = NEWEST_FIRST, limit: int = 50
     ) -> tuple[RunInfo, ...]:
         self._check_open()
-        found = (
+        infos = (
             self._run_info(row, item)
             for row, item in self._runs.values()
-            if (before is None or item.number < before) and self._is_wanted(row, wanted)
+            if wanted.session_id in (None, row.session_id)
         )
-        return tuple(nlargest(limit, found, key=lambda info: info.number))
+        sort = partial(place_of_run, wanted=wanted, by=order.by)
+        found = sorted(
+            (info for info in infos if is_run_wanted(info, wanted) and self._has_run(info, wanted.words)),
+            key=sort,
+            reverse=not order.is_ascending,
+        )
+        last = order.after
+        if last is not None and order.is_ascending:
+            found = [info for info in found if sort(info) > last]
+        elif last is not None:
+            found = [info for info in found if sort(info) < last]
+        return tuple(found[:limit])
 
     async def listed_requests(
         self, *, owner: str | None = None, named: Collection[str] = (), after: int = 0, limit: int = 50
@@ -582,7 +584,7 @@ class MemoryArchive(MemoryTables):
                 run.run_id, copy.session_id, run.agent_id, run.package_fingerprint, run.status, run.first_seq
             )
             self._runs[run.run_id] = (row, items.get(run.run_id, nothing))
-            self._index.runs[run.run_id] = RunFacts(run.started_at, run.ended_at, run.usage)
+            self._index.runs[run.run_id] = facts_of(run)
             session.run_count += 1
             if run.status in OPEN:
                 session.open_runs[run.run_id] = row
@@ -655,18 +657,12 @@ class MemoryArchive(MemoryTables):
             request_count=len(self._index.asked.get(name, ())),
         )
 
-    def _is_wanted(self, row: Run, wanted: RunFilter) -> bool:
-        session = self._index.sessions.get(row.session_id)
-        return (
-            wanted.session_id in (None, row.session_id)
-            and wanted.agent_id in (None, row.agent_id)
-            and wanted.status in (None, row.status)
-            and (wanted.owner is None or (session is not None and session.owner == wanted.owner))
-            and not (wanted.root_only and session is not None and session.parent_session_id is not None)
-        )
+    def _has_run(self, info: RunInfo, words: tuple[str, ...]) -> bool:
+        session = self._index.sessions.get(info.session_id)
+        return not words or (session is not None and self._has(session, words))
 
     def _run_info(self, row: Run, item: Item) -> RunInfo:
-        facts = self._index.runs.get(row.run_id, NO_FACTS)
+        facts, session = self._index.runs.get(row.run_id, NO_FACTS), self._index.sessions.get(row.session_id)
         return RunInfo(
             row.run_id,
             row.session_id,
@@ -675,9 +671,19 @@ class MemoryArchive(MemoryTables):
             row.status,
             facts.started_at,
             facts.ended_at,
-            facts.usage,
+            facts.usage or NO_USAGE,
             row.first_seq,
             item.number,
+            at=facts.started_at or row.at,
+            owner=None if session is None else session.owner,
+            is_root=session is None or session.parent_session_id is None,
+            input=facts.input,
+            output=facts.output,
+            waits_on=facts.waits_on,
+            error=facts.error,
+            crashes=facts.crashes,
+            tags=facts.tags,
+            rating=facts.rating,
         )
 
 
@@ -802,13 +808,15 @@ class MemoryStore(MemoryArchive):
         self._items.append(item)
         session.items[post.key] = item
         if one.run is not None:
-            self._begin_run(one.run, item)
+            self._begin_run(one.run, item, told=one.told)
         if one.told is not None:
             self._index.enter(post.session_id, one.told)
         return item
 
-    def _begin_run(self, run: NewRun, item: Item) -> None:
-        row = Run(run.run_id, item.session_id, run.agent_id, run.fingerprint, RunStatus.PENDING, 0)
+    def _begin_run(self, run: NewRun, item: Item, *, told: Told | None = None) -> None:
+        at = run.at if told is None else told.at
+        row = Run(run.run_id, item.session_id, run.agent_id, run.fingerprint, RunStatus.PENDING, 0, at)
+        self._index.runs[run.run_id] = RunFacts(input="" if told is None else told.title)
         self._runs[run.run_id] = (row, item)
         session = self._sessions[item.session_id]
         session.open_runs[run.run_id] = row

@@ -8,10 +8,21 @@ from pydantic_core import from_json, to_json
 
 from windlass.errors import Ambiguous, Conflict, Corrupt, Denied, Rejected, Unavailable
 from windlass.limits import DOCUMENT_BYTES_MAX, INBOX_ITEMS_MAX, INBOX_STARTS_MAX, OWNER_LEASE_MS
-from windlass.ports.store import NO_USAGE, START, Batch, Document, NewRun, SessionRow, SessionStatus
+from windlass.ports.store import (
+    NO_USAGE,
+    START,
+    Batch,
+    Document,
+    NewRun,
+    RunFilter,
+    RunInfo,
+    SessionRow,
+    SessionStatus,
+    causes_of,
+)
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Post
-from windlass_harness.views.listing import RunTold, Told
+from windlass_harness.views.listing import RunFacts, RunTold, Told
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_harness.views.usage import add_usage
 from windlass_protocol import (
@@ -177,6 +188,51 @@ def _ids(session_id: str | None) -> CausalIds | None:
 
 OPEN: Final = frozenset({RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.CANCELLING})
 """Statuses of an unfinished run."""
+
+
+def facts_of(info: RunInfo) -> RunFacts:
+    """Return the facts of a run that lists show."""
+    return RunFacts(
+        info.status,
+        info.agent_id,
+        info.package_fingerprint,
+        info.started_at,
+        info.ended_at,
+        info.usage if info.status in ENDED else None,
+        info.input,
+        info.output,
+        info.waits_on,
+        info.error,
+        info.crashes,
+        info.tags,
+        info.rating,
+    )
+
+
+def is_run_wanted(info: RunInfo, wanted: RunFilter) -> bool:
+    """Return whether a run matches a filter, apart from its words."""
+    return (
+        wanted.session_id in (None, info.session_id)
+        and wanted.agent_id in (None, info.agent_id)
+        and wanted.status in (None, info.status)
+        and wanted.owner in (None, info.owner)
+        and not (wanted.root_only and not info.is_root)
+        and (wanted.waits_on is None or info.waits_on in causes_of(wanted.waits_on))
+        and wanted.fingerprint in (None, info.package_fingerprint)
+        and (wanted.error is None or (info.error is not None and wanted.error in ("", info.error)))
+        and (wanted.tag is None or wanted.tag in info.tags)
+        and wanted.rating in (None, info.rating)
+        and wanted.has_crashed in (None, info.crashes > 0)
+        and (wanted.since is None or info.at >= wanted.since)
+        and (wanted.until is None or info.at < wanted.until)
+        and _is_within(info.cost_micros, wanted.cost_micros)
+        and _is_within(info.duration_ms, wanted.duration_ms)
+    )
+
+
+def _is_within(value: int, span: tuple[int | None, int | None]) -> bool:
+    least, most = span
+    return (least is None or value >= least) and (most is None or value <= most)
 
 
 def check_fence(row: SessionRow, batch: Batch) -> None:

@@ -16,7 +16,7 @@ READ_ONLY: Final = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 DIALECT: Final = Dialect(
     milliseconds="""CAST(round(extract(epoch FROM
         CAST({1} AS TIMESTAMPTZ) - CAST({0} AS TIMESTAMPTZ)) * 1000) AS BIGINT)""",
-    usage="CAST(CAST(r.usage AS JSONB) ->> '{}' AS BIGINT)",
+    usage="CAST(CAST(r.used AS JSONB) ->> '{}' AS BIGINT)",
     values="SELECT jsonb_array_elements_text(CAST(?1 AS JSONB))",
     sessions_with="SELECT w.session_key FROM words w WHERE w.words @@ CAST(? AS TSQUERY)",
     # A word has letters and digits only.

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar, cast
 
 from windlass.adapters.journals.postgres.link import FAILURES, Address, Link, translate
+from windlass.adapters.journals.postgres.reads import PostgresReads
 from windlass.adapters.journals.rules import misconfigured
-from windlass.adapters.journals.sql.integrity import STORE, StoreKey
-from windlass.adapters.journals.sql.statements import OPEN_RUN
+from windlass.adapters.journals.sql.integrity import RUN_COLUMNS, STORE, StoreKey
+from windlass.adapters.journals.sql.listing import fill_runs
+from windlass.adapters.journals.sql.statements import OPEN_RUN, PLACE_RUNS, RUN_INDEXES
 
 T = TypeVar("T")
 
@@ -125,10 +127,34 @@ _VERSION_1: Final = tuple(
             number BIGINT NOT NULL)""",
     )
 )
-MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1,)
+_VERSION_2: Final = tuple(
+    statement.replace("TEXT", _TEXT)
+    for statement in (
+        # What lists show of runs; `at` is when a run started, or was asked for. See `fill_runs` for the rest.
+        "ALTER TABLE runs RENAME COLUMN usage TO used",
+        """ALTER TABLE runs ADD COLUMN at TEXT NOT NULL DEFAULT '', ADD COLUMN owner TEXT,
+            ADD COLUMN is_root BIGINT NOT NULL DEFAULT 1, ADD COLUMN input TEXT NOT NULL DEFAULT '',
+            ADD COLUMN output TEXT NOT NULL DEFAULT '', ADD COLUMN waits_on TEXT, ADD COLUMN error TEXT,
+            ADD COLUMN crashes BIGINT NOT NULL DEFAULT 0, ADD COLUMN tags TEXT NOT NULL DEFAULT '[]',
+            ADD COLUMN tokens BIGINT NOT NULL DEFAULT 0, ADD COLUMN cost_micros BIGINT NOT NULL DEFAULT 0,
+            ADD COLUMN duration_ms BIGINT NOT NULL DEFAULT 0, ADD COLUMN rating BIGINT NOT NULL DEFAULT 0""",
+        PLACE_RUNS,
+        "DROP INDEX runs_by_start",
+        *RUN_INDEXES,
+        """CREATE TABLE run_tags (
+            tag TEXT NOT NULL, run_id TEXT NOT NULL, session_key BIGINT NOT NULL,
+            PRIMARY KEY (tag, run_id))""",
+        "CREATE INDEX run_tags_by_session ON run_tags (session_key)",
+    )
+)
+LISTED_VERSION: Final = 2
+"""The first version whose runs have the columns that lists filter by."""
+MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1, _VERSION_2)
 """Statements from each version to the next, from an empty schema on. Released versions never change."""
 
 _NEW_STORE: Final = "INSERT INTO store (one, store_id, last_position, seal, version) VALUES (1, ?, 0, ?, ?)"
+_WITH_RUNS: Final = """SELECT session_key, session_id FROM sessions s
+    WHERE EXISTS (SELECT 1 FROM runs r WHERE r.session_key = s.session_key)"""
 _FOREIGN_HORIZONS: Final = """SELECT last_value FROM horizons
     WHERE last_value > CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT)"""
 
@@ -186,7 +212,7 @@ def looked_at(address: Address) -> tuple[int, int, int | None]:
     """
 
     def work(link: Link) -> tuple[int, int, int | None]:
-        found = _found(link, address)
+        found = _whole(found_version(link, address), address)
         beat = "(SELECT max(beat_at_ms) FROM leases)" if found else "NULL"
         sql = f"SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT), {beat}"
         [(now_ms, beat_ms)] = cast("Sequence[tuple[int, int | None]]", link.execute(sql).fetchall())
@@ -279,7 +305,20 @@ def _advance(link: Link, found: int) -> None:
         for statement in statements:
             link.execute(statement)
     if found < len(MIGRATIONS):
+        if found < LISTED_VERSION:
+            _fill(link)
         link.execute("UPDATE store SET version = ?", (len(MIGRATIONS),))
+
+
+def _fill(link: Link) -> None:
+    """Seal the runs of an older version, and read from the records what lists show of them."""
+    key = _key(link)
+    for row in link.execute(f"SELECT {RUN_COLUMNS} FROM runs").fetchall():
+        seal = key.row_seal("runs", row[:-1])
+        link.execute("UPDATE runs SET seal = ? WHERE run_id = ?", (seal, cast("str", row[0])))
+    reads = PostgresReads(link, key)
+    for row in link.execute(_WITH_RUNS).fetchall():
+        fill_runs(link, key, reads, session=cast("tuple[int, str]", tuple(row)))
 
 
 def _key(link: Link) -> StoreKey:

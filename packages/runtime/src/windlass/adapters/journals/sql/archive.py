@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from typing import Final, cast
 
 from windlass.adapters.journals.codec import family_of
-from windlass.adapters.journals.rules import ENDED, conflict, driven, dump_usage, status_after
+from windlass.adapters.journals.rules import conflict, driven, facts_of, status_after
 from windlass.adapters.journals.sql.integrity import START, StoredSession
+from windlass.adapters.journals.sql.listing import new_run
 from windlass.adapters.journals.sql.statements import NEW_APPEND, OPEN_RUN
 from windlass.adapters.journals.sql.writes import Transaction
-from windlass.ports.store import RunInfo, SessionCopy, SessionRow, Standing
+from windlass.ports.store import SessionCopy, SessionRow, Standing
 from windlass_harness.ledger.names import evaluation_session, is_notes
 
 _ITEM: Final = "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"
@@ -27,6 +28,7 @@ _TABLES: Final = (
     "appends",
     "items",
     "runs",
+    "run_tags",
     "snapshots",
     "asked",
     "settled",
@@ -90,12 +92,18 @@ class ArchiveTransaction(Transaction):
             if item.run_id is not None:
                 items[item.run_id] = number
         for run in copy.runs:
-            self._keep_run(key, run, items.get(run.run_id, 0))
-
-    def _keep_run(self, key: int, run: RunInfo, item: int) -> None:
-        usage = dump_usage(run.usage) if run.status in ENDED else None
-        columns = (run.run_id, key, run.agent_id, run.package_fingerprint, run.status.value, run.first_seq)
-        self._index.begin_run((*columns, item, run.started_at, run.ended_at, usage))
+            row = new_run(
+                run.run_id,
+                key,
+                agent_id=run.agent_id,
+                fingerprint=run.package_fingerprint,
+                item=items.get(run.run_id, 0),
+                at=run.at,
+                owner=copy.told.owner,
+                is_root=copy.told.parent is None,
+            )
+            row = row._replace(status=run.status.value, first_seq=run.first_seq)
+            self._index.begin_run(row.told(facts_of(run)))
 
     def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
         """Delete a session and its subagent sessions."""

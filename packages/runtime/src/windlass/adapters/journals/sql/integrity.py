@@ -58,7 +58,9 @@ _AppendRow = tuple[int, int, int, bytes, bytes]
 ITEM_COLUMNS: Final = "number, kind, key, digest, body, seal"
 CONSUMED_COLUMNS: Final = "number, session_key, kind, key, digest, consumed_seq, seal"
 RUN_COLUMNS: Final = (
-    "run_id, session_key, agent_id, fingerprint, status, first_seq, item, started_at, ended_at, usage, seal"
+    "run_id, session_key, agent_id, fingerprint, status, first_seq, item, started_at, ended_at, used, at, "
+    "owner, is_root, input, output, waits_on, error, crashes, tags, tokens, cost_micros, duration_ms, "
+    "rating, seal"
 )
 CATALOG_COLUMNS: Final = (
     "number, session_key, title, agent_id, status, owner, created_at, updated_at, usage, parent, root, "

@@ -6,9 +6,9 @@ none.
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, cast
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from windlass.adapters.journals.rules import (
     ENDED,
@@ -27,10 +27,13 @@ from windlass.adapters.journals.sql.integrity import (
     RUN_COLUMNS,
     StoreKey,
 )
-from windlass.adapters.journals.sql.statements import Connection, Value
+from windlass.adapters.journals.sql.statements import Connection, Row, Value
 from windlass.ports.store import NO_USAGE, Batch, SessionStatus
-from windlass_harness.views.listing import RunTold, Told, told_by
+from windlass_harness.views.listing import RunFacts, RunsFold, Told, told_by
 from windlass_protocol import InputRequest, RunStatus
+
+if TYPE_CHECKING:
+    from windlass.adapters.journals.sql.queries import Reads
 
 _ROW: Final = f"SELECT {CATALOG_COLUMNS} FROM catalog WHERE session_key = ?"
 _IS_LISTED: Final = "SELECT 1 FROM catalog WHERE session_key = ?"
@@ -38,10 +41,20 @@ _INSERT: Final = "INSERT INTO catalog VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
 _UPDATE: Final = """UPDATE catalog SET title = ?, agent_id = ?, status = ?, created_at = ?,
     updated_at = ?, usage = ?, seal = ? WHERE number = ?"""
 _TOUCH: Final = "UPDATE catalog SET updated_at = ?, seal = ? WHERE number = ?"
-_NEW_RUN: Final = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_RUN_WIDTH: Final = len(RUN_COLUMNS.split(", "))
+_NEW_RUN: Final = f"INSERT INTO runs ({RUN_COLUMNS}) VALUES ({', '.join('?' * _RUN_WIDTH)})"
+_RUNS_OF: Final = f"SELECT {RUN_COLUMNS} FROM runs WHERE session_key = ?"
 _RUN: Final = f"SELECT {RUN_COLUMNS} FROM runs WHERE run_id = ?"
-_CHANGE_RUN: Final = """UPDATE runs SET status = ?, first_seq = ?, started_at = ?, ended_at = ?, usage = ?,
-    seal = ? WHERE run_id = ?"""
+_CHANGED: Final = tuple(
+    name for name in RUN_COLUMNS.split(", ")[4:] if name not in ("item", "at", "owner", "is_root", "seal")
+)
+"""The columns of a run that change, besides `at`, which is in more indexes than the others."""
+_CHANGE_RUN: Final = f"""UPDATE runs SET {", ".join(f"{name} = ?" for name in _CHANGED)}, seal = ?{{}}
+    WHERE run_id = ?"""
+_CHANGE_ALL: Final = _CHANGE_RUN.format(", at = ?")
+_CHANGE_MOST: Final = _CHANGE_RUN.format("")
+_PLACE_RUN: Final = "UPDATE runs SET owner = ?, is_root = ?, seal = ? WHERE run_id = ?"
+_TAG: Final = "INSERT INTO run_tags VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 _ASKED: Final = "SELECT request_id, run_id FROM asked WHERE session_key = ?"
 _ASK: Final = f"INSERT INTO asked ({ASKED_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _SETTLE: Final = """INSERT INTO settled VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (request_id) DO UPDATE
@@ -63,7 +76,128 @@ class RunColumns(NamedTuple):
     item: int
     started_at: str | None
     ended_at: str | None
-    usage: str | None
+    used: str | None
+    """The usage as JSON."""
+    at: str
+    owner: str | None
+    is_root: int
+    input: str
+    output: str
+    waits_on: str | None
+    error: str | None
+    crashes: int
+    tags: str
+    """The tags as JSON."""
+    tokens: int
+    cost_micros: int
+    duration_ms: int
+    rating: int
+
+    @property
+    def facts(self) -> RunFacts:
+        """What lists show of the run besides its ids."""
+        status = RunStatus(self.status)
+        return RunFacts(
+            status,
+            self.agent_id,
+            self.fingerprint,
+            self.started_at,
+            self.ended_at,
+            load_usage(self.used) if status in ENDED else None,
+            self.input,
+            self.output,
+            self.waits_on,
+            self.error,
+            self.crashes,
+            tuple(cast("list[str]", from_json(self.tags))),
+            self.rating,
+        )
+
+    def told(self, facts: RunFacts) -> Self:
+        """Return the columns with other facts; ids and status stay."""
+        return self._replace(
+            started_at=facts.started_at,
+            ended_at=facts.ended_at,
+            used=dump_usage(facts.usage) if facts.status in ENDED else None,
+            at=facts.started_at or self.at,
+            input=facts.input,
+            output=facts.output,
+            waits_on=facts.waits_on,
+            error=facts.error,
+            crashes=facts.crashes,
+            tags=to_json(facts.tags).decode(),
+            tokens=facts.tokens,
+            cost_micros=facts.cost_micros,
+            duration_ms=facts.duration_ms,
+            rating=facts.rating,
+        )
+
+
+def new_run(
+    run_id: str,
+    session_key: int,
+    *,
+    agent_id: str = "",
+    fingerprint: str = "",
+    item: int = 0,
+    at: str = "",
+    owner: str | None = None,
+    is_root: bool = True,
+    input: str = "",  # noqa: A002 - the name of the column
+) -> RunColumns:
+    """Return the columns of a run that was asked for."""
+    return RunColumns(
+        run_id,
+        session_key,
+        agent_id,
+        fingerprint,
+        RunStatus.PENDING.value,
+        first_seq=0,
+        item=item,
+        started_at=None,
+        ended_at=None,
+        used=None,
+        at=at,
+        owner=owner,
+        is_root=int(is_root),
+        input=input,
+        output="",
+        waits_on=None,
+        error=None,
+        crashes=0,
+        tags="[]",
+        tokens=0,
+        cost_micros=0,
+        duration_ms=0,
+        rating=0,
+    )
+
+
+def read_run(row: Row) -> RunColumns:
+    """Return a run from its `RUN_COLUMNS`, which are verified."""
+    return RunColumns(*row[:-1])  # pyright: ignore[reportArgumentType] - checked by their seal
+
+
+def fill_runs(connection: Connection, key: StoreKey, reads: "Reads", *, session: tuple[int, str]) -> None:
+    """Write what lists show of the runs of a session, from its records: for a store of an older schema.
+
+    Raises:
+        Corrupt: the session is damaged.
+    """
+    session_key, session_id = session
+    fold, after, index = RunsFold(), 0, IndexWrites(connection, key)
+    while appends := reads.appends_now(session_id, after=after, limit=64):
+        for append in appends:
+            fold.apply(append.records)
+        after = appends[-1].records[-1].seq
+    owner, is_root = index.home(session_key)
+    for columns in connection.execute(_RUNS_OF, (session_key,)).fetchall():
+        key.check_row("runs", columns)
+        row = read_run(columns)._replace(owner=owner, is_root=int(is_root))
+        connection.execute(_PLACE_RUN, (row.owner, row.is_root, key.row_seal("runs", row), row.run_id))
+        facts = fold.runs.get(row.run_id)
+        if facts is not None:
+            index.change_run(row.told(facts), row)
 
 
 class CatalogColumns(NamedTuple):
@@ -84,7 +218,6 @@ class CatalogColumns(NamedTuple):
     predecessor_seq: int | None
 
 
-_RunRow = tuple[str, int, str, str, str, int, int, str | None, str | None, str | None]
 _CatalogRow = tuple[
     int, int, str, str, str, str | None, str, str, str, str | None, str | None, str | None, int | None
 ]
@@ -124,9 +257,19 @@ class IndexWrites:
         if is_new or self._connection.execute(_IS_LISTED, (session_key,)).fetchone() is None:
             self._insert(session_key, told, status)
 
-    def begin_run(self, columns: tuple[Value, ...]) -> None:
-        """Insert a run; the columns are `RUN_COLUMNS` without the seal."""
-        self._connection.execute(_NEW_RUN, (*columns, self._key.row_seal("runs", columns)))
+    def begin_run(self, row: RunColumns) -> None:
+        """Insert a run."""
+        self._connection.execute(_NEW_RUN, (*row, self._key.row_seal("runs", row)))
+        self._tag(row)
+
+    def home(self, session_key: int) -> tuple[str | None, bool]:
+        """Return the owner of a session, and whether no other session called it."""
+        row = self._listed(session_key)
+        return (None, True) if row is None else (row.owner, row.parent is None)
+
+    def _tag(self, row: RunColumns) -> None:
+        for tag in row.facts.tags if row.tags != "[]" else ():
+            self._connection.execute(_TAG, (tag, row.run_id, row.session_key))
 
     def follow(self, session_key: int, batch: Batch, *, first_seq: int) -> None:
         """Apply an append to the index; `first_seq` is the number of its first record, or 0."""
@@ -134,7 +277,7 @@ class IndexWrites:
         if told is not None:
             self.take(session_key, told, moves=batch.runs, first_seq=first_seq)
         elif batch.runs:
-            self._move_runs(batch.runs, (), first_seq)
+            self._move_runs(batch.runs, None, first_seq)
         if batch.asked is not None:
             at, closed = batch.drafts[-1].at if batch.drafts else "", settlements_in(batch.drafts)
             self.ask(session_key, batch.asked, at=at, closed=closed)
@@ -143,7 +286,7 @@ class IndexWrites:
         self, session_key: int, told: Told, *, moves: Iterable[tuple[str, RunStatus]] = (), first_seq: int = 0
     ) -> None:
         """Update the rows of a session and of its runs; `moves` are runs with their new status."""
-        self._move_runs(moves, told.runs, first_seq)
+        self._move_runs(moves, told, first_seq)
         row = self._listed(session_key)
         if row is None:
             if told.runs:
@@ -162,30 +305,46 @@ class IndexWrites:
         seal = self._key.row_seal("catalog", row)
         self._connection.execute(_UPDATE, (*columns, seal, row.number))
 
-    def _move_runs(
-        self, moves: Iterable[tuple[str, RunStatus]], told: Iterable[RunTold], first_seq: int
-    ) -> None:
+    def _move_runs(self, moves: Iterable[tuple[str, RunStatus]], told: Told | None, first_seq: int) -> None:
+        known: dict[str, RunColumns] = {}
         rows: dict[str, RunColumns] = {}
+
+        def found(run_id: str) -> RunColumns | None:
+            if run_id not in rows:
+                row = self._run(run_id)
+                if row is not None:
+                    known[run_id] = rows[run_id] = row
+            return rows.get(run_id)
+
         for run_id, status in moves:
-            row = rows.get(run_id) or self._run(run_id)
-            if row is not None:
+            if (row := found(run_id)) is not None:
                 rows[run_id] = row._replace(status=status.value, first_seq=row.first_seq or first_seq)
-        for run in told:
-            row = rows.get(run.run_id) or self._run(run.run_id)
-            if row is not None and run.begins:
-                rows[run.run_id] = row._replace(started_at=run.at)
-            elif row is not None and run.status in ENDED:
-                rows[run.run_id] = row._replace(ended_at=run.at, usage=dump_usage(run.usage))
+        if told is not None:
+            for run in told.runs:
+                if (row := found(run.run_id)) is not None:
+                    rows[run.run_id] = row.told(row.facts.after(run))
+            for run_id in told.noted:
+                if (row := found(run_id)) is not None:
+                    rows[run_id] = row.told(row.facts.and_more(told, run_id))
         for run_id, row in rows.items():
-            columns = (row.status, row.first_seq, row.started_at, row.ended_at, row.usage)
-            self._connection.execute(_CHANGE_RUN, (*columns, self._key.row_seal("runs", row), run_id))
+            self.change_run(row, known[run_id])
+
+    def change_run(self, row: RunColumns, before: RunColumns) -> None:
+        """Write the changed columns of a run."""
+        changed = [*(cast("Value", getattr(row, name)) for name in _CHANGED), self._key.row_seal("runs", row)]
+        if row.at == before.at:
+            self._connection.execute(_CHANGE_MOST, (*changed, row.run_id))
+        else:
+            self._connection.execute(_CHANGE_ALL, (*changed, row.at, row.run_id))
+        if row.tags != before.tags:
+            self._tag(row)
 
     def _run(self, run_id: str) -> "RunColumns | None":
         row = self._connection.execute(_RUN, (run_id,)).fetchone()
         if row is None:
             return None
         self._key.check_row("runs", row)
-        return RunColumns(*cast("_RunRow", row[:-1]))
+        return read_run(row)
 
     def _listed(self, session_key: int) -> "CatalogColumns | None":
         row = self._connection.execute(_ROW, (session_key,)).fetchone()

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from typing import ClassVar, Final, cast
 
@@ -29,8 +30,11 @@ from windlass.adapters.journals.sql.integrity import (
     columns_of,
     damaged,
 )
+from windlass.adapters.journals.sql.listing import read_run
 from windlass.adapters.journals.sql.statements import OPEN_RUN, Connection, Dialect, Row, Value
 from windlass.ports.store import (
+    NEWEST_FIRST,
+    NO_USAGE,
     Arrivals,
     CountFilter,
     Document,
@@ -42,7 +46,9 @@ from windlass.ports.store import (
     RunCounts,
     RunFilter,
     RunInfo,
+    RunOrder,
     RunRow,
+    RunSort,
     RunTimes,
     SessionFilter,
     SessionInfo,
@@ -51,6 +57,7 @@ from windlass.ports.store import (
     SettledRequest,
     StoredAppend,
     Waiting,
+    causes_of,
 )
 from windlass_harness.record import Record
 from windlass_protocol import (
@@ -65,7 +72,7 @@ from windlass_protocol import (
 )
 
 _FROM: Final = """FROM runs r JOIN catalog c USING (session_key)
-    WHERE r.started_at >= ? AND r.started_at < ?"""
+    WHERE r.at >= ? AND r.at < ? AND r.started_at IS NOT NULL"""
 _COUNTED: Final = ("inputTokens", "outputTokens", "costMicros")
 _CELLS: Final = f"""SELECT {{}} AS bucket, r.status, count(*), {{}} {_FROM}{{}}
     GROUP BY bucket, r.status ORDER BY bucket, r.status"""
@@ -196,10 +203,15 @@ class IndexReads:
         row = self._connection.execute(sql, (self._key.session_key(session_id),)).fetchone()
         return None if row is None else self._session(row)
 
-    def runs(self, wanted: RunFilter, *, before: int | None, limit: int) -> tuple[RunInfo, ...]:
-        """Return runs, newest first."""
+    def runs(self, wanted: RunFilter, *, order: RunOrder, limit: int) -> tuple[RunInfo, ...]:
+        """Return runs in an order."""
         key = None if wanted.session_id is None else self._key.session_key(wanted.session_id)
-        sql, parameters = runs_query(wanted, key, before=before, limit=limit)
+        has_few = wanted.owner is not None and (
+            self._connection.execute(_HAS_MANY, (wanted.owner, OWN_RUNS_FEW)).fetchone() is None
+        )
+        sql, parameters = runs_query(
+            wanted, key, self._dialect, order=order, limit=limit, owner_has_few=has_few
+        )
         return tuple(self._run(row) for row in self._connection.execute(sql, parameters))
 
     def requests(
@@ -292,20 +304,29 @@ class IndexReads:
     def _run(self, row: Row) -> RunInfo:
         *columns, name = row
         self._key.check_row("runs", columns)
-        run_id, session_key, agent_id, fingerprint, status, first_seq, item, started, ended, usage = cast(
-            "tuple[str, int, str, str, str, int, int, str | None, str | None, str | None]", columns[:-1]
-        )
+        run = read_run(columns)
+        facts = run.facts
         return RunInfo(
-            run_id=run_id,
-            session_id=self._name(session_key, name),
-            agent_id=agent_id,
-            package_fingerprint=fingerprint,
-            status=RunStatus(status),
-            started_at=started,
-            ended_at=ended,
-            usage=load_usage(usage),
-            first_seq=first_seq,
-            number=item,
+            run_id=run.run_id,
+            session_id=self._name(run.session_key, name),
+            agent_id=run.agent_id,
+            package_fingerprint=run.fingerprint,
+            status=facts.status,
+            started_at=run.started_at,
+            ended_at=run.ended_at,
+            usage=facts.usage or NO_USAGE,
+            first_seq=run.first_seq,
+            number=run.item,
+            at=run.at,
+            owner=run.owner,
+            is_root=bool(run.is_root),
+            input=run.input,
+            output=run.output,
+            waits_on=run.waits_on,
+            error=run.error,
+            crashes=run.crashes,
+            tags=facts.tags,
+            rating=run.rating,
         )
 
     def _request(self, row: Row) -> OpenRequest:
@@ -384,31 +405,106 @@ def sessions_query(
     return f"{_LISTED_SESSION}{condition} ORDER BY c.number DESC LIMIT ?", (*parameters, limit)
 
 
+OWN_RUNS_FEW: Final = 2_000
+"""Runs of an owner that are filtered one by one; beyond, the index that covers the filters is read."""
+_HAS_MANY: Final = "SELECT 1 FROM runs WHERE owner = ? LIMIT 1 OFFSET ?"
+_SORTED: Final = {
+    RunSort.STARTED: "at",
+    RunSort.DURATION: "duration_ms",
+    RunSort.COST: "cost_micros",
+}
+
+
 def runs_query(
-    wanted: RunFilter, session_key: int | None, *, before: int | None, limit: int
+    wanted: RunFilter,
+    session_key: int | None,
+    dialect: Dialect,
+    *,
+    order: RunOrder = NEWEST_FIRST,
+    limit: int,
+    owner_has_few: bool = False,
 ) -> tuple[str, tuple[Value, ...]]:
-    """Return the SQL of a page of runs."""
-    where: list[str] = []
-    parameters: list[Value] = []
-    if session_key is not None:
-        where.append("r.session_key = ?")
-        parameters.append(session_key)
-    if wanted.agent_id is not None:
-        where.append("r.agent_id = ?")
-        parameters.append(wanted.agent_id)
-    if wanted.status is not None:
-        where.append("r.status = ?")
-        parameters.append(wanted.status.value)
-    if wanted.owner is not None:
-        where.append("(SELECT c.owner FROM catalog c WHERE c.session_key = r.session_key) = ?")
-        parameters.append(wanted.owner)
-    if wanted.root_only:
-        where.append("(SELECT c.parent FROM catalog c WHERE c.session_key = r.session_key) IS NULL")
-    if before is not None:
-        where.append("r.item < ?")
-        parameters.append(before)
+    """Return the SQL of a page of runs; the page is found first, in one index."""
+    where, parameters = _run_criteria(wanted, session_key, dialect)
+    column = _SORTED[order.by]
+    if session_key is not None and order.by is RunSort.STARTED:
+        column = "item"
+    index = _run_index(wanted, order.by, owner_has_few=owner_has_few)
+    index = "" if index is None else dialect.runs_by.format(index)
+    way, past = ("ASC", ">") if order.is_ascending else ("DESC", "<")
+    if order.after is not None:
+        where.append(f"(r.{column}, r.item) {past} (?, ?)")
+        parameters += order.after
     condition = f" WHERE {' AND '.join(where)}" if where else ""
-    return f"{_LISTED_RUN}{condition} ORDER BY r.item DESC LIMIT ?", (*parameters, limit)
+    sorted_ = f"ORDER BY r.{column} {way}, r.item {way}"
+    page = f"SELECT r.run_id FROM runs r {index}{condition} {sorted_} LIMIT ?"
+    return f"{_LISTED_RUN} WHERE r.run_id IN ({page}) {sorted_}", (*parameters, limit)
+
+
+def _run_index(wanted: RunFilter, by: RunSort, *, owner_has_few: bool) -> str | None:
+    """Return the index with the fewest runs that are not wanted; None if that is for the planner to say."""
+    if wanted.session_id is not None or wanted.words or wanted.tag is not None:
+        return None
+    has_rare_status = wanted.waits_on is not None or wanted.status not in (None, RunStatus.COMPLETED)
+    rare = {
+        "owner": owner_has_few,
+        "rating": wanted.rating not in (None, 0),
+        "crash": wanted.has_crashed is True,
+        "error": bool(wanted.error),
+        "status": has_rare_status,
+        "version": wanted.fingerprint is not None,
+    }
+    found = next((name for name, is_wanted in rare.items() if is_wanted), None)
+    if found is not None:
+        return found
+    if by is not RunSort.STARTED and replace(wanted, owner=None, root_only=False) == _ANY:
+        return by.value
+    return "time" if wanted.agent_id is None else "agent"
+
+
+_ANY: Final = RunFilter()
+
+
+def _run_criteria(
+    wanted: RunFilter, session_key: int | None, dialect: Dialect
+) -> tuple[list[str], list[Value]]:
+    """Return SQL conditions on runs, and their parameters."""
+    given: dict[str, Value] = {
+        "r.session_key = ?": session_key,
+        "r.agent_id = ?": wanted.agent_id,
+        "r.status = ?": None if wanted.status is None else wanted.status.value,
+        "r.owner = ?": wanted.owner,
+        "r.is_root = ?": 1 if wanted.root_only else None,
+        "r.fingerprint = ?": wanted.fingerprint,
+        "r.error = ?": wanted.error or None,
+        "r.rating = ?": wanted.rating,
+        "r.at >= ?": wanted.since,
+        "r.at < ?": wanted.until,
+        "r.cost_micros >= ?": wanted.cost_micros[0],
+        "r.cost_micros <= ?": wanted.cost_micros[1],
+        "r.duration_ms >= ?": wanted.duration_ms[0],
+        "r.duration_ms <= ?": wanted.duration_ms[1],
+        "r.run_id IN (SELECT t.run_id FROM run_tags t WHERE t.tag = ?)": wanted.tag,
+    }
+    where = [clause for clause, value in given.items() if value is not None]
+    parameters: list[Value] = [value for value in given.values() if value is not None]
+    if wanted.has_crashed is not None:
+        where.append("r.crashes > 0" if wanted.has_crashed else "r.crashes = 0")
+    # SQLite uses a partial index if its condition is repeated.
+    if wanted.rating not in (None, 0):
+        where.append("r.rating != 0")
+    if wanted.status not in (None, RunStatus.COMPLETED) or wanted.waits_on is not None:
+        where.append("r.status != 'completed'")
+    if wanted.waits_on is not None:
+        causes = causes_of(wanted.waits_on)
+        where.append(f"r.status = 'waiting' AND r.waits_on IN ({', '.join('?' * len(causes))})")
+        parameters += causes
+    if wanted.error == "":
+        where.append("r.error IS NOT NULL")
+    for word in wanted.words:
+        where.append(f"r.session_key IN ({dialect.sessions_with})")
+        parameters.append(dialect.prefix.format(word))
+    return where, parameters
 
 
 def requests_query(owner: str | None, *, after: int, limit: int) -> tuple[str, tuple[Value, ...]]:

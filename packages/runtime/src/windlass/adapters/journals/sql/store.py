@@ -20,6 +20,7 @@ from windlass.adapters.journals.sql.queries import Reads
 from windlass.adapters.journals.sql.writes import Owners
 from windlass.limits import LIGHT_CHARS_MAX, REFUSED_STARTS_MAX, SNAPSHOT_BYTES_MAX
 from windlass.ports.store import (
+    NEWEST_FIRST,
     Appended,
     Arrivals,
     Batch,
@@ -35,6 +36,7 @@ from windlass.ports.store import (
     RunCounts,
     RunFilter,
     RunInfo,
+    RunOrder,
     RunRow,
     SessionCopy,
     SessionFilter,
@@ -231,9 +233,12 @@ class SqlStore(Generic[TransactionT, ReadsT]):
         return await self._read_row(lambda reads: reads.index.session(session_id))
 
     async def listed_runs(
-        self, wanted: RunFilter, *, before: int | None = None, limit: int = 50
+        self, wanted: RunFilter, *, order: RunOrder = NEWEST_FIRST, limit: int = 50
     ) -> tuple[RunInfo, ...]:
-        return await self._read(lambda reads: reads.index.runs(wanted, before=before, limit=limit))
+        def look(reads: ReadsT) -> tuple[RunInfo, ...]:
+            return reads.index.runs(wanted, order=order, limit=limit)
+
+        return await (self._search(look) if wanted.words else self._read(look))
 
     async def listed_requests(
         self, *, owner: str | None = None, named: Collection[str] = (), after: int = 0, limit: int = 50

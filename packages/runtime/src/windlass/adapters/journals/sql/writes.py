@@ -25,7 +25,7 @@ from windlass.adapters.journals.sql.integrity import (
     StoredSession,
     StoreKey,
 )
-from windlass.adapters.journals.sql.listing import IndexWrites
+from windlass.adapters.journals.sql.listing import IndexWrites, new_run
 from windlass.adapters.journals.sql.queries import OWNERS, find_session, is_deleted
 from windlass.adapters.journals.sql.statements import NEW_APPEND, Connection
 from windlass.ports.store import (
@@ -39,7 +39,8 @@ from windlass.ports.store import (
     SessionRow,
     Standing,
 )
-from windlass_protocol import ContentRef, RunStatus
+from windlass_harness.views.listing import Told
+from windlass_protocol import ContentRef
 
 _NEW_SESSION: Final = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SAVE_SESSION: Final = """UPDATE sessions SET epoch = ?, last_seq = ?, last_position = ?, chain = ?,
@@ -216,15 +217,30 @@ class Transaction:
         row = (number, session_key, post.kind, post.key, one.digest, seal, one.raw)
         self._connection.execute(_NEW_ITEM, row)
         if one.run is not None:
-            self._begin_run(one.run, session_key, item=number)
+            self._begin_run(one.run, session_key, item=number, told=one.told, is_new=is_new)
         if one.told is not None:
             self._index.enter(session_key, one.told, is_new=is_new)
         return number
 
-    def _begin_run(self, run: NewRun, session_key: int, *, item: int) -> None:
-        status = RunStatus.PENDING.value
-        columns = (run.run_id, session_key, run.agent_id, run.fingerprint, status, 0, item)
-        self._index.begin_run((*columns, None, None, None))
+    def _begin_run(
+        self, run: NewRun, session_key: int, *, item: int, told: Told | None = None, is_new: bool = False
+    ) -> None:
+        if told is not None and is_new:
+            owner, is_root = told.owner, told.parent is None
+        else:
+            owner, is_root = self._index.home(session_key)
+        row = new_run(
+            run.run_id,
+            session_key,
+            agent_id=run.agent_id,
+            fingerprint=run.fingerprint,
+            item=item,
+            at=run.at if told is None else told.at,
+            owner=owner,
+            is_root=is_root,
+            input="" if told is None else told.title,
+        )
+        self._index.begin_run(row)
 
     def enlist(self, owner_id: str, now_ms: int) -> tuple[str, ...]:
         """Insert or renew an owner, and retire the dead ones; return these.

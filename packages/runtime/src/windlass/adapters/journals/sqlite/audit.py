@@ -13,7 +13,7 @@ from typing import Final, cast
 from pydantic_core import from_json
 
 from windlass.adapters.journals.codec import content_hash
-from windlass.adapters.journals.rules import ENDED, Settlement, dump_usage, settlements_in, status_after
+from windlass.adapters.journals.rules import Settlement, settlements_in, status_after
 from windlass.adapters.journals.sql.integrity import (
     CONSUMED_COLUMNS,
     INDEX,
@@ -22,7 +22,7 @@ from windlass.adapters.journals.sql.integrity import (
     STORE,
     StoreKey,
 )
-from windlass.adapters.journals.sql.listing import CatalogColumns, RunColumns
+from windlass.adapters.journals.sql.listing import CatalogColumns, RunColumns, read_run
 from windlass.adapters.journals.sql.statements import Connection, Row
 from windlass.adapters.journals.sqlite.reads import SqliteReads, last_position
 from windlass.adapters.journals.sqlite.schema import (
@@ -35,7 +35,7 @@ from windlass.adapters.journals.sqlite.schema import (
 from windlass.errors import Corrupt
 from windlass.ports.store import SessionStatus
 from windlass_harness.record import Record
-from windlass_harness.views.listing import RUN_STATUSES, told_by
+from windlass_harness.views.listing import RunsFold, told_by
 from windlass_harness.views.session import SessionDraft, SessionState
 from windlass_protocol import InputRequest
 from windlass_protocol.frozen import mutable
@@ -62,6 +62,19 @@ _STRAYS: Final = {
         WHERE item != 0 AND item NOT IN (SELECT number FROM items)""",
 }
 """Rows that name rows which do not exist."""
+_TOLD: Final = (
+    "status",
+    "started_at",
+    "ended_at",
+    "usage",
+    "output",
+    "waits_on",
+    "error",
+    "crashes",
+    "tags",
+    "rating",
+)
+"""The facts of a run that its records tell."""
 _PLACES: Final = "SELECT last_position, last_seq, session_key FROM appends ORDER BY last_position"
 _OF_SESSION: Final = {
     table: f"SELECT {INDEX[table]} FROM {table} WHERE session_key = ?"
@@ -103,7 +116,7 @@ def problems_of(path: Path, *, is_deep: bool) -> tuple[str, ...]:
 class _Truth:
     """What the records of a session say about its rows in the index."""
 
-    runs: dict[str, RunColumns] = field(default_factory=dict[str, RunColumns])
+    fold: RunsFold = field(default_factory=RunsFold)
     agent_id: str | None = None
     owner: str | None = None
     has_begun: bool = False
@@ -119,37 +132,17 @@ class _Truth:
         for record in records:
             self.requests.apply(record)
             if record.type == "session.forked":
-                self.copied |= self.runs.keys()
-                self.runs.clear()
+                self.copied |= self.fold.runs.keys()
                 self.has_begun = False
-            elif record.type in RUN_STATUSES:
-                self._move(record)
+            elif record.type == "run.started" and not self.has_begun:
+                owner = record.data.get("owner")
+                self.has_begun, self.owner = True, owner if isinstance(owner, str) else None
+        self.fold.apply(records)
         self.settled |= settlements_in(records)
         if told is not None:
             self.agent_id = told.agent_id or self.agent_id
             own = tuple(run for run in told.runs if run.run_id not in self.copied)
             self.status = status_after(replace(told, runs=own), self.status)
-
-    def _move(self, record: Record) -> None:
-        run_id = str(record.data.get("runId") or record.run_id)
-        if run_id in self.copied:
-            return
-        row = self.runs.get(run_id) or RunColumns(run_id, 0, "", "", "", 0, 0, None, None, None)
-        status = RUN_STATUSES[record.type]
-        row = row._replace(status=status.value)
-        if record.type == "run.started":
-            if not self.has_begun:
-                owner = record.data.get("owner")
-                self.has_begun, self.owner = True, owner if isinstance(owner, str) else None
-            agent_id, fingerprint = record.data.get("agentId"), record.data.get("packageFingerprint")
-            row = row._replace(
-                agent_id=str(agent_id or ""), fingerprint=str(fingerprint or ""), started_at=record.at
-            )
-        elif status in ENDED:
-            told = told_by((record,))
-            usage = None if told is None else told.runs[0].usage
-            row = row._replace(ended_at=record.at, usage=dump_usage(usage))
-        self.runs[run_id] = row
 
 
 class _Audit:
@@ -242,7 +235,7 @@ class _Audit:
             table: self._connection.execute(sql, (session_key,)).fetchall()
             for table, sql in _OF_SESSION.items()
         }
-        runs = {run.run_id: run for run in (RunColumns(*row[:-1]) for row in rows["runs"])}  # pyright: ignore[reportArgumentType] - checked by their seals
+        runs = {run.run_id: run for run in (read_run(row) for row in rows["runs"])}
         yield from _run_problems(runs, truth)
         if rows["catalog"]:
             listed = CatalogColumns(*rows["catalog"][0][:-1])  # pyright: ignore[reportArgumentType] - the same
@@ -254,20 +247,26 @@ class _Audit:
 
 def _run_problems(runs: dict[str, RunColumns], truth: _Truth) -> Iterator[str]:
     """Compare the runs in the index with the records."""
-    for run_id in truth.runs.keys() - runs.keys():
+    for run_id in truth.fold.runs.keys() - runs.keys():
         yield f"run {run_id} is missing in the index"
     for run_id, row in runs.items():
-        true = truth.runs.get(run_id)
+        true = truth.fold.runs.get(run_id)
         if true is None:
             if row.status != "pending":
                 yield f"run {run_id} is {row.status} in the index, and has no records"
             continue
-        names = ["status", "started_at", "ended_at"]
-        names += ["agent_id", "fingerprint"] if true.started_at is not None else []
-        names += ["usage"] if true.ended_at is not None else []
+        found = row.facts
+        names = [*_TOLD, *(("agent_id", "fingerprint") if true.started_at is not None else ())]
+        names += ["input"] if true.input else []
         for name in names:
-            if getattr(row, name) != getattr(true, name):
+            if getattr(found, name) != getattr(true, name):
                 yield f"{name} of run {run_id} in the index is not that of its records"
+        if (row.tokens, row.cost_micros, row.duration_ms) != (
+            true.tokens,
+            true.cost_micros,
+            true.duration_ms,
+        ):
+            yield f"the counts of run {run_id} in the index are not those of its records"
 
 
 def _listed_problems(session_id: str, row: CatalogColumns, truth: _Truth) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from typing import Final, cast
 
 from windlass.adapters.journals.sql.integrity import StoreKey
-from windlass.adapters.journals.sql.listing import IndexWrites
+from windlass.adapters.journals.sql.listing import IndexWrites, fill_runs
 from windlass.adapters.journals.sql.statements import Connection
 from windlass.adapters.journals.sqlite.reads import SqliteReads
 from windlass_harness.views.listing import Told, content_hashes, told_by
@@ -33,25 +33,30 @@ class SqliteIndexWrites(IndexWrites):
 
 _UNLISTED: Final = """SELECT u.session_key, s.session_id FROM unlisted u JOIN sessions s USING (session_key)
     ORDER BY (SELECT min(item) FROM runs r WHERE r.session_key = u.session_key)"""
+_UNFILLED: Final = "SELECT u.session_key, s.session_id FROM unfilled u JOIN sessions s USING (session_key)"
+_HAS_OLD: Final = "SELECT 1 FROM unlisted UNION ALL SELECT 1 FROM unfilled LIMIT 1"
 _AGENT: Final = "SELECT agent_id FROM runs WHERE session_key = ? ORDER BY item LIMIT 1"
 _USE: Final = """INSERT INTO content_uses SELECT ?, hash FROM contents WHERE hash = ?
     ON CONFLICT DO NOTHING"""
 
 
 def list_unlisted(connection: Connection, key: StoreKey) -> None:
-    """Add the sessions of an older schema to the index; all of them or none.
+    """Add the sessions and the runs of an older schema to the index; all of them or none.
 
     Raises:
         Corrupt: a session is damaged.
     """
-    if connection.execute("SELECT 1 FROM unlisted LIMIT 1").fetchone() is None:
+    if connection.execute(_HAS_OLD).fetchone() is None:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        rows = cast("list[tuple[int, str]]", connection.execute(_UNLISTED).fetchall())
-        for session_key, session_id in rows:
-            _list(connection, key, session=(session_key, session_id))
+        for row in connection.execute(_UNLISTED).fetchall():
+            _list(connection, key, session=cast("tuple[int, str]", tuple(row)))
+        reads = SqliteReads(connection, key)
+        for row in connection.execute(_UNFILLED).fetchall():
+            fill_runs(connection, key, reads, session=cast("tuple[int, str]", tuple(row)))
         connection.execute("DELETE FROM unlisted")
+        connection.execute("DELETE FROM unfilled")
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")

@@ -11,7 +11,7 @@ from windlass.adapters.journals.sqlite.search import SESSIONS_WITH, SearchIndex
 DIALECT: Final = Dialect(
     # Julian days are exact to a twentieth of a millisecond, so the rounded value is exact.
     milliseconds="CAST(round((julianday({1}) - julianday({0})) * 86400000.0) AS INTEGER)",
-    usage="json_extract(r.usage, '$.{}')",
+    usage="json_extract(r.used, '$.{}')",
     values="SELECT value FROM json_each(?1)",
     sessions_with=SESSIONS_WITH,
     # Quoted, so that no word is an operator; the star asks for words that begin so.
@@ -19,6 +19,7 @@ DIALECT: Final = Dialect(
     contains="instr({0}, {1}) > 0",
     unindexed="+",
     by_milestones="INDEXED BY milestones",
+    runs_by="INDEXED BY runs_by_{}",
     by_table="NOT INDEXED",
 )
 _NEWEST_OWNED = f"""SELECT max(last_position), session_key, {SESSION_COLUMNS}

@@ -13,7 +13,7 @@ from typing import Final, Literal, cast
 
 from windlass.adapters.journals.rules import ambiguous, corrupt, misconfigured, rejected, unavailable
 from windlass.adapters.journals.sql.integrity import CONSUMED_COLUMNS, INDEX, STORE, StoreKey
-from windlass.adapters.journals.sql.statements import OPEN_RUN, Connection, Value
+from windlass.adapters.journals.sql.statements import OPEN_RUN, PLACE_RUNS, RUN_INDEXES, Connection, Value
 from windlass.adapters.journals.sqlite.files import may_change, may_make_files, sync_folder
 from windlass.errors import AgentError, Rejected
 from windlass.private_files import FILE_MODE
@@ -174,8 +174,37 @@ _VERSION_9: Final = (
         due_at_ms INTEGER, seal BLOB NOT NULL, PRIMARY KEY (kind, name)) WITHOUT ROWID""",
     "CREATE INDEX documents_due ON documents (kind, due_at_ms) WHERE due_at_ms IS NOT NULL",
 )
+_VERSION_10: Final = (
+    # What lists show of runs; `at` is when a run started, or was asked for. The rest is read from the records
+    # when the store is next opened; see `fill_runs`. A process of an older release that has the file open
+    # must not change rows without these columns: it names `usage` when it changes a run.
+    "ALTER TABLE runs RENAME COLUMN usage TO used",
+    "ALTER TABLE runs ADD COLUMN at TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE runs ADD COLUMN owner TEXT",
+    "ALTER TABLE runs ADD COLUMN is_root INTEGER NOT NULL DEFAULT 1",
+    "ALTER TABLE runs ADD COLUMN input TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE runs ADD COLUMN output TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE runs ADD COLUMN waits_on TEXT",
+    "ALTER TABLE runs ADD COLUMN error TEXT",
+    "ALTER TABLE runs ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE runs ADD COLUMN tags TEXT NOT NULL DEFAULT '[]'",
+    "ALTER TABLE runs ADD COLUMN tokens INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE runs ADD COLUMN cost_micros INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE runs ADD COLUMN duration_ms INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE runs ADD COLUMN rating INTEGER NOT NULL DEFAULT 0",
+    PLACE_RUNS,
+    *RUN_INDEXES,
+    """CREATE TABLE run_tags (
+        tag TEXT NOT NULL, run_id TEXT NOT NULL, session_key INTEGER NOT NULL, PRIMARY KEY (tag, run_id))
+        WITHOUT ROWID""",
+    "CREATE INDEX run_tags_by_session ON run_tags (session_key)",
+    "CREATE TABLE unfilled (session_key INTEGER PRIMARY KEY)",
+    "INSERT INTO unfilled SELECT DISTINCT session_key FROM runs",
+)
 MARKED_VERSION: Final = 8
 """The first version with seals in the index, and with marks; see `marks`."""
+LISTED_VERSION: Final = 10
+"""The first version whose runs have the columns that lists filter by."""
 MIGRATIONS: Final[tuple[Iterable[str], ...]] = (
     _VERSION_1,
     _VERSION_2,
@@ -186,6 +215,7 @@ MIGRATIONS: Final[tuple[Iterable[str], ...]] = (
     _VERSION_7,
     _VERSION_8,
     _VERSION_9,
+    _VERSION_10,
 )
 """Statements from each version to the next, from an empty file on. Released versions never change."""
 _NEW_STORE: Final = "INSERT INTO store (one, store_id, last_position, seal) VALUES (1, ?, 0, ?)"
@@ -231,6 +261,8 @@ def prepare(
         _migrate(connection, path, migrations)
         # From here on the database is a store without its log too: without its tables it would pass for new.
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    # A row that grows moves in its page: without this, the words of its old copy outlive their session.
+    connection.execute("PRAGMA secure_delete = FAST").fetchall()
     return StoreKey.load(connection.execute(STORE).fetchall())
 
 
@@ -278,7 +310,9 @@ def _migrate(connection: Connection, path: Path, migrations: Sequence[Iterable[s
             connection.execute(_NEW_STORE, (key.store_id, key.store_seal(0)))
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         elif version < MARKED_VERSION <= len(migrations):
-            _seal(connection)
+            _seal(connection, _ROW_IDS)
+        elif version < LISTED_VERSION <= len(migrations):
+            _seal(connection, ("runs",))
         connection.execute(f"PRAGMA user_version = {len(migrations)}")
         connection.execute("COMMIT")
     except BaseException:
@@ -286,10 +320,11 @@ def _migrate(connection: Connection, path: Path, migrations: Sequence[Iterable[s
         raise
 
 
-def _seal(connection: Connection) -> None:
-    """Seal the rows of the index and the consumed items of an older version."""
+def _seal(connection: Connection, tables: Iterable[str]) -> None:
+    """Seal the rows of tables of the index and the consumed items of an older version."""
     key = StoreKey.load(connection.execute(STORE).fetchall())
-    for table, row_id in _ROW_IDS.items():
+    for table in tables:
+        row_id = _ROW_IDS[table]
         rows = connection.execute(f"SELECT {INDEX[table]}, {row_id} FROM {table}").fetchall()
         for *values, _, name in rows:
             seal = key.row_seal(table, values)

@@ -208,7 +208,7 @@ class SqliteTransaction(ArchiveTransaction):
 
     def _end_erasing(self) -> None:
         self._is_erasing = False
-        self._connection.execute("PRAGMA secure_delete = OFF").fetchall()
+        self._connection.execute("PRAGMA secure_delete = FAST").fetchall()
 
     def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
         """Delete a session and its subagent sessions."""

@@ -1,0 +1,179 @@
+"""The contract of lists of runs: filters, order, and what a row tells."""
+
+from pydantic import JsonValue
+from tests.contracts.stores import AT, AnyStore, Play
+from tests.contracts.test_store_catalog import LATER, PARENT, begin, end, fact, start
+
+from windlass.ports.store import (
+    Batch,
+    RunFilter,
+    RunInfo,
+    RunOrder,
+    RunSort,
+    Standing,
+    Store,
+    place_of_run,
+)
+from windlass_protocol import RunStatus
+
+LATEST = "2026-01-31T10:30:00.250Z"
+REQUEST: dict[str, JsonValue] = {
+    "requestId": "q1",
+    "action": {"kind": "tool-call", "callId": "c1", "toolName": "pay", "input": {}},
+    "prompt": "Run pay?\nIt costs 9.",
+    "display": "confirmation",
+}
+
+
+async def ids(store: Store, order: RunOrder | None = None, **wanted: object) -> list[str]:
+    found = await store.listed_runs(RunFilter(**wanted), order=order or RunOrder())  # pyright: ignore[reportArgumentType] - filters by name
+    return [run.run_id for run in found]
+
+
+async def run_of(store: Store, run_id: str) -> RunInfo:
+    [found] = [run for run in await store.listed_runs(RunFilter()) if run.run_id == run_id]
+    return found
+
+
+async def three(store: Store) -> None:
+    """One run completed, one failed after a crash, one waits for a person."""
+    await end(store, await begin(store, message="Pay the hotel", owner="ann"), tokens=9)
+    mine = await begin(store, "s2", "r2", message="Refund order 7")
+    crash = fact("recovery.started", "r2", epoch=2)
+    error: JsonValue = {
+        "code": "unavailable",
+        "kind": "provider_failure",
+        "message": "overloaded,\n try later",
+    }
+    failed = fact("run.failed", "r2", at=LATEST, error=error, usage={"outputTokens": 1, "costMicros": 90})
+    runs = (("r2", RunStatus.FAILED),)
+    await store.append(Batch(mine, 2, (crash,)))
+    await store.append(Batch(mine, 3, (failed,), standing=Standing.IDLE, runs=runs, is_last=True))
+    mine = await begin(store, "s3", "r3", message="Cancel the flight")
+    asked, waits = fact("input.requested", "r3", requests=[REQUEST]), fact("run.waiting", "r3", on="input")
+    await store.append(
+        Batch(mine, 2, (asked, waits), standing=Standing.WAITING, runs=(("r3", RunStatus.WAITING),))
+    )
+
+
+def test_a_row_tells_the_wish_the_outcome_what_is_waited_for_and_crashes(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await start(store, "s9", "r9", message="  Wait\tfor me ", owner="bob")
+        queued = await run_of(other, "r9")
+        assert (queued.status, queued.input, queued.at, queued.owner) == ("pending", "Wait for me", AT, "bob")
+        await three(store)
+        done, failed, waits = [await run_of(other, name) for name in ("r1", "r2", "r3")]
+        assert (done.input, done.tokens, done.cost_micros, done.duration_ms) == (
+            "Pay the hotel",
+            9,
+            7,
+            59_750,
+        )
+        assert (failed.error, failed.output, failed.crashes) == (
+            "provider_failure",
+            "overloaded, try later",
+            1,
+        )
+        assert (waits.waits_on, waits.output) == ("input", "Run pay? It costs 9.")
+        assert (waits.duration_ms, waits.error) == (0, None)
+
+    play(story)
+
+
+def test_a_question_about_an_interrupted_call_is_a_wait_for_a_decision_and_ends_with_the_answer(
+    play: Play,
+) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        mine = await begin(store)
+        asked = fact("input.requested", requests=[{**REQUEST, "kind": "recovery"}])
+        waits = (asked, fact("run.waiting", on="input"))
+        await store.append(
+            Batch(mine, 2, waits, standing=Standing.WAITING, runs=(("r1", RunStatus.WAITING),))
+        )
+        assert await ids(other, waits_on="recovery") == ["r1"]
+        resumed = (fact("run.resumed", reason="ready"),)
+        await store.append(
+            Batch(mine, 4, resumed, standing=Standing.RUNNING, runs=(("r1", RunStatus.RUNNING),))
+        )
+        run = await run_of(other, "r1")
+        assert (run.waits_on, run.output) == (None, "")
+
+    play(story)
+
+
+def test_runs_are_filtered_by_every_column(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await three(store)
+        assert await ids(other) == ["r3", "r2", "r1"]
+        assert await ids(other, status=RunStatus.FAILED) == ["r2"]
+        assert await ids(other, waits_on="input") == ["r3"]
+        assert await ids(other, waits_on="person") == ["r3"]
+        assert await ids(other, owner="ann") == ["r1"]
+        assert await ids(other, agent_id="a1", fingerprint="f1") == ["r3", "r2", "r1"]
+        assert await ids(other, fingerprint="f2") == []
+        assert await ids(other, error="") == ["r2"]
+        assert await ids(other, error="provider_failure") == ["r2"]
+        assert await ids(other, error="tool_failure") == []
+        assert await ids(other, has_crashed=True) == ["r2"]
+        assert await ids(other, has_crashed=False) == ["r3", "r1"]
+        assert await ids(other, cost_micros=(7, 89)) == ["r1"]
+        assert await ids(other, cost_micros=(None, 6)) == ["r3"]
+        assert await ids(other, duration_ms=(60_000, None)) == ["r2"]
+        assert await ids(other, since=AT, until=LATER) == ["r3", "r2", "r1"]
+        assert await ids(other, since=LATER) == []
+        assert await ids(other, until=AT) == []
+        assert await ids(other, words=("refund", "ord")) == ["r2"]
+        assert await ids(other, session_id="s2", status=RunStatus.FAILED) == ["r2"]
+
+    play(story)
+
+
+def test_runs_are_sorted_and_the_next_page_goes_on_behind_equal_values(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await three(store)
+        await begin(store, "s4", "r4")
+        for by, expected in (
+            (RunSort.STARTED, ["r4", "r3", "r2", "r1"]),
+            (RunSort.COST, ["r2", "r1", "r4", "r3"]),
+            (RunSort.DURATION, ["r2", "r1", "r4", "r3"]),
+        ):
+            assert await ids(other, RunOrder(by)) == expected
+            assert await ids(other, RunOrder(by, is_ascending=True)) == expected[::-1]
+            for is_ascending in (False, True):
+                seen: list[str] = []
+                order, wanted = RunOrder(by, is_ascending), RunFilter()
+                while page := await other.listed_runs(wanted, order=order, limit=1):
+                    seen += [run.run_id for run in page]
+                    order = RunOrder(by, is_ascending, place_of_run(page[-1], wanted=wanted, by=by))
+                assert seen == (expected[::-1] if is_ascending else expected)
+
+    play(story)
+
+
+def test_tags_come_from_the_start_and_from_feedback_and_a_thumb_is_the_newest_one(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await start(store, "s1", "r1")
+        mine = await begin(store, "s2", "r2")
+        begun = fact("run.started", "r2", agentId="a1", metadata={"tags": ["beta", "beta", 7, ""]})
+        await store.append(Batch(mine, 2, (begun,), runs=(("r2", RunStatus.RUNNING),)))
+        assert await ids(other, tag="beta") == ["r2"]
+        await store.append(Batch(mine, 3, (fact("feedback.given", "r2", thumb="down", tags=["wrong"]),)))
+        assert (await run_of(other, "r2")).tags == ("beta", "wrong")
+        assert await ids(other, tag="wrong", rating=-1) == ["r2"]
+        await store.append(Batch(mine, 4, (fact("feedback.given", "r2", thumb="up"),)))
+        await store.append(Batch(mine, 5, (fact("feedback.given", "r2", note="so"),)))
+        assert await ids(other, rating=1) == ["r2"]
+        assert await ids(other, rating=0) == ["r1"]
+        await store.append(Batch(mine, 6, (fact("feedback.given", "unknown", thumb="up"),)))
+
+    play(story)
+
+
+def test_runs_of_subagents_are_left_out_on_demand(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await begin(store)
+        await start(store, "s2", "r2", parent=PARENT)  # pyright: ignore[reportArgumentType] - an object
+        assert await ids(other, root_only=True) == ["r1"]
+        assert not (await run_of(other, "r2")).is_root
+
+    play(story)

@@ -1,0 +1,80 @@
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { flaws } from "./axe.js";
+import { inBrowser, openPage, SHOTS, Windlass } from "./rig.js";
+
+const PHONE = { width: 375, height: 700 };
+
+inBrowser("the page of runs", () => {
+  const server = new Windlass();
+  beforeAll(async () => {
+    await server.start();
+    await server.run("demo", "Use weather.");
+    await server.run("demo", "Pay the hotel.");
+    await server.run("broken", "Try.");
+  });
+  afterAll(() => server.end());
+
+  it("tells what each run is about and waits for; filters, orders and views are addresses", async () => {
+    const { page, faults } = await openPage(server.url, "/runs");
+    const runs = page.getByRole("grid", { name: "Runs" });
+    const row = (text: string) => runs.getByRole("row").filter({ hasText: text });
+    await row("Pay the hotel.").getByText("waiting for you").waitFor();
+    await row("Use weather.").getByText("completed").waitFor();
+    await row("Try.").getByText("failed").waitFor();
+    expect(await flaws(page)).toEqual([]);
+    await page.screenshot({ path: `${SHOTS}/runs.png` });
+    await page.getByRole("link", { name: /^Needs me/u }).click();
+    await row("Use weather.").waitFor({ state: "hidden" });
+    expect(new URL(page.url()).search).toBe("?waits=person");
+    await page.getByRole("button", { name: /waiting for a person/u }).click();
+    await row("Use weather.").waitFor();
+    await page.getByRole("button", { name: "+ filter" }).click();
+    await page.getByLabel("Error").selectOption("any");
+    await row("Use weather.").waitFor({ state: "hidden" });
+    expect(await flaws(page)).toEqual([]);
+    await page.keyboard.press("Escape");
+    await page.reload();
+    await row("Try.").waitFor();
+    expect(await runs.getByRole("row").count()).toBe(2);
+    await page.goto(`${server.url}/runs`);
+    await page.getByRole("searchbox").fill("hot");
+    await row("Use weather.").waitFor({ state: "hidden" });
+    await row("Pay the hotel.").waitFor();
+    await page.getByRole("searchbox").fill("");
+    await page.getByRole("button", { name: "Time" }).click();
+    await expect.poll(() => new URL(page.url()).searchParams.get("sort")).toBe("duration");
+    await page.setViewportSize(PHONE);
+    await row("Try.").waitFor();
+    expect(await flaws(page)).toEqual([]);
+    expect(faults).toEqual([]);
+    await page.context().close();
+  });
+
+  it("a run is opened by keys; chosen runs are exported, and deleted with their sessions after a question", async () => {
+    await server.run("demo", "Delete me.");
+    const { page, faults } = await openPage(server.url, "/runs");
+    const runs = page.getByRole("grid", { name: "Runs" });
+    const mine = runs.getByRole("row").filter({ hasText: "Delete me." });
+    await mine.focus();
+    await page.keyboard.press("Space");
+    const kept = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Export 1" }).click();
+    const file = await kept;
+    expect(file.suggestedFilename()).toBe("runs.jsonl");
+    const [line = ""] = readFileSync(await file.path(), "utf8").split("\n");
+    expect(JSON.parse(line)).toMatchObject({ input: "Delete me.", status: "completed" });
+    await page.getByRole("button", { name: "Delete 1" }).click();
+    await page
+      .getByRole("dialog", { name: "Delete 1 session?" })
+      .getByRole("button", { name: "Delete for good" })
+      .click();
+    await page.getByText("Deleted 1 session.").waitFor();
+    await mine.waitFor({ state: "hidden" });
+    await runs.getByRole("row").filter({ hasText: "Try." }).focus();
+    await page.keyboard.press("Enter");
+    await expect.poll(() => new URL(page.url()).pathname).toMatch(/^\/runs\/./u);
+    expect(faults).toEqual([]);
+    await page.context().close();
+  });
+});

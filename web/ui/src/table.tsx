@@ -1,0 +1,413 @@
+/** A table of any length: sorted by the server, columns that are chosen and resized, rows reached by keys. */
+import { getCoreRowModel, useReactTable, type ColumnDef, type ColumnSizingState } from "@tanstack/react-table";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { ArrowDown, ArrowUp, Columns3 } from "lucide-react";
+import { DropdownMenu } from "radix-ui";
+import { useCallback, useEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { BUTTONS, classes, FOCUS } from "./styles.js";
+
+/** A column of a table. */
+export interface TableColumn<T> {
+  readonly id: string;
+  readonly label: string;
+  readonly cell: (row: T) => ReactNode;
+  /** Its width, pixels; a flexible one is at least so wide. */
+  readonly width: number;
+  /** Takes a share of what is left, unless a person has set its width. */
+  readonly isFlexible?: boolean;
+  readonly isNumber?: boolean;
+  readonly isSortable?: boolean;
+  /** It is shown where the table has at least so many pixels. */
+  readonly fromPx?: number;
+  /** Whether it is left out until it is chosen. */
+  readonly isHidden?: boolean;
+}
+
+/** The column that rows are sorted by. */
+export interface TableSort {
+  readonly id: string;
+  readonly isAscending: boolean;
+}
+
+export interface DataTableProps<T> {
+  readonly label: string;
+  readonly rows: readonly T[];
+  readonly columns: readonly TableColumn<T>[];
+  /** Names a row; it stays the same as the table grows. */
+  readonly keyOf: (row: T) => string;
+  /** Opens a row: a click on it, or Enter. */
+  readonly onOpen: (row: T) => void;
+  readonly sort?: TableSort | undefined;
+  readonly onSort?: ((sort: TableSort) => void) | undefined;
+  /** The keys of the chosen rows; without it rows cannot be chosen. */
+  readonly chosen?: ReadonlySet<string> | undefined;
+  readonly onChoose?: ((chosen: ReadonlySet<string>) => void) | undefined;
+  /** Called when the end is near. */
+  readonly onEnd?: (() => void) | undefined;
+  /** The choice of columns, as `useColumns` returns it. */
+  readonly layout: ColumnLayout;
+}
+
+/** Which columns are shown, and how wide; it is kept in the browser under a name. */
+export interface ColumnLayout {
+  readonly shown: Readonly<Record<string, boolean>>;
+  readonly widths: Readonly<Record<string, number>>;
+  readonly change: (next: Partial<Pick<ColumnLayout, "shown" | "widths">>) => void;
+}
+
+const ROW_PX = 33;
+const OVERSCAN = 12;
+const NEAR_END = 20;
+const WIDTH_MIN = 48;
+const WIDTH_MAX = 900;
+const STEP_PX = 16;
+
+/** The columns that a person chose, also after a reload. */
+export function useColumns(name: string): ColumnLayout {
+  const key = `windlass-columns-${name}`;
+  const [kept, setKept] = useState(() => layoutIn(read(key)));
+  const change = useCallback(
+    (next: Partial<Pick<ColumnLayout, "shown" | "widths">>) => {
+      setKept((before) => {
+        const after = { ...before, ...next };
+        write(key, JSON.stringify(after));
+        return after;
+      });
+    },
+    [key],
+  );
+  return useMemo(() => ({ ...kept, change }), [kept, change]);
+}
+
+function layoutIn(text: string | null): Pick<ColumnLayout, "shown" | "widths"> {
+  try {
+    const found: unknown = JSON.parse(text ?? "{}");
+    const { shown, widths } = (found ?? {}) as { shown?: Record<string, boolean>; widths?: Record<string, number> };
+    return { shown: { ...shown }, widths: { ...widths } };
+  } catch {
+    return { shown: {}, widths: {} };
+  }
+}
+
+// A browser may forbid its storage: then the choice lasts as long as the page.
+function read(key: string): string | null {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+function write(key: string, text: string): void {
+  try {
+    localStorage.setItem(key, text);
+  } catch {
+    return;
+  }
+}
+
+function isShown<T>({ id, isHidden = false }: TableColumn<T>, { shown }: ColumnLayout): boolean {
+  return shown[id] ?? !isHidden;
+}
+
+/** A menu of the columns of a table. */
+export function ColumnMenu<T>({
+  columns,
+  layout,
+  className,
+}: {
+  readonly columns: readonly TableColumn<T>[];
+  readonly layout: ColumnLayout;
+  readonly className?: string | undefined;
+}): ReactNode {
+  return (
+    <DropdownMenu.Root>
+      <DropdownMenu.Trigger className={classes(BUTTONS.default, className)}>
+        <Columns3 aria-hidden size={14} /> Columns
+      </DropdownMenu.Trigger>
+      <DropdownMenu.Portal>
+        <DropdownMenu.Content
+          align="end"
+          sideOffset={4}
+          className="z-20 max-h-[70vh] min-w-44 overflow-auto rounded-md border border-agent-border bg-agent-bg p-1 text-sm text-agent-text shadow-lg"
+        >
+          {columns.slice(1).map((column) => (
+            <DropdownMenu.CheckboxItem
+              key={column.id}
+              checked={isShown(column, layout)}
+              onSelect={(event) => {
+                event.preventDefault();
+              }}
+              onCheckedChange={(isOn) => {
+                layout.change({ shown: { ...layout.shown, [column.id]: isOn } });
+              }}
+              className="flex min-h-8 cursor-pointer items-center gap-2 rounded px-2 outline-none data-[highlighted]:bg-agent-raised"
+            >
+              <span aria-hidden className="w-4">
+                <DropdownMenu.ItemIndicator>✓</DropdownMenu.ItemIndicator>
+              </span>
+              {column.label}
+            </DropdownMenu.CheckboxItem>
+          ))}
+          <DropdownMenu.Separator className="my-1 h-px bg-agent-border" />
+          <DropdownMenu.Item
+            onSelect={() => {
+              layout.change({ shown: {}, widths: {} });
+            }}
+            className="flex min-h-8 cursor-pointer items-center rounded px-2 outline-none data-[highlighted]:bg-agent-raised"
+          >
+            As it was
+          </DropdownMenu.Item>
+        </DropdownMenu.Content>
+      </DropdownMenu.Portal>
+    </DropdownMenu.Root>
+  );
+}
+
+/** A table of which only the rows that are seen are drawn. Arrow keys go from row to row, Enter opens, Space chooses. */
+export function DataTable<T>(props: DataTableProps<T>): ReactNode {
+  const { label, rows, columns, keyOf, onOpen, sort, onSort, chosen, onChoose, onEnd, layout } = props;
+  const frame = useRef<HTMLDivElement>(null);
+  const widthPx = useWidth(frame);
+  const [current, setCurrent] = useState(0);
+  const wantsFocus = useRef(false);
+  const visible = columns.filter((one, at) => at === 0 || (isShown(one, layout) && widthPx >= (one.fromPx ?? 0)));
+  const definitions = useMemo<ColumnDef<T>[]>(
+    () => visible.map(({ id, width }) => ({ id, size: width, minSize: WIDTH_MIN, maxSize: WIDTH_MAX })),
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- what is seen is named by its ids
+    [visible.map(({ id }) => id).join()],
+  );
+  const columnSizing: ColumnSizingState = { ...layout.widths };
+  const table = useReactTable<T>({
+    data: rows as T[],
+    columns: definitions,
+    state: { columnSizing },
+    getRowId: keyOf,
+    columnResizeMode: "onChange",
+    manualSorting: true,
+    onColumnSizingChange: (next) => {
+      layout.change({ widths: typeof next === "function" ? next(columnSizing) : next });
+    },
+    getCoreRowModel: getCoreRowModel(),
+  });
+  const headers = table.getHeaderGroups()[0]?.headers ?? [];
+  const template = [
+    ...(chosen === undefined ? [] : ["36px"]),
+    ...headers.map((header, at) =>
+      visible[at]?.isFlexible === true && layout.widths[header.id] === undefined
+        ? `minmax(${header.getSize()}px, 1fr)`
+        : `${header.getSize()}px`,
+    ),
+  ].join(" ");
+  const list = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => frame.current,
+    estimateSize: () => ROW_PX,
+    overscan: OVERSCAN,
+    getItemKey: (at) => (rows[at] === undefined ? at : keyOf(rows[at])),
+  });
+  const drawn = list.getVirtualItems();
+  const last = drawn.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (rows.length > 0 && last >= rows.length - NEAR_END) onEnd?.();
+  }, [last, rows.length, onEnd]);
+  useEffect(() => {
+    if (!wantsFocus.current) return;
+    const row = frame.current?.querySelector<HTMLElement>(`[data-index="${current}"]`);
+    if (row == null) return;
+    wantsFocus.current = false;
+    row.focus({ preventScroll: true });
+  }, [current, drawn]);
+  const go = (at: number): void => {
+    const next = Math.min(Math.max(at, 0), rows.length - 1);
+    wantsFocus.current = true;
+    setCurrent(next);
+    list.scrollToIndex(next, { align: "auto" });
+  };
+  const choose = (key: string): void => {
+    const next = new Set(chosen);
+    if (!next.delete(key)) next.add(key);
+    onChoose?.(next);
+  };
+  const onKeyDown = (event: KeyboardEvent<HTMLElement>): void => {
+    if (!(event.target as HTMLElement).hasAttribute("data-index")) return;
+    const row = rows[current];
+    const page = Math.max(1, Math.floor((frame.current?.clientHeight ?? 0) / ROW_PX) - 2);
+    const next = {
+      ArrowDown: current + 1,
+      ArrowUp: current - 1,
+      PageDown: current + page,
+      PageUp: current - page,
+      Home: 0,
+      End: rows.length - 1,
+    }[event.key];
+    if (next !== undefined) go(next);
+    else if (event.key === "Enter" && row !== undefined) onOpen(row);
+    else if (event.key === " " && row !== undefined && chosen !== undefined) choose(keyOf(row));
+    else return;
+    event.preventDefault();
+  };
+  const all = chosen !== undefined && rows.length > 0 && rows.every((row) => chosen.has(keyOf(row)));
+  return (
+    <div
+      ref={frame}
+      role="grid"
+      aria-label={label}
+      aria-rowcount={rows.length + 1}
+      aria-multiselectable={chosen === undefined ? undefined : true}
+      className="relative min-h-0 flex-1 overflow-auto text-[13px]"
+      onKeyDown={onKeyDown}
+    >
+      <div
+        role="row"
+        aria-rowindex={1}
+        className="sticky top-0 z-10 grid w-max min-w-full items-center border-b border-agent-border bg-agent-bg px-3 text-[11.5px] font-semibold text-agent-muted"
+        style={{ gridTemplateColumns: template }}
+      >
+        {chosen !== undefined && (
+          <span role="columnheader">
+            <input
+              type="checkbox"
+              aria-label="Choose all rows"
+              checked={all}
+              onChange={() => {
+                onChoose?.(all ? new Set() : new Set(rows.map(keyOf)));
+              }}
+            />
+          </span>
+        )}
+        {headers.map((header, at) => {
+          const column = visible[at];
+          if (column === undefined) return null;
+          const isSorted = sort?.id === column.id;
+          const Arrow = isSorted && sort.isAscending ? ArrowUp : ArrowDown;
+          return (
+            <div
+              key={header.id}
+              role="columnheader"
+              aria-sort={isSorted ? (sort.isAscending ? "ascending" : "descending") : undefined}
+              className={classes(
+                "relative flex h-8 min-w-0 items-center px-2",
+                column.isNumber === true && "justify-end",
+              )}
+            >
+              {column.isSortable === true && onSort !== undefined ? (
+                <button
+                  type="button"
+                  className={classes(
+                    "flex min-w-0 cursor-pointer items-center gap-1 rounded hover:text-agent-text",
+                    FOCUS,
+                  )}
+                  onClick={() => {
+                    onSort({ id: column.id, isAscending: isSorted && !sort.isAscending });
+                  }}
+                >
+                  <span className="truncate">{column.label}</span>
+                  {isSorted && <Arrow aria-hidden size={12} />}
+                </button>
+              ) : (
+                <span className="truncate">{column.label}</span>
+              )}
+              <span
+                role="separator"
+                tabIndex={0}
+                aria-orientation="vertical"
+                aria-label={`Width of ${column.label}`}
+                aria-valuenow={header.getSize()}
+                aria-valuemin={WIDTH_MIN}
+                aria-valuemax={WIDTH_MAX}
+                onMouseDown={header.getResizeHandler()}
+                onTouchStart={header.getResizeHandler()}
+                onKeyDown={(event) => {
+                  const by = { ArrowLeft: -STEP_PX, ArrowRight: STEP_PX }[event.key];
+                  if (by === undefined) return;
+                  event.preventDefault();
+                  event.stopPropagation();
+                  const wide = Math.min(Math.max(header.getSize() + by, WIDTH_MIN), WIDTH_MAX);
+                  layout.change({ widths: { ...layout.widths, [column.id]: wide } });
+                }}
+                className={classes(
+                  "absolute top-1.5 right-0 h-5 w-1.5 cursor-col-resize touch-none rounded border-r border-agent-border hover:bg-agent-accent/40",
+                  FOCUS,
+                )}
+              />
+            </div>
+          );
+        })}
+      </div>
+      <div role="rowgroup" className="relative w-max min-w-full" style={{ height: list.getTotalSize() }}>
+        {drawn.map(({ index, key, start }) => {
+          const row = rows[index];
+          if (row === undefined) return null;
+          const name = keyOf(row);
+          const isChosen = chosen?.has(name) ?? false;
+          return (
+            <div
+              key={key}
+              role="row"
+              data-index={index}
+              aria-rowindex={index + 2}
+              aria-selected={chosen === undefined ? undefined : isChosen}
+              tabIndex={index === Math.min(current, rows.length - 1) ? 0 : -1}
+              className={classes(
+                "absolute top-0 left-0 grid w-full cursor-pointer items-center border-b border-agent-border px-3 hover:bg-agent-surface",
+                isChosen && "bg-agent-accent/10",
+                FOCUS,
+                "focus-visible:-outline-offset-2!",
+              )}
+              style={{ transform: `translateY(${start}px)`, height: ROW_PX, gridTemplateColumns: template }}
+              onFocus={() => {
+                setCurrent(index);
+              }}
+              onClick={(event) => {
+                // A link, a box or a marked text inside has its own meaning.
+                const isOwn = (event.target as HTMLElement).closest("a, button, input") !== null;
+                if (!isOwn && getSelection()?.isCollapsed !== false) onOpen(row);
+              }}
+            >
+              {chosen !== undefined && (
+                <span role="gridcell">
+                  <input
+                    type="checkbox"
+                    tabIndex={-1}
+                    aria-label="Choose this row"
+                    checked={isChosen}
+                    onChange={() => {
+                      choose(name);
+                    }}
+                  />
+                </span>
+              )}
+              {visible.map((column) => (
+                <div
+                  key={column.id}
+                  role="gridcell"
+                  className={classes("min-w-0 truncate px-2", column.isNumber === true && "text-right tabular-nums")}
+                >
+                  {column.cell(row)}
+                </div>
+              ))}
+            </div>
+          );
+        })}
+      </div>
+    </div>
+  );
+}
+
+/** The width of an element, pixels; a wide one before it is known. */
+function useWidth(frame: { readonly current: HTMLElement | null }): number {
+  const [width, setWidth] = useState(1_200);
+  useEffect(() => {
+    const element = frame.current;
+    if (element === null || typeof ResizeObserver === "undefined") return;
+    const observer = new ResizeObserver(() => {
+      if (element.clientWidth > 0) setWidth(element.clientWidth);
+    });
+    observer.observe(element);
+    return () => {
+      observer.disconnect();
+    };
+  }, [frame]);
+  return width;
+}

@@ -62,6 +62,15 @@ if TYPE_CHECKING:
         ErrorKind as ErrorKind,
         RetryClass as RetryClass,
     )
+    from windlass_protocol.generated.evals import (
+        EvalCase as EvalCase,
+        EvalChange as EvalChange,
+        EvalComparison as EvalComparison,
+        EvalExperiment as EvalExperiment,
+        EvalPair as EvalPair,
+        EvalTools as EvalTools,
+        EvalVerdict as EvalVerdict,
+    )
     from windlass_protocol.generated.event_data import (
         ActionError as ActionError,
         ActionInputAppendedData as ActionInputAppendedData,
@@ -459,6 +468,13 @@ MODULE_OF: dict[str, str] = {
     "ErrorInfo": "errors",
     "ErrorKind": "errors",
     "Estimate": "decisions",
+    "EvalCase": "evals",
+    "EvalChange": "evals",
+    "EvalComparison": "evals",
+    "EvalExperiment": "evals",
+    "EvalPair": "evals",
+    "EvalTools": "evals",
+    "EvalVerdict": "evals",
     "Event": "events",
     "EventMeta": "events",
     "EventType": "events",

@@ -3,14 +3,15 @@
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, Self, TypeVar, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 
 from windlass.agent import Agent, AnyAgent
 from windlass.errors import Conflict, Denied, Rejected, check_text, check_whole, wrong
 from windlass.ledger.changes import Draft, apply_changes, package_differences, version_of, wire_changes
 from windlass.ledger.goals import (
+    Calls,
     Check,
     Contains,
     Criterion,
@@ -19,7 +20,10 @@ from windlass.ledger.goals import (
     Goal,
     Judge,
     Limit,
+    Matches,
     Models,
+    Near,
+    PolicyOutcome,
     score_attempt,
 )
 from windlass.ledger.hosted import Notes, hosted_ledger
@@ -46,6 +50,7 @@ from windlass_harness.ledger.goals import EVALUATED, Attempt, GoalScore, evaluat
 from windlass_harness.ledger.names import BUILDER, PROPOSALS, evaluation_session
 from windlass_harness.ledger.proposals import ProposalState, ProposalStatus, fold_proposals
 from windlass_harness.ledger.reports import report_text
+from windlass_harness.ledger.tapes import call_key
 from windlass_harness.record import Record
 from windlass_harness.views.payloads import as_text
 from windlass_protocol import (
@@ -120,9 +125,20 @@ def criteria_of(goal: Goal) -> str:
 def _told(criterion: Criterion) -> str:
     match criterion:
         case Exact():
-            return f"answering exactly {canonical(criterion.expected).decode()}"
+            return f"answering exactly {canonical(cast(JsonValue, criterion.expected)).decode()}"
         case Contains():
-            return f"an answer that contains {', '.join(map(repr, criterion.wanted))}"
+            texts = [criterion.texts] if isinstance(criterion.texts, str) else criterion.texts
+            return f"an answer that contains {', '.join(map(repr, cast(Sequence[str], texts)))}"
+        case Matches():
+            return f"an answer that matches the regular expression {criterion.pattern}"
+        case Near():
+            return f"an answer with the number {criterion.expected} ± {criterion.tolerance:g}"
+        case Calls():
+            told = ", ".join(call_key(*one) for one in criterion.wanted)
+            return f"making the calls {told} ({criterion.order.replace('_', ' ')})"
+        case PolicyOutcome():
+            told = ", ".join(f"{decision} {tool}" for tool, decision in criterion.decisions.items())
+            return f"decisions of the policy: {told}"
         case FitsSchema():
             return f"an answer that fits the JSON Schema {canonical(criterion.json_schema).decode()}"
         case Limit():
@@ -413,7 +429,7 @@ class Builder:
             raise wrong(f"unknown run: {run_id}")
         if run.status is DecisionRunStatus.RUNNING:
             raise wrong(f"run {run_id} has not ended: evaluate it after its end")
-        attempt = Attempt(run, tape.message, tape.output, tape.value)
+        attempt = Attempt(run, tape.message, tape.output, tape.value, tape.made, tape.steps)
         found = await score_attempt(goal, attempt, models=self._models)
         decision_id = judged_decision(run)
         if decision_id is not None:

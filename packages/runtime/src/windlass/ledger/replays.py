@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from windlass.agent import Agent, AnyAgent, subagent_tool
 from windlass.errors import wrong
 from windlass.ledger.changes import version_of
-from windlass.ledger.goals import BorrowedSource, Goal, Models, score_attempt
+from windlass.ledger.goals import BorrowedSource, Goal, Models, attempt_of, score_attempt
 from windlass.ledger.query import BuilderQuery
 from windlass.limits import BATCH_RECORDS_MAX
 from windlass.ports.store import Batch
@@ -25,7 +25,7 @@ from windlass.runtime.compose import AgentRuntime
 from windlass.tools import Tool, answered_by
 from windlass.tools.context import ToolContext, ToolFailed
 from windlass_harness.ledger.failures import classify
-from windlass_harness.ledger.goals import Attempt, run_facts
+from windlass_harness.ledger.goals import run_facts
 from windlass_harness.ledger.tapes import Tape, TapedCall, call_key
 from windlass_harness.ledger.versions import Sample, compare_attempts
 from windlass_harness.loop.events import Draft
@@ -185,9 +185,10 @@ async def replay(agent: AnyAgent, take: Take, *, version: str, goal: Goal, model
         except TimeoutError:
             is_late = True
             await handle.cancel(reason="The replay takes too long.")
-        result = await handle.wait()
-        run = await runtime.decisions(_RUN)
-    attempt = Attempt(run, take.message, result.output or "", result.structured_output)
+        await handle.wait()
+        attempt, _ = await attempt_of(runtime, _RUN)
+    run = attempt.run
+    attempt = replace(attempt, message=take.message)
     found = await score_attempt(goal, attempt, models=models)
     kind = FailureKind.TIMEOUT if is_late else _failure(run, is_reached=found.is_reached)
     facts: dict[str, object] = {

@@ -31,7 +31,7 @@ from windlass_harness.ledger.goals import (
     obeys,
     score,
 )
-from windlass_harness.ledger.tapes import Tape, read_tape
+from windlass_harness.ledger.tapes import read_tape
 from windlass_harness.record import Record
 from windlass_harness.views.payloads import as_text
 from windlass_protocol import CodecError, JsonObject, encode, parse
@@ -475,8 +475,9 @@ async def verdict_of(
 
 
 def _texts(wanted: object) -> list[str]:
-    many: object = wanted if isinstance(wanted, list | tuple) else [wanted]
-    return [as_text(one) for one in cast(Sequence[JsonValue], many)]
+    if isinstance(wanted, Sequence) and not isinstance(wanted, str):
+        return [as_text(one) for one in cast(Sequence[JsonValue], wanted)]
+    return [as_text(cast(JsonValue, wanted))]
 
 
 def _near(attempt: Attempt, wanted: object, *, tolerance: float) -> tuple[float, str]:
@@ -535,22 +536,31 @@ def judge_agent(criterion: Judge, name: str = JUDGE) -> Agent[None, Judgement]:
     return Agent(name, model=criterion.model, instructions=_WORDS, output=Judgement)
 
 
-async def attempt_of(runtime: CoreRuntime, run_id: str) -> tuple[Attempt, Tape]:
-    """Return a run that has ended as the input of criteria, and its tape.
+async def read_records(runtime: CoreRuntime, run_id: str) -> list[Record]:
+    """Return the records of the session of a run.
 
     Raises:
         Conflict: the run is unknown.
     """
     session_id = (await runtime.run_snapshot(run_id)).session_id
     assert session_id is not None, "a run that was started has a session"
-    records: list[Record] = []
+    found: list[Record] = []
     while more := await runtime.sessions.records(
-        session_id, after=records[-1].seq if records else 0, limit=RECORDS_PER_READ
+        session_id, after=found[-1].seq if found else 0, limit=RECORDS_PER_READ
     ):
-        records += more
-    tape = read_tape(records, run_id)
+        found += more
+    return found
+
+
+async def attempt_of(runtime: CoreRuntime, run_id: str) -> Attempt:
+    """Return a run that has ended as the input of criteria.
+
+    Raises:
+        Conflict: the run is unknown.
+    """
+    tape = read_tape(await read_records(runtime, run_id), run_id)
     run = await runtime.decisions(run_id)
-    return Attempt(run, tape.message, tape.output, tape.value, tape.made, tape.steps), tape
+    return Attempt(run, tape.message, tape.output, tape.value, tape.made, tape.steps)
 
 
 def scratch_runtime(agents: Sequence[AnyAgent], models: Models) -> AgentRuntime:

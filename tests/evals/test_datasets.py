@@ -203,7 +203,7 @@ def test_a_check_names_a_function_of_a_file_beside_the_data_set(tmp_path: Path) 
     assert (check.name, check.function.__name__) == ("check", "short")
 
 
-WRONG: dict[str, tuple[JsonValue, str]] = {
+WRONG: dict[str, tuple[object, str]] = {
     "no object": ([], "a data set must be an object, found list"),
     "no cases": ({}, "a data set needs a list of cases, found NoneType"),
     "another key": ({"cases": [], "case": []}, "unknown key 'case'; it takes"),

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from tests.faults.damage import bit_flips, lost_logs
 from tests.faults.disk import Disk
+from tests.faults.evaluations import killed_evaluation
 from tests.faults.forks import in_lanes
 from tests.faults.kills import SIX_STEPS, exhaustive, scratch, seeded
 from tests.faults.lossy import generations
@@ -125,6 +126,11 @@ def neighbour(args: argparse.Namespace) -> dict[str, Any]:
     return {**told, "trials": args.trials, "wrong": len(told["violations"])}
 
 
+def evaluations(args: argparse.Namespace) -> dict[str, Any]:
+    with scratch(args.place) as folder:
+        return killed_evaluation(folder, cases=args.trials)
+
+
 PARTS: Final[dict[str, Part]] = {
     "every-point": every_point,
     "kills": kills,
@@ -137,6 +143,7 @@ PARTS: Final[dict[str, Part]] = {
     "programs": programs,
     "crowd": crowd,
     "noisy": neighbour,
+    "evaluations": evaluations,
 }
 ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("R2", "every-point", ""),
@@ -153,6 +160,7 @@ ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("R9", "programs", "--trials 100 --first 1"),
     ("F1", "crowd", "--trials 10000"),
     ("L1", "noisy", "--trials 120"),
+    ("J5", "evaluations", "--trials 200"),
 )
 """The parts of a whole night, each with its promise."""
 
@@ -209,7 +217,8 @@ def _page(rows: list[tuple[str, str, dict[str, Any]]]) -> str:
         "and jumps of the clock. `make test` plays 1,000 seeds and 2,800 crashes of disks: a seed takes",
         "about 25 ms, spread over the whole engine: 10,000 do not fit into a minute on two cores. In `crowd`",
         "it is a reader of a feed of a server, and a kill one of its connections: every record comes once.",
-        "In `programs` it is a run with a program of five calls at once and two approvals.",
+        "In `programs` it is a run with a program of five calls at once and two approvals. In `evaluations`",
+        "it is a case that is answered and judged; the result must be that of an undisturbed evaluation.",
         "",
         "In `logs` a trial is a damaged copy of what killed processes left: the write-ahead log is deleted,",
         "cut, blanked in part, or has one other bit. The store refuses to open, or has everything that was",

@@ -8,6 +8,7 @@ killed, and nothing that has ended is paid for twice: no judgement, and no answe
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, replace
+from functools import partial
 from hashlib import sha256
 from itertools import count
 from typing import Final, Literal, TypeVar, cast, get_args
@@ -158,8 +159,8 @@ class _Work:
         self._actor = "" if self._agent is None else self._agent.name
         self._players: dict[str, Player] = {}
         """Tapes by the session of their attempt."""
-        self._judges: dict[int, str] = {}
-        """Agents of judge models, by the identity of the model."""
+        self._helpers: dict[tuple[str, int], str] = {}
+        """Agents that judge and play users, by the identity of their model."""
 
     def _registered(self, agent: AnyAgent | str) -> AnyAgent:
         name = agent if isinstance(agent, str) else agent.agent_id
@@ -295,7 +296,8 @@ class _Work:
         async def ask(judge: Judge, words: str) -> Judgement:
             run_id = _apart(case_id, "judge", f"{model_name(judge.model)} {words}")
             judged[judge.name] = run_id
-            return await self._asked(self._judge(judge), words, run_id=run_id, kind=Judgement)
+            name = self._helper(JUDGE, judge.model, partial(judge_agent, judge))
+            return await self._asked(name, words, run_id=run_id, kind=Judgement)
 
         scored: list[Scored] = []
         for scorer in (*self._scorers, *case.scorers):
@@ -371,28 +373,29 @@ class _Work:
 
     async def _user_says(self, persona: str, heard: str, *, case_id: str, turn: str) -> str | None:
         """Return what the simulated user says; None if they are done."""
-        assert self._plan.user_model is not None, "the experiment was checked"
-        if self._runtime.ports.registry.agent(USER) is None:
-            self._register(
-                Agent(USER, model=self._plan.user_model, instructions=_USER_WORDS, output=UserTurn)
-            )
+        model = self._plan.user_model
+        assert model is not None, "the experiment was checked"
+
+        def user(name: str) -> AnyAgent:
+            return Agent(name, model=model, instructions=_USER_WORDS, output=UserTurn)
+
+        name = self._helper(USER, model, user)
         words = encode({"persona": persona, "assistant": heard}).decode()
         run_id, session_id = _apart(case_id, "user", turn), within_limit(f"{case_id}/user")
-        said = await self._asked(USER, words, run_id=run_id, kind=UserTurn, session_id=session_id)
+        said = await self._asked(name, words, run_id=run_id, kind=UserTurn, session_id=session_id)
         return None if said.isDone or not said.message.strip() else said.message
 
-    # judges
+    # judges and simulated users
 
-    def _judge(self, judge: Judge) -> str:
-        """Return the agent of a judge; judges with the same model share one."""
-        found = self._judges.get(id(judge.model))
-        if found is None:
-            digest = sha256(model_name(judge.model).encode()).hexdigest()[:8]
-            taken = sum(name.startswith(f"{JUDGE}-{digest}") for name in self._judges.values())
-            found = f"{JUDGE}-{digest}-{taken}" if taken else f"{JUDGE}-{digest}"
-            self._judges[id(judge.model)] = found
-            self._register(judge_agent(judge, found))
-        return found
+    def _helper(self, base: str, model: str | LLMProvider, make: Callable[[str], AnyAgent]) -> str:
+        """Return the agent of a model, registered with the runtime; each model has one."""
+        known = self._helpers.get((base, id(model)))
+        if known is None:
+            name = f"{base}-{sha256(model_name(model).encode()).hexdigest()[:8]}"
+            taken = sum(one.startswith(name) for one in self._helpers.values())
+            known = self._helpers[base, id(model)] = f"{name}-{taken}" if taken else name
+            self._register(make(known))
+        return known
 
     async def _asked(
         self, agent: str, words: str, *, run_id: str, kind: type[T], session_id: str | None = None

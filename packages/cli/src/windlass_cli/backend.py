@@ -656,6 +656,7 @@ _LISTS: Final = {
     "session": "windlass sessions list",
     "request": "windlass approvals list",
     "proposal": "windlass builder proposals list",
+    "experiment": "windlass eval list",
 }
 
 

@@ -8,9 +8,9 @@ import pytest
 from tests.harness.ledger.samples import answer, run
 
 from windlass import LLMMessage, LLMUsage, Rejected, Unavailable
+from windlass.evals import Calls, Matches, Near, PolicyOutcome
 from windlass.ledger import (
     Attempt,
-    Calls,
     Check,
     Contains,
     Criterion,
@@ -20,9 +20,6 @@ from windlass.ledger import (
     GoalScore,
     Judge,
     Limit,
-    Matches,
-    Near,
-    PolicyOutcome,
 )
 from windlass.ledger.builder import criteria_of
 from windlass.ledger.goals import Models, score_attempt

@@ -12,7 +12,6 @@ from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from windlass.ledger.builder import Builder as Builder
-    from windlass.ledger.goals import Calls as Calls
     from windlass.ledger.goals import Check as Check
     from windlass.ledger.goals import Contains as Contains
     from windlass.ledger.goals import Criterion as Criterion
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from windlass.ledger.goals import Goal as Goal
     from windlass.ledger.goals import Judge as Judge
     from windlass.ledger.goals import Limit as Limit
-    from windlass.ledger.goals import Matches as Matches
-    from windlass.ledger.goals import Near as Near
-    from windlass.ledger.goals import PolicyOutcome as PolicyOutcome
     from windlass.ledger.kinds import DecisionType as DecisionType
     from windlass.ledger.kinds import RecordingError as RecordingError
     from windlass.ledger.kinds import RunStatus as RunStatus
@@ -57,7 +53,6 @@ if TYPE_CHECKING:
 _HOMES = {
     "windlass.ledger.builder": ("Builder",),
     "windlass.ledger.goals": (
-        "Calls",
         "Check",
         "Contains",
         "Criterion",
@@ -66,9 +61,6 @@ _HOMES = {
         "Goal",
         "Judge",
         "Limit",
-        "Matches",
-        "Near",
-        "PolicyOutcome",
     ),
     "windlass.ledger.kinds": (
         "DecisionType",

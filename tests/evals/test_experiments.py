@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import pytest
 from pydantic import JsonValue
 from pydantic_evals import evaluators as theirs
+from tests.improve import rig as improved
 
 from windlass import Agent, AgentRuntime, Conflict, LLMMessage, LLMUsage, Rejected, tool
 from windlass.evals import (
@@ -28,7 +29,9 @@ from windlass.evals import (
     Limit,
     PolicyOutcome,
     Results,
+    check_proposal,
 )
+from windlass.ledger.changes import version_of
 from windlass.runtime.compose import Opening
 from windlass.testing import Answer, ScriptedModel, call, say
 from windlass.tools.question import ask_question
@@ -167,8 +170,11 @@ def test_an_experiment_is_pinned_to_its_agent_and_inputs() -> None:
         inputs = Dataset("cities", [Case("oslo", "Price of Rome")])
         with pytest.raises(Conflict, match="experiment e1 was begun with another inputs: give this one"):
             await Experiment(inputs, agent, experiment_id="e1").run(runtime)
-        with pytest.raises(Rejected, match="the runtime has no such agent clerk"):
-            await Experiment(CITIES, other).run(runtime)
+        with pytest.raises(Rejected, match="the runtime has no agent ghost: open it with this agent"):
+            await Experiment(CITIES, "ghost").run(runtime)
+        newer = await Experiment(CITIES, other).run(runtime)
+        assert newer.experiment.agent_id == "clerk"
+        assert newer.experiment.fingerprint == version_of(other), "another version runs beside the first"
         with pytest.raises(Conflict, match="unknown experiment: ghost"):
             await Results(runtime).read("ghost")
 
@@ -431,6 +437,34 @@ def test_evaluators_of_pydantic_evals_score_too() -> None:
     ]
     broken = on(agent, lambda runtime: Experiment(data, agent, scorers=[Breaks()]).run(runtime))
     assert broken.cases[0].verdicts[0].why == "the evaluator failed with ValueError"
+
+
+# proposals
+
+
+def test_a_proposal_is_checked_on_a_data_set() -> None:
+    agent = improved.clerk()
+
+    async def story() -> None:
+        async with improved.opened(agent) as runtime, improved.builder(runtime) as builder:
+            data = await Dataset.from_runs("taken", ["run-1", "run-2", "run-3"], runtime=runtime)
+            proposal = await builder.propose("parcels", proposal_id="p1")
+            scorers = [Contains("parcel-")]
+            found = await check_proposal(builder, proposal, data, runtime=runtime, scorers=scorers)
+            assert improved.looked_up == [], "tools answer from the record"
+            assert (found.fixed, found.broken, found.comparison.verdict) == (3, 0, VersionVerdict.UNCLEAR)
+            assert found.new.fingerprint == proposal.fingerprint
+            check = (await builder.proposal("p1")).check
+            assert check is not None
+            assert (check.fixed, [one.run_id for one in check.replays]) == (
+                3,
+                ["run-1", "run-2", "run-3"] * 2,
+            )
+            paid = len(model_of(agent).requests)
+            await check_proposal(builder, "p1", data, runtime=runtime, scorers=scorers)
+            assert len(model_of(agent).requests) == paid
+
+    asyncio.run(story())
 
 
 # gates, comparisons, reports

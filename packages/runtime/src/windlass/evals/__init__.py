@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from windlass.evals.dataset import Conversation as Conversation
     from windlass.evals.dataset import Dataset as Dataset
     from windlass.evals.experiment import Experiment as Experiment
+    from windlass.evals.experiment import check_proposal as check_proposal
     from windlass.evals.results import Agreement as Agreement
     from windlass.evals.results import ExperimentResult as ExperimentResult
     from windlass.evals.results import Gate as Gate
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "windlass.evals.dataset": ("Case", "Conversation", "Dataset"),
-    "windlass.evals.experiment": ("Experiment",),
+    "windlass.evals.experiment": ("Experiment", "check_proposal"),
     "windlass.evals.results": ("Agreement", "ExperimentResult", "Gate", "GateResult", "Results"),
     "windlass.evals.scorers": ("Scorer",),
     "windlass.ledger.goals": (

@@ -21,9 +21,10 @@ from windlass.errors import Conflict, check_whole, wrong
 from windlass.evals.dataset import Case, Conversation, Dataset
 from windlass.evals.results import ExperimentResult, Results
 from windlass.evals.scorers import Scored, Scorer, check_scorers, model_name, score_with, write_scorer
+from windlass.ledger.builder import Builder
 from windlass.ledger.changes import version_of
 from windlass.ledger.goals import JUDGE, Judge, Judgement, attempt_of, judge_agent, read_records
-from windlass.ledger.replays import Player, rehearsal
+from windlass.ledger.replays import OUTPUT_CHARS_MAX, Player, rehearsal
 from windlass.limits import FAN_OUT_AT_ONCE, FAN_OUT_AT_ONCE_MAX
 from windlass.ports.model import LLMProvider
 from windlass.refusals import check_id, check_part, no_value
@@ -37,10 +38,14 @@ from windlass_harness.loop.events import joined, within_limit
 from windlass_protocol import (
     DecisionRun,
     EvalCase,
+    EvalComparison,
     EvalExperiment,
     EvalTools,
     EvalVerdict,
     JsonObject,
+    Proposal,
+    ProposalCheck,
+    ReplayedRun,
     RunResult,
     RunStatus,
     Usage,
@@ -91,7 +96,7 @@ class Experiment:
 
     dataset: Dataset
     agent: AnyAgent | str | None
-    """An agent of the runtime, or its name. With None, the recorded runs of the cases are scored."""
+    """An agent, or the name of one of the runtime. With None, the recorded runs of the cases are scored."""
     _: KW_ONLY
     scorers: Sequence[Scorer] = ()
     """Scorers of every case, beside those of the data set."""
@@ -139,7 +144,7 @@ class Experiment:
         After a crash, the same call continues: runs that have ended are not repeated.
 
         Raises:
-            Rejected: the agent is not one of the runtime.
+            Rejected: the runtime has no agent of this name.
             Conflict: the id was used for another version of the agent, or for other inputs.
             AgentError: a run could not be started, or the store is away.
         """
@@ -153,21 +158,37 @@ class _Work:
         self._plan = plan
         self._runtime = runtime
         self._scorers = (*plan.dataset.scorers, *plan.scorers)
-        self._agent = None if plan.agent is None else self._registered(plan.agent)
+        self._agent = None if plan.agent is None else self._known(plan.agent)
         self._version = "recorded" if self._agent is None else version_of(self._agent)
         self._id = plan.experiment_id or self._default_id()
-        self._actor = "" if self._agent is None else self._agent.name
+        self._actor = ""
+        """The name under which the runtime has the agent."""
         self._players: dict[str, Player] = {}
         """Tapes by the session of their attempt."""
         self._helpers: dict[tuple[str, int], str] = {}
         """Agents that judge and play users, by the identity of their model."""
 
-    def _registered(self, agent: AnyAgent | str) -> AnyAgent:
-        name = agent if isinstance(agent, str) else agent.agent_id
-        found = self._runtime.ports.registry.agent(name)
-        if found is None or found.agent is None or not (isinstance(agent, str) or found.is_of(agent)):
-            raise wrong(f"the runtime has no such agent {name}: open it with the agent of the experiment")
+    def _known(self, agent: AnyAgent | str) -> AnyAgent:
+        if not isinstance(agent, str):
+            return agent
+        found = self._runtime.ports.registry.agent(agent)
+        if found is None or found.agent is None:
+            raise wrong(
+                f"the runtime has no agent {agent}: open it with this agent, or give the agent itself"
+            )
         return found.agent
+
+    def _registered(self, agent: AnyAgent) -> str:
+        """Return the name of an agent in the runtime; another version of one gets a name of its own."""
+        known = self._runtime.ports.registry.agent(agent.agent_id)
+        if known is not None and known.is_of(agent):
+            return agent.name
+        name = self._own_name(agent)
+        self._register(replace(agent, name=name))
+        return name
+
+    def _own_name(self, agent: AnyAgent) -> str:
+        return f"{agent.name[:40]}-{self._version.removeprefix('sha256:')[:8]}"
 
     def _pin(self) -> JsonObject:
         plan = self._plan
@@ -188,8 +209,9 @@ class _Work:
         plan, cases = self._plan, self._plan.dataset.cases
         results = Results(self._runtime)
         info = await results.begin(await self._info(), self._pin())
-        if plan.tools == "recorded" and self._agent is not None:
-            await self._rehearse(self._agent)
+        if self._agent is not None:
+            is_real = plan.tools == "real"
+            self._actor = self._registered(self._agent) if is_real else await self._rehearsed(self._agent)
         total, done = len(cases) * plan.repeats, count(1)
         turns = asyncio.Semaphore(plan.at_once)
 
@@ -217,7 +239,7 @@ class _Work:
 
     async def _info(self) -> EvalExperiment:
         plan, dataset = self._plan, self._plan.dataset
-        agent_id = self._actor
+        agent_id = "" if self._agent is None else self._agent.name
         if self._agent is None:
             first = dataset.cases[0].run_id if dataset.cases else None
             agent_id = "recorded" if first is None else (await self._runtime.run_snapshot(first)).agent_id
@@ -225,7 +247,7 @@ class _Work:
             id=self._id,
             agent_id=agent_id,
             fingerprint=self._version,
-            model=None if self._agent is None else model_name(self._agent.model),
+            model=None if self._agent is None else "/".join(self._agent.route),
             dataset=dataset.name,
             dataset_hash=dataset.hash,
             scorers=tuple(_named(write_scorer(one)) for one in self._scorers),
@@ -242,8 +264,8 @@ class _Work:
 
     # tools that answer from the record
 
-    async def _rehearse(self, agent: AnyAgent) -> None:
-        """Register a copy of the agent whose tools answer from the record.
+    async def _rehearsed(self, agent: AnyAgent) -> str:
+        """Register a copy of the agent whose tools answer from the record; return its name.
 
         All tapes are ready before: the runtime continues attempts of an earlier process at once.
         """
@@ -259,8 +281,9 @@ class _Work:
         def player_of(context: ToolContext) -> Player:
             return self._players[context.session_id]
 
-        self._actor = f"{agent.name[:50]}-recorded"
-        self._register(rehearsal(agent, player_of, name=self._actor))
+        name = f"{self._own_name(agent)}-recorded"
+        self._register(rehearsal(agent, player_of, name=name))
+        return name
 
     async def _begun(self, case: Case, session_id: str) -> list[str]:
         """Return the runs of an attempt that an earlier process began."""
@@ -501,3 +524,52 @@ def _result(
         "tags": tuple(tags) or None,
     }
     return EvalCase.model_validate({name: one for name, one in facts.items() if one is not None})
+
+
+async def check_proposal(
+    builder: Builder,
+    proposal: Proposal | str,
+    dataset: Dataset,
+    *,
+    runtime: AgentRuntime,
+    scorers: Sequence[Scorer] = (),
+    tools: Tools = "recorded",
+    repeats: int = 1,
+) -> EvalComparison:
+    """Run both versions of a proposal on a data set, and record the comparison as a check of the proposal.
+
+    Tools answer from the recorded runs of the cases, unless `tools` is `real`. Both experiments are durable:
+    the same call again pays for nothing.
+
+    Raises:
+        Conflict: the proposal is unknown, or the agent has changed since.
+        Rejected: a case has no recorded run, and tools are recorded.
+    """
+    old, new = [
+        await Experiment(dataset, agent, scorers=scorers, tools=tools, repeats=repeats).run(runtime)
+        for agent in await builder.versions(proposal)
+    ]
+    found = new.compare(old)
+    recorded = {one.name: one.run_id for one in dataset.cases}
+    replays = [
+        ReplayedRun(
+            run_id=recorded[one.name] or one.run_id,
+            fingerprint=result.experiment.fingerprint,
+            success=one.is_passed,
+            score=one.score,
+            diverged=0,
+            explanation=one.why,
+            output=one.output[:OUTPUT_CHARS_MAX] or None,
+        )
+        for result in (old, new)
+        for one in result.cases
+    ]
+    check = ProposalCheck(
+        comparison=found.comparison,
+        replays=tuple(replays),
+        fixed=found.fixed,
+        broken=found.broken,
+        diverged=0,
+    )
+    await builder.record_check(proposal, check)
+    return found

@@ -521,9 +521,29 @@ class Builder:
             raise wrong(f"run_ids: found {len(run_ids):,}, limit {CHECKED_RUNS_MAX}")
         trial = Trial(known, run_ids, repeats, self._models)
         found = await try_both(old, apply_changes(old, made.changes), trial=trial, query=self._book.query)
-        data = ProposalCheckedData(proposal_id=made.id, check=found)
-        await asyncio.to_thread(self._book.checked, data, made)
+        await self.record_check(made, found)
         return found
+
+    async def versions(self, proposal: Proposal | str) -> tuple[AnyAgent, AnyAgent]:
+        """Return the agent of a proposal as it is, and with the change.
+
+        Raises:
+            Conflict: the proposal is unknown or differs from the recorded one, or the agent has changed
+                since.
+        """
+        made = (await self._state(proposal)).proposal
+        old = self._base(made)
+        return old, apply_changes(old, made.changes)
+
+    async def record_check(self, proposal: Proposal | str, check: ProposalCheck) -> None:
+        """Record a check of a proposal, such as that of `windlass.evals.check_proposal`.
+
+        Raises:
+            Conflict: the proposal is unknown or differs from the recorded one.
+        """
+        made = (await self._state(proposal)).proposal
+        data = ProposalCheckedData(proposal_id=made.id, check=check)
+        await asyncio.to_thread(self._book.checked, data, made)
 
     async def approve(self, proposal: Proposal | str, *, by: str, reason: str = "") -> ProposalState:
         """Record that a person approves a proposal.

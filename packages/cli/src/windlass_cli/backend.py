@@ -201,6 +201,10 @@ class Schedules(Protocol):
         """Return a page of schedules, by name."""
         ...
 
+    async def run_now(self, name: str) -> str:
+        """Start a run at once; return its id."""
+        ...
+
     async def pause(self, name: str) -> "ScheduleInfo":
         """Start no further runs."""
         ...

@@ -90,6 +90,8 @@ export const EvalExperiment = open({
   at: Timestamp,
   /** When its last attempt was scored; absent if it has not ended. */
   endedAt: Timestamp.optional(),
+  /** The user that it belongs to; absent if a program began it. */
+  owner: z.string().optional(),
   /** Cases of the data set. */
   cases: Count,
   /** Attempts that were scored. */
@@ -148,3 +150,19 @@ export const EvalComparison = open({
   onlyNew: z.array(z.string()).optional(),
 });
 export type EvalComparison = z.infer<typeof EvalComparison>;
+
+/** An experiment with its attempts, in the order of the cases. */
+export const EvalResult = open({
+  /** The experiment. */
+  experiment: EvalExperiment,
+  /** Its attempts that were scored. */
+  cases: z.array(EvalCase),
+});
+export type EvalResult = z.infer<typeof EvalResult>;
+
+/** Experiments, the newest first. */
+export const EvalExperimentPage = open({
+  /** The experiments. */
+  experiments: z.array(EvalExperiment),
+});
+export type EvalExperimentPage = z.infer<typeof EvalExperimentPage>;

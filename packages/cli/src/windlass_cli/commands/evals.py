@@ -9,6 +9,7 @@ import typer
 
 from windlass_cli.backend import Command, chosen_agent, command_of, completed, finish
 from windlass_cli.output import NO_VALUE, Exit, Terminal, seconds, short, show_table, to_json, when
+from windlass_cli.settings import OWNER
 
 if TYPE_CHECKING:
     from windlass import AgentRuntime
@@ -78,6 +79,7 @@ def run(
             user_model=user_model,
             at_once=at_once,
             experiment_id=experiment,
+            owner=OWNER,
         )
         async with command.driving() as runtime:
             results = evals.Results(runtime)

@@ -101,6 +101,7 @@ def _make_EvalExperiment() -> object:
         passed: Count
         model: Maybe[Str] = None
         ended_at: Maybe[Timestamp] = None
+        owner: Maybe[Str] = None
         pass_rate: Maybe[Estimate] = None
         cost_micros: Maybe[Estimate] = None
         duration_ms: Maybe[Estimate] = None
@@ -166,6 +167,35 @@ def _make_EvalComparison() -> object:
     return EvalComparison
 
 
+def _make_EvalResult() -> object:
+    from windlass_protocol._wire import Open
+    from windlass_protocol.generated.evals import EvalCase, EvalExperiment
+
+    class EvalResult(Open):
+        """An experiment with its attempts, in the order of the cases."""
+
+        __qualname__ = "EvalResult"
+
+        experiment: EvalExperiment
+        cases: tuple[EvalCase, ...]
+
+    return EvalResult
+
+
+def _make_EvalExperimentPage() -> object:
+    from windlass_protocol._wire import Open
+    from windlass_protocol.generated.evals import EvalExperiment
+
+    class EvalExperimentPage(Open):
+        """Experiments, the newest first."""
+
+        __qualname__ = "EvalExperimentPage"
+
+        experiments: tuple[EvalExperiment, ...]
+
+    return EvalExperimentPage
+
+
 __getattr__, __dir__ = _lazy_values(
     globals(),
     {
@@ -176,5 +206,7 @@ __getattr__, __dir__ = _lazy_values(
         "EvalChange": _make_EvalChange,
         "EvalPair": _make_EvalPair,
         "EvalComparison": _make_EvalComparison,
+        "EvalResult": _make_EvalResult,
+        "EvalExperimentPage": _make_EvalExperimentPage,
     },
 )

@@ -102,6 +102,8 @@ class EvalExperiment(Open):
     """The model of the agent."""
     ended_at: Maybe[Timestamp] = None
     """When its last attempt was scored; absent if it has not ended."""
+    owner: Maybe[Str] = None
+    """The user that it belongs to; absent if a program began it."""
     pass_rate: Maybe[Estimate] = None
     """Share of cases that pass, each with the mean of its attempts."""
     cost_micros: Maybe[Estimate] = None
@@ -153,3 +155,17 @@ class EvalComparison(Open):
     """Cases of the old experiment alone."""
     only_new: Maybe[tuple[Str, ...]] = None
     """Cases of the new experiment alone."""
+
+class EvalResult(Open):
+    """An experiment with its attempts, in the order of the cases."""
+
+    experiment: EvalExperiment
+    """The experiment."""
+    cases: tuple[EvalCase, ...]
+    """Its attempts that were scored."""
+
+class EvalExperimentPage(Open):
+    """Experiments, the newest first."""
+
+    experiments: tuple[EvalExperiment, ...]
+    """The experiments."""

@@ -111,6 +111,8 @@ class Experiment:
     at_once: int = FAN_OUT_AT_ONCE
     """Attempts that run at the same time."""
     experiment_id: str | None = None
+    owner: str | None = None
+    """The owner of all sessions, and of the result on a server."""
 
     def __post_init__(self) -> None:
         check_part(self.dataset, Dataset, what="dataset", words="a Dataset")
@@ -199,6 +201,7 @@ class _Work:
             "tools": plan.tools,
             "approvals": plan.approvals,
             "user": user,
+            "owner": plan.owner,
         }
 
     def _default_id(self) -> str:
@@ -253,6 +256,7 @@ class _Work:
             scorers=tuple(_named(write_scorer(one)) for one in self._scorers),
             repeats=plan.repeats,
             tools=EvalTools.RECORDED if self._agent is None else EvalTools(plan.tools),
+            owner=plan.owner,
             at=moment(self._runtime.ports.machine.clock).at,
             cases=len(dataset.cases),
             attempts=0,
@@ -356,6 +360,7 @@ class _Work:
                 run_id=run_id,
                 session_id=case_id,
                 goal_id=self._id,
+                owner=self._plan.owner,
                 metadata={"experiment": self._id, "case": case.name, "repeat": repeat},
             )
             run_ids.append(run_id)
@@ -429,7 +434,12 @@ class _Work:
             AgentError: it gave none.
         """
         handle = await self._runtime.start(
-            agent, words, run_id=run_id, session_id=session_id or run_id, goal_id=agent
+            agent,
+            words,
+            run_id=run_id,
+            session_id=session_id or run_id,
+            goal_id=agent,
+            owner=self._plan.owner,
         )
         result = await handle.wait()
         if result.status is not RunStatus.COMPLETED:

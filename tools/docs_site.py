@@ -30,6 +30,7 @@ PACKAGES: Final = {
     "windlass": "Agents, tools and the runtime",
     "windlass.testing": "Test kit",
     "windlass.ledger": "Recorder and Builder",
+    "windlass.evals": "Evaluations",
     "windlass.toolbox": "Files, search, shell and web tools",
     "windlass.client": "Client of servers",
     "windlass.steps": "The loop as a function",

@@ -45,6 +45,14 @@ def test_a_hundred_kills_of_several_sessions_lose_and_repeat_nothing() -> None:
     assert told["kills"] >= KILLS_MIN
 
 
+@pytest.mark.promise("J5")
+def test_an_evaluation_that_is_killed_three_times_pays_for_no_case_twice_and_has_the_same_result() -> None:
+    told = torture("evaluations", "--trials", "24")
+    assert told["wrong"] == 0, told
+    assert told["kills"] == 3
+    assert told["repeated"] > 0, "calls that a kill interrupted are made again"
+
+
 # Threads take turns as they like, so that a few kills at counted points may all miss the middle of an effect;
 # killed at every point, a run is killed in the middle of each effect that it has.
 MUTANTS: Final = {

@@ -21,12 +21,14 @@ from typing import Any, Final
 
 from tests.faults.damage import bit_flips, lost_logs
 from tests.faults.disk import Disk
+from tests.faults.evaluations import killed_evaluation
 from tests.faults.forks import in_lanes
 from tests.faults.kills import SIX_STEPS, exhaustive, scratch, seeded
 from tests.faults.lossy import generations
 from tests.faults.rig import warm
 from tests.faults.rivals import sleepers, start_together
 from tests.faults.test_program_kills import chain
+from tests.runtime.test_schedules import live
 from tests.server.crowd import crowds
 from tests.server.desk import trial
 from tests.server.noisy import noisy
@@ -35,6 +37,8 @@ from tests.sim.runner import start
 PAGE: Final = Path(__file__).parents[2] / "benchmarks" / "TORTURE.md"
 SHOWN_MAX: Final = 10
 CROWD_TURNS: Final = 3
+SCHEDULES: Final = 20
+"""Schedules of one seed."""
 SIMULATORS: Final = 2
 """Processes that share the seeds of simulations."""
 _SIMULATED: Final = re.compile(
@@ -148,6 +152,26 @@ def desk(args: argparse.Namespace) -> dict[str, Any]:
         return asyncio.run(told)
 
 
+def schedules(args: argparse.Namespace) -> dict[str, Any]:
+    def year(seed: int) -> list[str]:
+        try:
+            asyncio.run(live(seed, count=SCHEDULES, days=365))
+        except AssertionError as error:
+            return [str(error)[:SHOWN_MAX]]
+        return []
+
+    logging.disable(logging.CRITICAL)
+    seeds = range(args.first, args.first + args.trials)
+    with scratch(args.place) as folder:
+        wrong = [one for found in in_lanes(year, seeds, Path(folder)) for one in found]
+    return {"trials": args.trials * SCHEDULES, "wrong": len(wrong), "violations": wrong[:SHOWN_MAX]}
+
+
+def evaluations(args: argparse.Namespace) -> dict[str, Any]:
+    with scratch(args.place) as folder:
+        return killed_evaluation(folder, cases=args.trials)
+
+
 PARTS: Final[dict[str, Part]] = {
     "every-point": every_point,
     "kills": kills,
@@ -163,6 +187,8 @@ PARTS: Final[dict[str, Part]] = {
     "fleet": fleet,
     "wakes": wakes,
     "desk": desk,
+    "evaluations": evaluations,
+    "schedules": schedules,
 }
 ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("R2", "every-point", ""),
@@ -182,6 +208,8 @@ ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("R12", "fleet", "--trials 300 --first 1"),
     ("R12", "wakes", ""),
     ("R1", "desk", "--trials 30 --kills 25 --outage 600"),
+    ("J5", "evaluations", "--trials 200"),
+    ("R9", "schedules", "--trials 50 --first 1"),
 )
 """The parts of a whole night, each with its promise."""
 
@@ -240,7 +268,10 @@ def _page(rows: list[tuple[str, str, dict[str, Any]]]) -> str:
         "and jumps of the clock. `make test` plays 400 seeds and 2,800 crashes of disks: a seed takes",
         "about 25 ms, spread over the whole engine: 10,000 do not fit into a minute on two cores. In `crowd`",
         "it is a reader of a feed of a server, and a kill one of its connections: every record comes once.",
-        "In `programs` it is a run with a program of five calls at once and two approvals.",
+        "In `programs` it is a run with a program of five calls at once and two approvals. In `evaluations`",
+        "it is a case that is answered and judged; the result must be that of an undisturbed evaluation. In",
+        "`schedules` it is a schedule over a simulated year with crashed processes, a store that fails,",
+        "jumps of the clock and daylight changes; each tick must start one run.",
         "",
         "In `logs` a trial is a damaged copy of what killed processes left: the write-ahead log is deleted,",
         "cut, blanked in part, or has one other bit. The store refuses to open, or has everything that was",

@@ -8,6 +8,7 @@ import pytest
 from tests.harness.ledger.samples import answer, run
 
 from windlass import LLMMessage, LLMUsage, Rejected, Unavailable
+from windlass.evals import Calls, Matches, Near, PolicyOutcome
 from windlass.ledger import (
     Attempt,
     Check,
@@ -61,6 +62,24 @@ def test_an_answer_is_held_against_a_schema_as_data_or_as_json() -> None:
     assert score(FitsSchema(SCHEMA), output='{"n": 1}').is_reached
     assert score(FitsSchema(SCHEMA), output="one").explanation == "schema: the answer is no JSON"
     assert "/n" in score(FitsSchema(SCHEMA), value={"n": "1"}).explanation
+
+
+def test_patterns_numbers_calls_and_decisions_of_the_policy_are_criteria() -> None:
+    found = score(
+        Matches(r"[0-9]+ crowns$"),
+        Matches("^crowns"),
+        Near(990, tolerance=5),
+        Calls(["price"]),
+        PolicyOutcome({"price": "allow"}),
+        output="It is 992 crowns",
+    )
+    assert [(one.name, one.score, one.why) for one in found.verdicts] == [
+        ("matches", 1, ""),
+        ("matches", 0, "no match of '^crowns'"),
+        ("near", 1, ""),
+        ("calls", 0, "not called: price"),
+        ("policy", 1, ""),
+    ]
 
 
 def test_a_check_function_returns_a_boolean_or_a_score() -> None:
@@ -130,7 +149,7 @@ def test_a_run_without_an_answer_is_not_sent_to_the_judge() -> None:
     [
         ({"goal_id": ""}, "a goal needs the goal_id"),
         ({"goal_id": "x" * 129}, "goal_id"),
-        ({"criteria": ["Oslo"]}, "must be Exact, Contains, FitsSchema, Limit, Check, Judge; found"),
+        ({"criteria": ["Oslo"]}, "must be Exact, Contains, .*, Check, Judge; found str"),
         ({"constraints": [Exact("x")] * 101}, "found 101, limit 100"),
         ({"pass_score": float("inf")}, "pass_score must be a number from 0 to 1"),
     ],
@@ -144,7 +163,14 @@ def test_a_goal_is_described_in_plain_text() -> None:
     goal = Goal(
         "g",
         criteria=[Exact({"n": 1}), Contains(["a", "b"]), FitsSchema(SCHEMA), Judge("Kind?", "a/b")],
-        constraints=[Limit("tokens", 5_000), Check(bool, name="legal")],
+        constraints=[
+            Limit("tokens", 5_000),
+            Check(bool, name="legal"),
+            Matches("^a"),
+            Near(5, tolerance=0.5),
+            Calls(["find", {"tool": "pay", "arguments": {"cents": 5}}], order="any_order"),
+            PolicyOutcome({"pay": "ask"}),
+        ],
     )
     assert criteria_of(goal).split("; ") == [
         'answering exactly {"n":1}',
@@ -154,6 +180,10 @@ def test_a_goal_is_described_in_plain_text() -> None:
         "the judgement of a model: Kind?",
         "at most 5,000 tokens (must hold)",
         "a check of the host, legal (must hold)",
+        "an answer that matches the regular expression ^a (must hold)",
+        "an answer with the number 5 ± 0.5 (must hold)",
+        'making the calls find {}, pay {"cents":5} (any order) (must hold)',
+        "decisions of the policy: ask pay (must hold)",
     ]
 
 
@@ -176,6 +206,20 @@ WRONG_CRITERIA: dict[str, tuple[Callable[[], object], str]] = {
     "no model": (lambda: Judge("q", loose(5)), 'a name such as "openai/gpt-5", or a provider; found int'),
     "half a model": (lambda: Judge("q", "gpt-5"), "found 'gpt-5'"),
     "no weight": (lambda: Exact("x", weight=0), "Exact: the weight of exact must be a number above 0"),
+    "no pattern": (lambda: Matches("("), "Matches: the pattern is no regular expression: "),
+    "a pattern of numbers": (lambda: Matches(loose(5)), "is a regular expression, found int"),
+    "near a text": (lambda: Near(loose("x")), "Near: it takes the expected number, found str"),
+    "a tolerance below 0": (lambda: Near(1, tolerance=-1), "tolerance is a number from 0 on, found -1"),
+    "one call": (lambda: Calls("pay"), "Calls: it takes a list of calls, each the name of a tool or "),
+    "a call without a tool": (lambda: Calls([{"arguments": {}}]), "it takes a list of calls"),
+    "a call with more": (lambda: Calls([{"tool": "pay", "args": {}}]), "it takes a list of calls"),
+    "an odd order": (lambda: Calls([], order=loose("odd")), "order is one of exact, in_order, any_order; "),
+    "an odd decision": (lambda: PolicyOutcome({"pay": "maybe"}), "each one of allow, modify, ask, deny"),
+    "nothing to compare with": (
+        lambda: Goal("g", criteria=[Exact()]),
+        r"no expected answer .*Exact\(value\)",
+    ),
+    "no texts to find": (lambda: Goal("g", constraints=[Contains()]), r"write Contains\(value\)"),
     "no list": (lambda: Goal("g", criteria=loose(Contains("x"))), r"write \[Contains\(…\)\]"),
     "a text for a list": (lambda: Goal("g", criteria=loose("x")), "criteria must be a list, found str"),
 }

@@ -303,10 +303,51 @@ def test_a_schedule_that_cannot_be_read_here_holds_up_no_other(caplog: pytest.Lo
         await desk.store.put_document(replace(stored, revision=stored.revision + 1))
         await desk.after(HOUR_S)
         assert desk.ids() == ["schedule:later:20260101T010000Z"]
+        early, later = (await desk.schedules.list()).items
+        assert (early.name, later.name, later.error) == ("early", "later", None)
+        assert "timezone 'Europe/Atlantis' of schedule early is not known" in str(early.error)
 
     with caplog.at_level("WARNING", "windlass.runs"):
         asyncio.run(story())
     assert "schedule early could not start its run: timezone 'Europe/Atlantis'" in caplog.text
+
+
+def test_a_run_that_began_before_its_schedule_was_replaced_counts_as_started() -> None:
+    async def story() -> None:
+        office = Office()
+        async with office.runtime() as runtime:
+            await runtime.schedules.put(HOURLY)
+            stored = await office.store.document(SCHEDULE, "hourly")
+            assert stored is not None
+            # The process died after the start and before it was noted; then the message was changed.
+            tick_ms = next(HOURLY.ticks(ms_now(office.clock)))
+            facts: Any = {**stored.body["state"], "tick_ms": tick_ms, "is_starting": True}  # pyright: ignore[reportGeneralTypeIssues] any parts
+            run_id = HOURLY.run_id(tick_ms)
+            await (await runtime.start("clerk", "go", run_id=run_id)).wait()
+            body = {**stored.body, "state": {**facts, "run_id": run_id}}
+            await office.store.put_document(replace(stored, revision=2, body=body, due_at_ms=0))
+            await runtime.schedules.put(replace(HOURLY, message="go on"))
+            await runtime.schedules.start_due()
+            found = await runtime.schedules.get("hourly")
+            assert (found.started, found.error, found.last_run_id) == (1, None, run_id)
+
+    asyncio.run(story())
+
+
+def test_a_schedule_is_run_at_once_beside_its_ticks() -> None:
+    async def story() -> None:
+        desk = Desk()
+        made = await desk.schedules.put(HOURLY)
+        desk.clock.advance(90)
+        run_id = await desk.schedules.run_now("hourly")
+        assert run_id == await desk.schedules.run_now("hourly") == "schedule:hourly:20260101T000130Z"
+        assert await desk.schedules.get("hourly") == made, "the next tick comes as before"
+        await desk.after(HOUR_S)
+        assert desk.ids() == [run_id, run_id, "schedule:hourly:20260101T010000Z"]
+        with pytest.raises(Conflict, match="unknown schedule: ghost"):
+            await desk.schedules.run_now("ghost")
+
+    asyncio.run(story())
 
 
 def test_a_schedule_of_another_process_is_left_to_it() -> None:

@@ -36,6 +36,7 @@ def test_a_user_has_schedules_that_no_other_user_can_see_or_change(tmp_path: Pat
                 ("DELETE", "hourly"),
                 ("POST", "hourly/pause"),
                 ("POST", "hourly/resume"),
+                ("POST", "hourly/run"),
                 ("GET", "unknown"),
             ):
                 answer = await colleague.request(method, f"/schedules/{path}")
@@ -45,6 +46,10 @@ def test_a_user_has_schedules_that_no_other_user_can_see_or_change(tmp_path: Pat
                 409,
                 "the name is taken by another user: choose another",
             )
+            begun = await client.post("/schedules/hourly/run")
+            assert begun.status_code == 202
+            row = (await client.get(f"/runs/{begun.json()['runId']}")).json()
+            assert row["run"]["sessionId"] == begun.json()["sessionId"]
             paused = (await client.post("/schedules/hourly/pause")).json()
             assert (paused["isPaused"], "nextAt" in paused) == (True, False)
             assert (await client.post("/schedules/hourly/resume")).json()["isPaused"] is False

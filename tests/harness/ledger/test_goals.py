@@ -3,21 +3,34 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 from tests.harness.ledger.samples import answer, decision, run
 
 from windlass_harness.ledger import Attempt, Verdict, run_facts
 from windlass_harness.ledger.goals import (
     EXPLANATION_CHARS_MAX,
     Measure,
+    Order,
     contains,
     equals,
     evaluation,
+    follows,
+    is_near,
     judged_decision,
     keeps_within,
     measured,
+    obeys,
     score,
 )
-from windlass_protocol import DecisionEvaluation, DecisionRunStatus, FailureKind, RunMetrics, Usage
+from windlass_harness.ledger.tapes import MadeCall
+from windlass_protocol import (
+    DecisionEvaluation,
+    DecisionRunStatus,
+    FailureKind,
+    JsonObject,
+    RunMetrics,
+    Usage,
+)
 
 DONE = DecisionRunStatus.COMPLETED
 
@@ -43,21 +56,28 @@ def test_contains_scores_the_share_of_the_expected_texts() -> None:
 
 @pytest.mark.parametrize(
     ("measure", "used"),
-    [("cost_micros", 9), ("tokens", 42), ("duration_ms", 7), ("decisions", 2), ("failed_decisions", 1)],
+    [
+        ("cost_micros", 9),
+        ("tokens", 42),
+        ("duration_ms", 7),
+        ("decisions", 2),
+        ("failed_decisions", 1),
+        ("steps", 3),
+    ],
 )
 def test_a_run_keeps_within_a_limit_or_not(measure: Measure, used: int) -> None:
     usage = Usage(input_tokens=40, output_tokens=2, cost_micros=9)
     made = run(decision("d0", error="no"), answer(), status=DONE, usage=usage, duration_ms=7)
-    found = Attempt(made)
+    found = Attempt(made, steps=3)
     assert keeps_within(found, measure, most=used) == (1, "")
     assert keeps_within(found, measure, most=used - 1) == (0, f"{used} {measure}, limit {used - 1}")
-    assert measured(run(), measure) == 0
+    assert measured(Attempt(run()), measure) == 0
 
 
 def test_tokens_of_a_recorded_run_are_those_of_its_decisions() -> None:
     counted = run().metrics.model_copy(update={"total_tokens": 11})
     assert isinstance(counted, RunMetrics)
-    assert measured(run(metrics=counted), "tokens") == 11
+    assert measured(Attempt(run(metrics=counted)), "tokens") == 11
 
 
 def test_a_goal_is_reached_if_all_constraints_hold_and_enough_criteria_are_met() -> None:
@@ -110,3 +130,48 @@ def test_a_run_in_numbers_succeeds_by_its_judgement() -> None:
     assert (found.has_succeeded, found.is_judged) == (True, False)
     assert (found.sample.succeeded, found.sample.cost_micros, found.sample.tokens) == (True, 3, 2)
     assert not run_facts(run(status=DecisionRunStatus.RUNNING)).has_succeeded
+
+
+@pytest.mark.parametrize(
+    ("output", "value", "why"),
+    [
+        ("It costs 1,204.5 crowns.", None, ""),
+        ("-1e3", None, "expected 1204 ± 1, found -1000"),
+        ("no number", None, "expected an answer with one number, found 0"),
+        ("1204 or 1205", None, "expected an answer with one number, found 2"),
+        ("text", 1203, ""),
+        ("true", True, "expected an answer with one number, found 0"),
+    ],
+)
+def test_the_number_of_an_answer_is_near_enough_or_not(output: str, value: JsonValue, why: str) -> None:
+    assert is_near(Attempt(run(), "", output, value), 1204, tolerance=1) == (float(not why), why)
+
+
+CALLS = (MadeCall("find", {"city": "Oslo", "n": 1}), MadeCall("pay", {"cents": 5}), MadeCall("say", "text"))
+
+
+@pytest.mark.parametrize(
+    ("expected", "order", "found"),
+    [
+        ([("find", {}), ("pay", {"cents": 5})], "in_order", (1, "")),
+        ([("pay", {}), ("find", {})], "in_order", (0.5, "not called: find")),
+        ([("pay", {}), ("find", {"n": 1.0})], "any_order", (1, "")),
+        ([("pay", {}), ("pay", {"cents": 5})], "any_order", (0.5, 'not called: pay {"cents":5}')),
+        ([("pay", {"cents": 6})], "any_order", (0, 'not called: pay {"cents":6}')),
+        ([("say", {"x": None})], "any_order", (0, 'not called: say {"x":null}')),
+        ([("find", {}), ("pay", {}), ("say", {})], "exact", (1, "")),
+        ([("find", {})], "exact", (0, "expected 1 calls, found 3: find, pay, say")),
+        ([], "any_order", (1, "")),
+    ],
+)
+def test_calls_are_compared_with_those_expected(
+    expected: list[tuple[str, JsonObject]], order: Order, found: tuple[float, str]
+) -> None:
+    assert follows(Attempt(run(), made=CALLS), expected, order=order) == found
+
+
+def test_the_decisions_of_the_policy_are_compared_with_those_expected() -> None:
+    made = (MadeCall("pay", {}, "ask"), MadeCall("pay", {}), MadeCall("find", {}, "allow"))
+    found = Attempt(run(), made=made)
+    assert obeys(found, {"find": "allow", "delete": "deny"}) == (1, "")
+    assert obeys(found, {"pay": "ask"}) == (0, "pay: expected ask, found no decision")

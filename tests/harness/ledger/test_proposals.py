@@ -4,7 +4,9 @@ import pytest
 from tests.harness.views.journal import Facts, Journal
 
 from windlass_harness.ledger import ProposalStatus, Tape, call_key, fold_proposals, read_tape
+from windlass_harness.ledger.tapes import MadeCall
 from windlass_harness.views import Gap
+from windlass_protocol import ToolOutputType
 
 PROPOSAL: Facts = {
     "id": "p1", "goalId": "g", "agentId": "clerk", "baseFingerprint": "a", "fingerprint": "b",
@@ -78,6 +80,7 @@ def test_folding_in_pieces_is_folding_at_once() -> None:
         fold_proposals(records[1:])
 
 
+ALLOW: Facts = {"decision": "allow", "code": "rule", "reason": "", "policyRefs": []}
 PLACE: Facts = {"turnId": "t", "sequence": 0, "stepIndex": 0}
 
 
@@ -116,6 +119,33 @@ def test_a_call_that_was_changed_is_known_in_both_forms() -> None:
     journal.add("action.started", {**started, "arguments": {"n": 2}})
     journal.add("action.started", {**started, "arguments": {"n": 2}}).add("action.started", started)
     assert [one.arguments for one in tape(give(journal, "c1", 5)).calls] == [{"n": 1}, {"n": 2}]
+
+
+def test_the_calls_that_were_made_are_told_once_each_with_the_first_decision_about_them() -> None:
+    journal = ask(ask(begun(), "c1", "look", {"n": 1}), "c2", "wipe", {})
+    ask_first: Facts = {"decision": "ask", "code": "rule", "reason": "It costs money.", "policyRefs": []}
+    for call_id, decision in (
+        ("c1", ask_first),
+        ("c1", ALLOW),
+        ("c9", ALLOW),
+    ):
+        decided: Facts = {
+            "stage": "pre_tool",
+            "decision": decision,
+            "callId": call_id,
+            "toolName": "look",
+            **PLACE,
+        }
+        journal.add("policy.decided", decided)
+    started: Facts = {"callId": "c1", "toolName": "look", "effect": "read", "idempotencyKey": "k", **PLACE}
+    journal.add("action.started", {**started, "arguments": {"n": 2}})
+    journal.add("step.completed", {"finishReason": "tool-calls", **PLACE})
+    found = tape(give(journal, "c1", 5))
+    assert found.made == (
+        MadeCall("look", {"n": 2}, "ask", ToolOutputType.JSON),
+        MadeCall("wipe", {}),
+    )
+    assert found.steps == 1
 
 
 def test_a_result_without_a_call_is_left_out() -> None:

@@ -194,6 +194,10 @@ class Schedules(Protocol):
         """Return a page of schedules, by name."""
         ...
 
+    async def run_now(self, name: str) -> str:
+        """Start a run at once; return its id."""
+        ...
+
     async def pause(self, name: str) -> "ScheduleInfo":
         """Start no further runs."""
         ...
@@ -656,6 +660,7 @@ _LISTS: Final = {
     "session": "windlass sessions list",
     "request": "windlass approvals list",
     "proposal": "windlass builder proposals list",
+    "experiment": "windlass eval list",
 }
 
 

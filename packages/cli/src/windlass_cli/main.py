@@ -15,6 +15,7 @@ from windlass_cli.commands import (
     builder,
     copy,
     demo,
+    evals,
     init,
     keys,
     migrate,
@@ -77,6 +78,7 @@ app.add_typer(sessions.app, name="sessions")
 app.add_typer(runs.app, name="runs")
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(schedules.app, name="schedules")
+app.add_typer(evals.app, name="eval")
 app.add_typer(builder.app, name="builder")
 app.add_typer(keys.app, name="keys")
 app.command("acp")(talk.acp)

@@ -350,13 +350,40 @@ class Schedules:
         found: builtins.list[ScheduleInfo] = []
         while len(found) < limit:
             page = await self._store.documents(SCHEDULE, after=after, limit=_PAGE)
-            infos = [_Stored.read(one).info() for one in page]
+            infos = [self._listed(one) for one in page]
             found += [one for one in infos if owner in (None, one.owner)]
             if len(page) < _PAGE:
                 break
             after = page[-1].name
         shown = found[:limit]
         return Page(tuple(shown), shown[-1].name if len(shown) == limit else None)
+
+    def _listed(self, document: Document) -> ScheduleInfo:
+        """Return a schedule of a list; one that cannot be read here says why, and hides no other."""
+        try:
+            return _Stored.read(document).info()
+        except AgentError as failure:
+            spec = cast("dict[str, object]", document.body["schedule"])
+            state = cast("dict[str, object]", document.body["state"])
+            facts = {name: value for name, value in spec.items() if value is not None}
+            counts = {name: state[name] for name in ("is_paused", "started", "skipped")}
+            error = self._starter.hide(failure.message)
+            return ScheduleInfo.model_validate({**facts, **counts, "queued": 0, "error": error})
+
+    async def run_now(self, name: str) -> str:
+        """Start a run of a schedule at once, beside its ticks; return the id of the run.
+
+        A second call within the same second is the same run. The next tick comes as before.
+
+        Raises:
+            Conflict: there is no schedule with this name.
+            AgentError: the run was refused, or its provider is away.
+        """
+        found = await self._known(name)
+        now_ms = self._now_ms()
+        request = _request(replace(found, state=replace(found.state, tick_ms=now_ms)))
+        await self._starter.start(request)
+        return request.run_id
 
     async def pause(self, name: str) -> ScheduleInfo:
         """Stop starting runs; those that go on are not affected.
@@ -429,11 +456,18 @@ class Schedules:
                 await self._starter.cancel(current.state.cancels)
             await self._starter.start(_request(current))
         except AgentError as failure:
-            error, is_starting = self._starter.hide(failure.message), isinstance(failure, Unavailable)
-            self._tell(before.schedule.name, error)
+            if not await self._is_begun(failure, current.state):
+                error, is_starting = self._starter.hide(failure.message), isinstance(failure, Unavailable)
+                self._tell(before.schedule.name, error)
         started = current.state.started + (error is None)
         changes = {"is_starting": is_starting, "error": error, "started": started}
         await self._write(current.after(self._now_ms(), **changes))
+
+    async def _is_begun(self, failure: AgentError, state: ScheduleState) -> bool:
+        """Whether the run of a tick began before the schedule was replaced, with another request."""
+        if not isinstance(failure, Conflict) or state.run_id is None:
+            return False
+        return await self._store.run(state.run_id) is not None
 
     async def _is_busy(self, state: ScheduleState) -> bool:
         run = None if state.run_id is None else await self._store.run(state.run_id)

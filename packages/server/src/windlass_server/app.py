@@ -35,7 +35,17 @@ from windlass_server.guard import Guard, Metrics
 from windlass_server.inspector import Pages
 from windlass_server.openapi import describe
 from windlass_server.requests import PREFIX
-from windlass_server.routes import approvals, eve, feeds, insight, runs, schedules, sessions, system
+from windlass_server.routes import (
+    approvals,
+    eve,
+    experiments,
+    feeds,
+    insight,
+    runs,
+    schedules,
+    sessions,
+    system,
+)
 from windlass_server.settings import (
     BATCH_BYTES,
     DRAIN_S,
@@ -61,6 +71,7 @@ _ROUTERS: Final[tuple[APIRouter, ...]] = (
     sessions.catalogue,
     runs.router,
     schedules.router,
+    experiments.router,
     insight.numbers,
     insight.ledger,
     insight.proposals,

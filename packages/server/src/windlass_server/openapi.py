@@ -111,6 +111,47 @@ SCHEDULE_EXAMPLE: Final[JsonValue] = {
     "skipped": 0,
     "queued": 0,
 }
+EXPERIMENT_EXAMPLE: Final[JsonValue] = {
+    "id": "eval-prices-19c0",
+    "agentId": "clerk",
+    "fingerprint": "sha256:19c0…",
+    "dataset": "prices",
+    "datasetHash": "sha256:4be1…",
+    "scorers": [{"EqualsExpected": {}}],
+    "repeats": 1,
+    "tools": "real",
+    "owner": "ann",
+    "at": "2026-01-01T09:30:00.000Z",
+    "endedAt": "2026-01-01T09:31:00.000Z",
+    "cases": 1,
+    "attempts": 1,
+    "passed": 1,
+    "passRate": {"value": 1, "low": 0.2, "high": 1},
+}
+EVAL_CASE_EXAMPLE: Final[JsonValue] = {
+    "experimentId": "eval-prices-19c0",
+    "name": "oslo",
+    "repeat": 1,
+    "runId": "eval-prices-19c0/oslo/1",
+    "sessionId": "eval-prices-19c0/oslo/1",
+    "status": "completed",
+    "isPassed": True,
+    "score": 1,
+    "verdicts": [{"name": "exact", "score": 1, "isMet": True, "isCounted": True}],
+    "input": "Price of Oslo",
+    "output": "90 crowns",
+}
+_EVAL_TALLY: Final[JsonValue] = {"fingerprint": "sha256:19c0…", "runs": 1, "succeeded": 1}
+EVAL_COMPARISON_EXAMPLE: Final[JsonValue] = {
+    "old": EXPERIMENT_EXAMPLE,
+    "new": EXPERIMENT_EXAMPLE,
+    "comparison": {"old": _EVAL_TALLY, "new": _EVAL_TALLY, "verdict": "unclear"},
+    "pairs": [
+        {"name": "oslo", "change": "same", "old": [EVAL_CASE_EXAMPLE], "new": [EVAL_CASE_EXAMPLE]},
+    ],
+    "fixed": 0,
+    "broken": 0,
+}
 UNDO_EXAMPLE: Final[JsonValue] = {
     "runId": "019a8f…",
     "calls": [

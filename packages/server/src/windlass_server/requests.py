@@ -26,6 +26,7 @@ from windlass.catalog import (
     SessionStatus,
     SettledRequest,
 )
+from windlass.evals import ExperimentResult, Results
 from windlass.parts import Store
 from windlass.ports.feed import EventStream, StreamOptions
 from windlass.ports.recorded import RunLook
@@ -258,6 +259,32 @@ async def _own_schedule(
 
 OwnSchedule = Annotated[ScheduleInfo, Depends(_own_schedule)]
 """The schedule of the path, which belongs to the caller; 404 otherwise."""
+
+
+async def _own_experiment(
+    caller: CallerDep,
+    experiment_id: Annotated[str, Path(description="An experiment.", examples=["eval-prices-19c0"])],
+) -> ExperimentResult:
+    return await experiment_of(caller, experiment_id)
+
+
+async def experiment_of(caller: Caller, experiment_id: str) -> ExperimentResult:
+    """Return an experiment of the caller.
+
+    Raises:
+        Problem: there is none with this id; 404.
+    """
+    try:
+        found = await Results(caller.tenant.runtime).read(experiment_id)
+    except (Conflict, Rejected):
+        found = None
+    if found is None or found.experiment.owner != caller.principal.user:
+        raise not_found("experiment")
+    return found
+
+
+OwnExperiment = Annotated[ExperimentResult, Depends(_own_experiment)]
+"""The experiment of the path, which belongs to the caller; 404 otherwise."""
 OwnRun = Annotated[RunRow, Depends(_own_run)]
 """The run of the path, which belongs to the caller; 404 otherwise."""
 

@@ -269,6 +269,26 @@ export class Client {
     return this.ask(rest.ScheduleInfo, "/schedules", { ...options, method: "POST", body: schedule });
   }
 
+  /** Starts a run of a schedule at once, beside its ticks. */
+  runSchedule(name: string, options?: RequestOptions): Promise<rest.Accepted> {
+    return this.ask(rest.Accepted, at("schedules", name, "run"), { ...options, method: "POST" });
+  }
+
+  /** The experiments, newest first. */
+  experiments(options?: RequestOptions): Promise<rest.EvalExperimentPage> {
+    return this.ask(rest.EvalExperimentPage, "/experiments", options);
+  }
+
+  /** An experiment with its attempts at cases. */
+  experiment(experimentId: string, options?: RequestOptions): Promise<rest.EvalResult> {
+    return this.ask(rest.EvalResult, at("experiments", experimentId), options);
+  }
+
+  /** An experiment beside an older one, case by case. */
+  compareExperiments(experimentId: string, old: string, options?: RequestOptions): Promise<rest.EvalComparison> {
+    return this.ask(rest.EvalComparison, at("experiments", experimentId, "comparison"), { ...options, query: { old } });
+  }
+
   /** Stops a schedule from starting runs. */
   pauseSchedule(name: string, options?: RequestOptions): Promise<rest.ScheduleInfo> {
     return this.ask(rest.ScheduleInfo, at("schedules", name, "pause"), { ...options, method: "POST" });

@@ -3,6 +3,7 @@ export * from "./chat.js";
 export * from "./common.js";
 export * from "./decisions.js";
 export * from "./errors.js";
+export * from "./evals.js";
 export * from "./event-data.js";
 export * from "./events.js";
 export * from "./input.js";

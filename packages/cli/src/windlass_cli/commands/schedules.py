@@ -1,4 +1,4 @@
-"""`windlass schedules`: add, list, pause, resume and remove schedules."""
+"""`windlass schedules`: add, list, run, pause, resume and remove schedules."""
 
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from windlass.schedules import Missed, Overlap
     from windlass_protocol import ScheduleInfo
 
-app = typer.Typer(no_args_is_help=True, help="Schedules of runs: add, list, pause, resume, remove.")
+app = typer.Typer(no_args_is_help=True, help="Schedules of runs: add, list, run, pause, resume, remove.")
 Name = Annotated[str, typer.Argument(help="The name of the schedule.")]
 _HEADER: Final = ("schedule", "when", "agent", "next", "last", "started", "skipped", "error", "message")
 
@@ -109,6 +109,21 @@ def _row(one: "ScheduleInfo") -> tuple[str, ...]:
     ticks = ("paused" if one.is_paused else when(one.next_at), when(one.last_at))
     said = (str(one.started), str(one.skipped), one.error or NO_VALUE, one.message)
     return (one.name, next((text for text in times if text), one.at or NO_VALUE), one.agent, *ticks, *said)
+
+
+@app.command()
+def run(context: typer.Context, name: Name) -> None:
+    """Start a run at once, beside the ticks; a process that drives the store continues it.
+
+    Example: windlass schedules run nightly
+    """
+    command = command_of(context)
+
+    async def work(backend: Backend) -> None:
+        run_id = await backend.schedules.run_now(name)
+        command.terminal.say(f"{name} has started the run {run_id}. See it: windlass runs show {run_id}")
+
+    command.ask(work)
 
 
 @app.command()

@@ -5,12 +5,14 @@ Checks that need the outside (a schema validator, a function, a model) are not h
 verdicts.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
 from typing import Final, Literal, assert_never
 
 from pydantic import JsonValue
 
 from windlass_harness.ledger.failures import blamed, classify
+from windlass_harness.ledger.tapes import MadeCall
 from windlass_harness.ledger.versions import Sample
 from windlass_harness.record import Record
 from windlass_harness.views.decisions import RunDraft
@@ -23,14 +25,17 @@ from windlass_protocol import (
     DecisionRunStatus,
     DecisionType,
     FailureKind,
+    JsonObject,
     canonical,
 )
 from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
 SHOWN_CHARS_MAX: Final = 80
 EXPLANATION_CHARS_MAX: Final = 2_000
+_NUMBER: Final = lazy_pattern(r"-?[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
-Measure = Literal["cost_micros", "tokens", "duration_ms", "decisions", "failed_decisions"]
+Measure = Literal["cost_micros", "tokens", "duration_ms", "steps", "decisions", "failed_decisions"]
 """The measures that a limit can use."""
 
 
@@ -45,6 +50,14 @@ class Attempt:
     """The complete answer."""
     value: JsonValue = None
     """The answer as JSON, if it is JSON."""
+    made: tuple[MadeCall, ...] = ()
+    """The calls of tools, in order."""
+    steps: int = 0
+    """Answered model calls."""
+    expected: JsonValue = None
+    """The expected answer of the case; None if it has none, or if the run is of no case."""
+    metadata: JsonObject = field(default_factory=dict[str, JsonValue])
+    """The metadata of the case."""
 
     @property
     def has_completed(self) -> bool:
@@ -106,12 +119,70 @@ def contains(attempt: Attempt, texts: Sequence[str], *, is_case_sensitive: bool)
 
 def keeps_within(attempt: Attempt, measure: Measure, *, most: float) -> tuple[float, str]:
     """Score whether a run stayed within a limit."""
-    used = measured(attempt.run, measure)
+    used = measured(attempt, measure)
     return (1.0, "") if used <= most else (0.0, f"{used:,} {measure}, limit {most:,}")
 
 
-def measured(run: DecisionRun, measure: Measure) -> int:
+def is_near(attempt: Attempt, expected: float, *, tolerance: float) -> tuple[float, str]:
+    """Score whether the only number of an answer is within a tolerance of the expected one."""
+    if isinstance(attempt.value, int | float) and not isinstance(attempt.value, bool):
+        found = [float(attempt.value)]
+    else:
+        found = [float(one.replace(",", "")) for one in _NUMBER.findall(attempt.output)]
+    if len(found) != 1:
+        return 0.0, f"expected an answer with one number, found {len(found)}"
+    is_met = abs(found[0] - expected) <= tolerance
+    return (1.0, "") if is_met else (0.0, f"expected {expected:g} ± {tolerance:g}, found {found[0]:g}")
+
+
+Order = Literal["exact", "in_order", "any_order"]
+"""How calls are compared: these calls and no others; among others, in order; among others, in any order."""
+
+
+def follows(
+    attempt: Attempt, expected: Sequence[tuple[str, JsonObject]], *, order: Order
+) -> tuple[float, str]:
+    """Score whether a run made the expected calls, each a tool and some of its arguments.
+
+    The score is the share of expected calls that were made; with `exact`, other calls fail it.
+    """
+    made, at, missing = list(attempt.made), 0, list[str]()
+    for tool, arguments in expected:
+        found = next((i for i in range(at, len(made)) if _is_call(made[i], tool, arguments)), None)
+        if found is None:
+            missing.append(f"{tool} {canonical(arguments).decode()}" if arguments else tool)
+        elif order == "any_order":
+            del made[found]
+        else:
+            at = found + 1
+    if missing:
+        return 1 - len(missing) / len(expected), f"not called: {', '.join(missing)}"[:EXPLANATION_CHARS_MAX]
+    if order == "exact" and len(made) != len(expected):
+        names = ", ".join(one.tool for one in made)
+        return 0.0, f"expected {len(expected)} calls, found {len(made)}: {names}"[:EXPLANATION_CHARS_MAX]
+    return 1.0, ""
+
+
+def _is_call(made: MadeCall, tool: str, arguments: JsonObject) -> bool:
+    given = made.arguments if isinstance(made.arguments, dict) else {}
+    return made.tool == tool and all(
+        name in given and canonical(given[name]) == canonical(value) for name, value in arguments.items()
+    )
+
+
+def obeys(attempt: Attempt, decisions: Mapping[str, str]) -> tuple[float, str]:
+    """Score whether the policy decided about all calls of some tools as expected; no call is met too."""
+    wrong = [
+        f"{one.tool}: expected {decisions[one.tool]}, found {one.decision or 'no decision'}"
+        for one in attempt.made
+        if one.tool in decisions and one.decision != decisions[one.tool]
+    ]
+    return (0.0, "; ".join(wrong)[:EXPLANATION_CHARS_MAX]) if wrong else (1.0, "")
+
+
+def measured(attempt: Attempt, measure: Measure) -> int:
     """Return a measure of a run; 0 if it was not measured."""
+    run = attempt.run
     match measure:
         case "cost_micros":
             return 0 if run.usage is None else run.usage.cost_micros or 0
@@ -123,6 +194,8 @@ def measured(run: DecisionRun, measure: Measure) -> int:
             return run.metrics.total_decisions
         case "failed_decisions":
             return run.metrics.failed_decisions
+        case "steps":
+            return attempt.steps
         case _:
             assert_never(measure)
 

@@ -27,8 +27,10 @@ from windlass_protocol import (
     InputRequestedData,
     InputResolvedData,
     MessageReceivedData,
+    PolicyDecidedData,
     RunCompletedData,
     ToolOutput,
+    ToolOutputType,
     UserPart,
     canonical,
 )
@@ -51,6 +53,19 @@ class TapedCall:
 
 
 @sealed
+class MadeCall:
+    """A call that the model asked for, once, and what became of it."""
+
+    tool: str
+    arguments: JsonValue
+    """The arguments that it ran with, or else those that the model wrote."""
+    decision: str | None = None
+    """What the policy decided first: allow, modify, ask or deny."""
+    result: ToolOutputType | None = None
+    """The kind of its result; None if it has none."""
+
+
+@sealed
 class Tape:
     """The parts of a run that a replay needs."""
 
@@ -66,6 +81,10 @@ class Tape:
     """The answer as JSON, if the run had an output contract."""
     later_messages: int = 0
     """Messages that people sent during the run; a replay does not repeat them."""
+    made: tuple[MadeCall, ...] = ()
+    """The calls in the order in which the model asked for them."""
+    steps: int = 0
+    """Model calls that were answered."""
 
 
 def call_key(tool: str, arguments: JsonValue) -> str:
@@ -82,7 +101,7 @@ def read_tape(records: Iterable[Record], run_id: str) -> Tape:
         handle = _HANDLERS.get(record.type)
         if handle is not None and (named or current) == run_id:
             handle(reader, record)
-    return reader.tape
+    return reader.done()
 
 
 class _Reader:
@@ -91,7 +110,13 @@ class _Reader:
         self._asked: dict[str, list[tuple[str, JsonValue]]] = {}
         """Calls by id, with all their keys."""
         self._questions: dict[str, InputRequest] = {}
+        self._made: dict[str, MadeCall] = {}
+        self._decided: set[str] = set()
         self._is_begun = False
+
+    def done(self) -> Tape:
+        """Return the tape."""
+        return replace(self.tape, made=tuple(self._made.values()))
 
     def heard(self, record: Record) -> None:
         data = read(MessageReceivedData, record.data)
@@ -107,12 +132,25 @@ class _Reader:
     def requested(self, record: Record) -> None:
         for part in read_requested(record.data)[1]:
             self._asked.setdefault(part.tool_call_id, []).append((part.tool_name, part.input))
+            self._made[part.tool_call_id] = MadeCall(part.tool_name, part.input)
+
+    def decided(self, record: Record) -> None:
+        data = read(PolicyDecidedData, record.data)
+        call_id = data.call_id or ""
+        # After a person consented, the policy decides again.
+        if call_id not in self._decided:
+            self._decided.add(call_id)
+            self._note(call_id, decision=data.decision.decision)
+
+    def stepped(self, record: Record) -> None:
+        self.tape = replace(self.tape, steps=self.tape.steps + 1)
 
     def started(self, record: Record) -> None:
         started = read_started(record.data)[1]
         forms = self._asked.setdefault(started.call_id, [])
         if started.arguments is not None and (started.tool_name, started.arguments) not in forms:
             forms.append((started.tool_name, started.arguments))
+            self._note(started.call_id, arguments=started.arguments)
 
     def returned(self, record: Record) -> None:
         data = read(ActionResultData, record.data)
@@ -137,7 +175,12 @@ class _Reader:
         text = output if output is not None else "" if value is None else as_text(value)
         self.tape = replace(self.tape, output=text or data.narrative or "", value=value)
 
+    def _note(self, call_id: str, **facts: object) -> None:
+        if call_id in self._made:
+            self._made[call_id] = replace(self._made[call_id], **facts)  # pyright: ignore[reportArgumentType] - fields of a call
+
     def _settle(self, call_id: str, output: ToolOutput) -> None:
+        self._note(call_id, result=output.type)
         forms = self._asked.pop(call_id, [])
         calls = tuple(TapedCall(tool, arguments, output) for tool, arguments in forms)
         self.tape = replace(self.tape, calls=(*self.tape.calls, *calls))
@@ -146,6 +189,8 @@ class _Reader:
 _HANDLERS: Final[dict[str, Callable[[_Reader, Record], None]]] = {
     "message.received": _Reader.heard,
     "actions.requested": _Reader.requested,
+    "policy.decided": _Reader.decided,
+    "step.completed": _Reader.stepped,
     "action.started": _Reader.started,
     "action.result": _Reader.returned,
     "input.requested": _Reader.asked,

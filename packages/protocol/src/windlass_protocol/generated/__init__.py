@@ -62,6 +62,17 @@ if TYPE_CHECKING:
         ErrorKind as ErrorKind,
         RetryClass as RetryClass,
     )
+    from windlass_protocol.generated.evals import (
+        EvalCase as EvalCase,
+        EvalChange as EvalChange,
+        EvalComparison as EvalComparison,
+        EvalExperiment as EvalExperiment,
+        EvalExperimentPage as EvalExperimentPage,
+        EvalPair as EvalPair,
+        EvalResult as EvalResult,
+        EvalTools as EvalTools,
+        EvalVerdict as EvalVerdict,
+    )
     from windlass_protocol.generated.event_data import (
         ActionError as ActionError,
         ActionInputAppendedData as ActionInputAppendedData,
@@ -463,6 +474,15 @@ MODULE_OF: dict[str, str] = {
     "ErrorInfo": "errors",
     "ErrorKind": "errors",
     "Estimate": "decisions",
+    "EvalCase": "evals",
+    "EvalChange": "evals",
+    "EvalComparison": "evals",
+    "EvalExperiment": "evals",
+    "EvalExperimentPage": "evals",
+    "EvalPair": "evals",
+    "EvalResult": "evals",
+    "EvalTools": "evals",
+    "EvalVerdict": "evals",
     "Event": "events",
     "EventMeta": "events",
     "EventType": "events",

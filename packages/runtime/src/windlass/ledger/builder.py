@@ -3,14 +3,15 @@
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, Self, TypeVar, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 
 from windlass.agent import Agent, AnyAgent
 from windlass.errors import Conflict, Denied, Rejected, check_text, check_whole, wrong
 from windlass.ledger.changes import Draft, apply_changes, package_differences, version_of, wire_changes
 from windlass.ledger.goals import (
+    Calls,
     Check,
     Contains,
     Criterion,
@@ -19,7 +20,10 @@ from windlass.ledger.goals import (
     Goal,
     Judge,
     Limit,
+    Matches,
     Models,
+    Near,
+    PolicyOutcome,
     score_attempt,
 )
 from windlass.ledger.hosted import Notes, hosted_ledger
@@ -46,6 +50,7 @@ from windlass_harness.ledger.goals import EVALUATED, Attempt, GoalScore, evaluat
 from windlass_harness.ledger.names import BUILDER, PROPOSALS, evaluation_session
 from windlass_harness.ledger.proposals import ProposalState, ProposalStatus, fold_proposals
 from windlass_harness.ledger.reports import report_text
+from windlass_harness.ledger.tapes import call_key
 from windlass_harness.record import Record
 from windlass_harness.views.payloads import as_text
 from windlass_protocol import (
@@ -119,9 +124,20 @@ def criteria_of(goal: Goal) -> str:
 def _told(criterion: Criterion) -> str:
     match criterion:
         case Exact():
-            return f"answering exactly {canonical(criterion.expected).decode()}"
+            return f"answering exactly {canonical(cast(JsonValue, criterion.expected)).decode()}"
         case Contains():
-            return f"an answer that contains {', '.join(map(repr, criterion.wanted))}"
+            texts = [criterion.texts] if isinstance(criterion.texts, str) else criterion.texts
+            return f"an answer that contains {', '.join(map(repr, cast(Sequence[str], texts)))}"
+        case Matches():
+            return f"an answer that matches the regular expression {criterion.pattern}"
+        case Near():
+            return f"an answer with the number {criterion.expected} ± {criterion.tolerance:g}"
+        case Calls():
+            told = ", ".join(call_key(*one) for one in criterion.wanted)
+            return f"making the calls {told} ({criterion.order.replace('_', ' ')})"
+        case PolicyOutcome():
+            told = ", ".join(f"{decision} {tool}" for tool, decision in criterion.decisions.items())
+            return f"decisions of the policy: {told}"
         case FitsSchema():
             return f"an answer that fits the JSON Schema {canonical(criterion.json_schema).decode()}"
         case Limit():
@@ -412,7 +428,7 @@ class Builder:
             raise wrong(f"unknown run: {run_id}")
         if run.status is DecisionRunStatus.RUNNING:
             raise wrong(f"run {run_id} has not ended: evaluate it after its end")
-        attempt = Attempt(run, tape.message, tape.output, tape.value)
+        attempt = Attempt(run, tape.message, tape.output, tape.value, tape.made, tape.steps)
         found = await score_attempt(goal, attempt, models=self._models)
         decision_id = judged_decision(run)
         if decision_id is not None:
@@ -504,9 +520,29 @@ class Builder:
             raise wrong(f"run_ids: found {len(run_ids):,}, limit {CHECKED_RUNS_MAX}")
         trial = Trial(known, run_ids, repeats, self._models)
         found = await try_both(old, apply_changes(old, made.changes), trial=trial, query=self._book.query)
-        data = ProposalCheckedData(proposal_id=made.id, check=found)
-        await asyncio.to_thread(self._book.checked, data, made)
+        await self.record_check(made, found)
         return found
+
+    async def versions(self, proposal: Proposal | str) -> tuple[AnyAgent, AnyAgent]:
+        """Return the agent of a proposal as it is, and with the change.
+
+        Raises:
+            Conflict: the proposal is unknown or differs from the recorded one, or the agent has changed
+                since.
+        """
+        made = (await self._state(proposal)).proposal
+        old = self._base(made)
+        return old, apply_changes(old, made.changes)
+
+    async def record_check(self, proposal: Proposal | str, check: ProposalCheck) -> None:
+        """Record a check of a proposal, such as that of `windlass.evals.check_proposal`.
+
+        Raises:
+            Conflict: the proposal is unknown or differs from the recorded one.
+        """
+        made = (await self._state(proposal)).proposal
+        data = ProposalCheckedData(proposal_id=made.id, check=check)
+        await asyncio.to_thread(self._book.checked, data, made)
 
     async def approve(self, proposal: Proposal | str, *, by: str, reason: str = "") -> ProposalState:
         """Record that a person approves a proposal.

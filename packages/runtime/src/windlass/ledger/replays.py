@@ -8,7 +8,7 @@ called: all calls of the tool ask, and are approved.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from windlass.agent import Agent, AnyAgent, subagent_tool
 from windlass.errors import wrong
 from windlass.ledger.changes import version_of
-from windlass.ledger.goals import BorrowedSource, Goal, Models, score_attempt
+from windlass.ledger.goals import BorrowedSource, Goal, Models, attempt_of, score_attempt
 from windlass.ledger.query import BuilderQuery
 from windlass.limits import BATCH_RECORDS_MAX
 from windlass.ports.store import Batch
@@ -25,8 +25,8 @@ from windlass.runtime.compose import AgentRuntime
 from windlass.tools import Tool, answered_by
 from windlass.tools.context import ToolContext, ToolFailed
 from windlass_harness.ledger.failures import classify
-from windlass_harness.ledger.goals import Attempt, run_facts
-from windlass_harness.ledger.tapes import Tape, TapedCall, call_key
+from windlass_harness.ledger.goals import run_facts
+from windlass_harness.ledger.tapes import MadeCall, Tape, TapedCall, call_key
 from windlass_harness.ledger.versions import Sample, compare_attempts
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Record
@@ -96,6 +96,13 @@ class Player:
         self.diverged = 0
         """Calls without a record."""
 
+    def skip(self, made: Iterable[MadeCall]) -> None:
+        """Go on after calls that were answered before, in another process."""
+        for one in made:
+            if one.result is not None:
+                key = call_key(one.tool, one.arguments)
+                self._given[key] = self._given.get(key, 0) + 1
+
     def was_denied(self, tool: str, arguments: JsonValue) -> bool:
         """Whether all recorded calls like this were denied."""
         key = call_key(tool, arguments)
@@ -127,8 +134,10 @@ class Player:
         return InputResponse(request_id=request.request_id, option_id=option)
 
 
-def rehearsal(agent: AnyAgent, player: Player) -> AnyAgent:
-    """Return a copy of an agent with tools that answer from a tape.
+def rehearsal(
+    agent: AnyAgent, player_of: Callable[[ToolContext], Player], *, name: str | None = None
+) -> AnyAgent:
+    """Return a copy of an agent with tools that answer from a tape, the one of their run.
 
     Raises:
         Rejected: the agent has dynamic parts, which cannot be replayed.
@@ -137,12 +146,12 @@ def rehearsal(agent: AnyAgent, player: Player) -> AnyAgent:
         raise wrong(f"{agent.name} has dynamic parts, which are resolved in each run: it cannot be replayed")
     subagents = [subagent_tool(one.name, one.description, package_id=one.name) for one in agent.subagents]
     return Agent(
-        agent.name,
+        name or agent.name,
         model=agent.model,
         instructions=agent.prompt,
         description=agent.description,
         version=agent.version,
-        tools=[_taped(tool, player) for tool in (*agent.offered_tools, *subagents)],
+        tools=[_taped(tool, player_of) for tool in (*agent.offered_tools, *subagents)],
         policy=agent.policy,
         budget=agent.budget,
         output=agent.output,
@@ -152,9 +161,9 @@ def rehearsal(agent: AnyAgent, player: Player) -> AnyAgent:
     )
 
 
-def _taped(tool: Tool[..., object], player: Player) -> Tool[..., object]:
+def _taped(tool: Tool[..., object], player_of: Callable[[ToolContext], Player]) -> Tool[..., object]:
     async def play(arguments: JsonObject, context: ToolContext) -> object:
-        return player.answer(tool.name, arguments)
+        return player_of(context).answer(tool.name, arguments)
 
     return answered_by(tool, play)
 
@@ -166,7 +175,7 @@ async def replay(agent: AnyAgent, take: Take, *, version: str, goal: Goal, model
         AgentError: the agent cannot be replayed, its model cannot be reached, or a judge model fails.
     """
     player = Player(take.tape.calls)
-    actor = rehearsal(agent, player)
+    actor = rehearsal(agent, lambda _: player)
     runtime = AgentRuntime.in_memory(
         [actor],
         providers=models.providers,
@@ -185,9 +194,10 @@ async def replay(agent: AnyAgent, take: Take, *, version: str, goal: Goal, model
         except TimeoutError:
             is_late = True
             await handle.cancel(reason="The replay takes too long.")
-        result = await handle.wait()
-        run = await runtime.decisions(_RUN)
-    attempt = Attempt(run, take.message, result.output or "", result.structured_output)
+        await handle.wait()
+        attempt = await attempt_of(runtime, _RUN)
+    run = attempt.run
+    attempt = replace(attempt, message=take.message)
     found = await score_attempt(goal, attempt, models=models)
     kind = FailureKind.TIMEOUT if is_late else _failure(run, is_reached=found.is_reached)
     facts: dict[str, object] = {

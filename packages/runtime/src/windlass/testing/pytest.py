@@ -1,12 +1,16 @@
-"""Fixtures for pytest: `windlass_runtime`, `scripted_model` and `fake_clock`.
+"""Fixtures for pytest: `windlass_runtime`, `scripted_model`, `fake_clock` and `windlass_eval`.
+
+`@pytest.mark.windlass_eval(dataset, agent=…, gates=[…])` runs an experiment before its test.
 
 Enable them in the top-level `conftest.py` of a project: `pytest_plugins = ["windlass.testing.pytest"]`. There
 is no entry point: pytest would then import the test kit in every project of the environment, also in those
 that do not use it.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol, TypeVar, Unpack
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar, Unpack
 
 import pytest
 
@@ -17,7 +21,20 @@ from windlass.runtime.registry import Machine
 from windlass.testing.models import Answer, ScriptedModel, by_history
 from windlass.testing.time import FakeClock, run_in_fake_time, seeded_random, sequential_ids
 
+if TYPE_CHECKING:
+    from windlass.evals import ExperimentResult
+
 T = TypeVar("T")
+_MARK = "windlass_eval"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker."""
+    config.addinivalue_line(
+        "markers",
+        f"{_MARK}(dataset, agent, gates=[], store=None, **options): run an experiment before the test; "
+        "it fails if a gate is not met",
+    )
 
 
 class RunStory(Protocol):
@@ -84,3 +101,49 @@ def windlass_runtime(fake_clock: FakeClock) -> RunStory:
         return run_in_fake_time(main(), clock=fake_clock)
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def _windlass_eval_gates(request: pytest.FixtureRequest) -> None:  # pyright: ignore[reportUnusedFunction] - of pytest
+    """Run the experiment of a marked test, also if the test does not ask for its result."""
+    if request.node.get_closest_marker(_MARK) is not None:
+        request.getfixturevalue(_MARK)
+
+
+@pytest.fixture
+def windlass_eval(request: pytest.FixtureRequest) -> "ExperimentResult":
+    """Return the result of the experiment of `@pytest.mark.windlass_eval(…)`.
+
+    The data set is a `Dataset`, or a file beside the test. `store` is a file beside it too, which keeps what
+    was paid for; without one, everything is in memory. Options are those of `Experiment`. The test fails if a
+    gate is not met.
+    """
+    from windlass.evals import Dataset, Experiment  # noqa: PLC0415 - only evaluations need it
+
+    mark = request.node.get_closest_marker(_MARK)
+    if mark is None or len(mark.args) != 1 or "agent" not in mark.kwargs:
+        pytest.fail(f"write @pytest.mark.{_MARK}(dataset, agent=agent) before the test", pytrace=False)
+    options = dict(mark.kwargs)
+    agent, gates, store = options.pop("agent"), options.pop("gates", ()), options.pop("store", None)
+    folder, [data] = request.path.parent, mark.args
+    dataset = data if isinstance(data, Dataset) else Dataset.load(folder / data)
+    plan = Experiment(dataset, agent, **options)
+
+    async def main() -> "ExperimentResult":
+        if store is None:
+            runtime = AgentRuntime.in_memory([agent])
+        else:
+            runtime = await AgentRuntime.open(folder / Path(store), agents=[agent], durability="process")
+        async with runtime:
+            return await plan.run(runtime)
+
+    found = asyncio.run(main())
+    missed = [one for one in map(found.check, gates) if not one.is_met]
+    if missed:
+        told = [
+            f"{one.gate} is not met: {'not known' if one.found is None else f'{one.found:g}'}"
+            for one in missed
+        ]
+        cases = [f"{one.name}: {one.why or one.status.value}" for one in found.failed]
+        pytest.fail("\n".join([*told, *cases]), pytrace=False)
+    return found

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 
 import windlass_protocol as wire
 from windlass import Conflict, Schedule
-from windlass_protocol import ScheduleInfo, SchedulePage
+from windlass_protocol import Accepted, ScheduleInfo, SchedulePage
 from windlass_server.models import NewSchedule, PageDep
 from windlass_server.openapi import SCHEDULE_EXAMPLE, answers, body_example
 from windlass_server.problems import Problem
@@ -98,6 +98,27 @@ async def pause(caller: CallerDep, schedule: OwnSchedule) -> Response:
 async def resume(caller: CallerDep, schedule: OwnSchedule) -> Response:
     """Start runs again, from the next tick on."""
     return reply(await caller.tenant.runtime.schedules.resume(schedule.name))
+
+
+@router.post(
+    "/schedules/{schedule_id:path}/run",
+    status_code=202,
+    response_model=Accepted,
+    responses=answers(
+        202,
+        {
+            "sessionId": "session:schedule:nightly:20260101T093000Z",
+            "runId": "schedule:nightly:20260101T093000Z",
+        },
+        404,
+        409,
+    ),
+    summary="Run a schedule now",
+)
+async def run(caller: CallerDep, schedule: OwnSchedule) -> Response:
+    """Start a run at once, beside the ticks; a second request within the same second is the same run."""
+    run_id = await caller.tenant.runtime.schedules.run_now(schedule.name)
+    return reply(Accepted(session_id=schedule.session_id or f"session:{run_id}", run_id=run_id), 202)
 
 
 @router.delete(

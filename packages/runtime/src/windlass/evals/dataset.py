@@ -1,0 +1,360 @@
+"""Data sets: cases with inputs and expected answers, from files, Python or recorded runs.
+
+Files have the form of pydantic-evals: YAML or JSON with `cases` and `evaluators`, or a case on each line of a
+JSONL file. Tags and the recorded run of a case are in its metadata, so that pydantic-evals can read them too.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, Self, cast
+
+import yaml
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from windlass.errors import check_text, check_whole, kind_of, wrong
+from windlass.evals.scorers import Scorer, check_scorers, read_scorer, write_scorer
+from windlass.ledger.goals import read_records
+from windlass.runtime.core import CoreRuntime
+from windlass_harness.ledger.tapes import Tape, read_tape
+from windlass_protocol import JsonObject, canonical
+from windlass_protocol.frozen import sealed
+
+NAME_CHARS_MAX: Final = 200
+"""Characters of the name of a data set or a case; ids of runs are made of them."""
+CASES_MAX: Final = 100_000
+TURNS: Final = 10
+TURNS_MAX: Final = 100
+"""Messages of a conversation."""
+_JSON: Final = TypeAdapter[JsonValue](JsonValue)
+_CASE_KEYS: Final = ("name", "inputs", "expected_output", "metadata", "evaluators")
+_FILE_KEYS: Final = ("$schema", "name", "cases", "evaluators", "report_evaluators")
+
+
+@sealed
+class Conversation:
+    """Several messages to an agent, each sent after the answer to the one before.
+
+    With a `persona`, a model plays a user with it and goes on after the given messages.
+    """
+
+    messages: Sequence[str] = ()
+    _: KW_ONLY
+    persona: str = ""
+    """Who the user is and what they want."""
+    turns_max: int = TURNS
+    """Messages after which the user stops."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.messages, str) or not all(isinstance(one, str) for one in self.messages):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
+            raise wrong("the messages of a conversation must be a list of texts")
+        object.__setattr__(self, "messages", tuple(self.messages))
+        check_whole(self.turns_max, "turns_max", most=TURNS_MAX)
+        if not self.messages and not self.persona:
+            raise wrong("a conversation needs messages, or the persona of a user")
+        if len(self.messages) > TURNS_MAX:
+            raise wrong(f"a conversation has {len(self.messages):,} messages, limit {TURNS_MAX}")
+
+
+@sealed
+class Case:
+    """An input of an agent, and what is expected."""
+
+    name: str
+    inputs: JsonValue | Conversation
+    """The message, data that is sent as JSON, or a conversation."""
+    expected: JsonValue = None
+    """The expected answer; None if there is none."""
+    _: KW_ONLY
+    metadata: JsonObject = field(default_factory=dict[str, JsonValue])
+    tags: Sequence[str] = ()
+    scorers: Sequence[Scorer] = ()
+    """Scorers of this case alone."""
+    run_id: str | None = None
+    """The recorded run that it was taken from."""
+
+    def __post_init__(self) -> None:
+        where = f"case {_checked_name(self.name, 'the name of a case')}"
+        if not isinstance(self.inputs, Conversation):
+            object.__setattr__(self, "inputs", _json(self.inputs, f"{where}: inputs"))
+            if self.inputs in ("", None):
+                raise wrong(f"{where} has no inputs")
+        object.__setattr__(self, "expected", _json(self.expected, f"{where}: expected"))
+        metadata = _json(self.metadata, f"{where}: metadata")
+        if not isinstance(metadata, dict):
+            raise wrong(f"{where}: metadata must be an object, found {kind_of(metadata)}")
+        object.__setattr__(self, "tags", tuple(self.tags))
+        object.__setattr__(self, "scorers", check_scorers(self.scorers, f"{where}: scorers"))
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """The given messages, as texts."""
+        if isinstance(self.inputs, Conversation):
+            return tuple(self.inputs.messages)
+        return (self.inputs if isinstance(self.inputs, str) else canonical(self.inputs).decode(),)
+
+    @property
+    def wire_inputs(self) -> JsonValue:
+        """The inputs as a file holds them."""
+        if not isinstance(self.inputs, Conversation):
+            return self.inputs
+        talk = self.inputs
+        more: JsonObject = {"persona": talk.persona, "turns": talk.turns_max} if talk.persona else {}
+        return {"conversation": list(talk.messages), **more}
+
+    def data(self) -> JsonObject:
+        """Return the case as a file holds it."""
+        metadata = dict(self.metadata)
+        if self.tags:
+            metadata["tags"] = list(self.tags)
+        if self.run_id is not None:
+            metadata["run_id"] = self.run_id
+        found: dict[str, JsonValue] = {"name": self.name, "inputs": self.wire_inputs}
+        if metadata:
+            found["metadata"] = metadata
+        if self.expected is not None:
+            found["expected_output"] = self.expected
+        if self.scorers:
+            found["evaluators"] = [write_scorer(one) for one in self.scorers]
+        return found
+
+
+@sealed(weakref_slot=True)
+class Dataset:
+    """Cases with a name; `hash` is the version of its contents."""
+
+    name: str
+    cases: Sequence[Case]
+    _: KW_ONLY
+    scorers: Sequence[Scorer] = ()
+    """Scorers of every case."""
+
+    def __post_init__(self) -> None:
+        where = f"data set {_checked_name(self.name, 'the name of a data set')}"
+        cases = tuple(self.cases)
+        if len(cases) > CASES_MAX:
+            raise wrong(f"{where} has {len(cases):,} cases, limit {CASES_MAX:,}")
+        seen: set[str] = set()
+        for one in cases:
+            if not isinstance(one, Case):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
+                raise wrong(f"{where}: cases must be Cases, found {kind_of(one)}")
+            if one.name in seen:
+                raise wrong(f"{where} has two cases named {one.name}: give each its own name")
+            seen.add(one.name)
+        object.__setattr__(self, "cases", cases)
+        object.__setattr__(self, "scorers", check_scorers(self.scorers, f"{where}: scorers"))
+
+    @property
+    def hash(self) -> str:
+        """The version: a hash of cases and scorers."""
+        return _digest({name: value for name, value in self.data().items() if name != "name"})
+
+    @property
+    def inputs_hash(self) -> str:
+        """A hash of the names and inputs of the cases: what an agent is asked."""
+        return _digest([[one.name, one.wire_inputs, one.run_id] for one in self.cases])
+
+    def tagged(self, *tags: str) -> "Dataset":
+        """Return the cases that have one of the tags."""
+        return replace(self, cases=[one for one in self.cases if set(tags) & set(one.tags)])
+
+    # files
+
+    def data(self) -> JsonObject:
+        """Return the data set as a file holds it."""
+        found: dict[str, JsonValue] = {"name": self.name, "cases": [one.data() for one in self.cases]}
+        if self.scorers:
+            found["evaluators"] = [write_scorer(one) for one in self.scorers]
+        return found
+
+    @classmethod
+    def of_data(
+        cls, data: object, *, name: str = "cases", folder: str | Path = ".", evaluators: Sequence[type] = ()
+    ) -> Self:
+        """Return the data set of the data of a file.
+
+        `evaluators` are classes of evaluators of pydantic-evals that the file names. Functions that a `Check`
+        names are imported, from `folder` first: read no file of others that has one.
+
+        Raises:
+            Rejected: a part is invalid; the message says which.
+        """
+        given = _object(data, "a data set", _FILE_KEYS)
+        cases = given.get("cases")
+        if not isinstance(cases, list):
+            raise wrong(f"a data set needs a list of cases, found {kind_of(cases)}")
+        own, place = given.get("name"), str(folder)
+        made = [
+            _read_case(one, at, folder=place, evaluators=evaluators)
+            for at, one in enumerate(cast("list[object]", cases), 1)
+        ]
+        return cls(
+            own if isinstance(own, str) else name,
+            made,
+            scorers=_read_scorers(given.get("evaluators"), "evaluators", folder=place, evaluators=evaluators),
+        )
+
+    @classmethod
+    def load(cls, path: str | Path, *, evaluators: Sequence[type] = ()) -> Self:
+        """Read a YAML, JSON or JSONL file.
+
+        See `of_data` for `evaluators` and functions.
+
+        Raises:
+            Rejected: the file cannot be read, or a part of it is invalid.
+        """
+        file = Path(path)
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise wrong(f"{file} cannot be read: {type(error).__name__}") from error
+        try:
+            data = _parsed(text, _format(file))
+            return cls.of_data(data, name=file.stem, folder=file.parent, evaluators=evaluators)
+        except (ValueError, yaml.YAMLError) as error:
+            raise wrong(f"{file} is no {_format(file).upper()}: {str(error).splitlines()[0]}") from None
+
+    def save(self, path: str | Path) -> None:
+        """Write a YAML, JSON or JSONL file.
+
+        pydantic-evals reads it too, unless it has scorers that only Windlass has. A JSONL file holds the
+        cases alone.
+        """
+        file = Path(path)
+        data = self.data()
+        match _format(file):
+            case "jsonl":
+                cases = cast("list[JsonValue]", data["cases"])
+                text = "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in cases)
+            case "json":
+                text = f"{json.dumps(data, ensure_ascii=False, indent=2)}\n"
+            case _:
+                text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+        file.write_text(text, encoding="utf-8")
+
+    # recorded runs
+
+    @classmethod
+    async def from_runs(cls, name: str, run_ids: Iterable[str], *, runtime: CoreRuntime) -> Self:
+        """Take a case from each recorded run: its message, and its answer as the one expected.
+
+        A run that continued a session becomes a conversation of the messages up to it.
+
+        Raises:
+            Conflict: a run is unknown.
+            Rejected: a run has no answer.
+        """
+        return cls(name, [await case_of_run(one, runtime=runtime) for one in dict.fromkeys(run_ids)])
+
+
+async def case_of_run(run_id: str, *, runtime: CoreRuntime) -> Case:
+    """Return the case of a recorded run; see `Dataset.from_runs`."""
+    records = await read_records(runtime, run_id)
+    tapes: list[Tape] = []
+    for record in records:
+        if record.type == "run.started" and record.run_id is not None:
+            tapes.append(read_tape(records, record.run_id))
+            if record.run_id == run_id:
+                break
+    tape = tapes[-1]
+    if not tape.output and tape.value is None:
+        raise wrong(f"run {run_id} has no answer: a case is taken from a run that completed")
+    said = tuple(one.message for one in tapes if one.message)
+    inputs = said[0] if len(said) == 1 else Conversation(said)
+    expected = tape.output if tape.value is None else tape.value
+    return Case(run_id[:NAME_CHARS_MAX], inputs, expected, run_id=run_id)
+
+
+def _parsed(text: str, kind: str) -> object:
+    match kind:
+        case "jsonl":
+            return {"cases": [json.loads(line) for line in text.splitlines() if line.strip()]}
+        case "json":
+            return json.loads(text)
+        case _:
+            return yaml.safe_load(text)
+
+
+def _format(file: Path) -> str:
+    kind = file.suffix.lower().removeprefix(".")
+    if kind not in ("yaml", "yml", "json", "jsonl"):
+        raise wrong(f"{file} must be a .yaml, .json or .jsonl file")
+    return "yaml" if kind == "yml" else kind
+
+
+def _read_case(given: object, at: int, *, folder: str, evaluators: Sequence[type]) -> Case:
+    data = _object(given, f"case {at}", _CASE_KEYS)
+    name = data.get("name")
+    where = f"case {name if isinstance(name, str) else at}"
+    if "inputs" not in data:
+        raise wrong(f"{where} has no inputs")
+    metadata = data.get("metadata")
+    metadata = {} if metadata is None else dict(_object(metadata, f"{where}: metadata"))
+    tags, run_id = metadata.pop("tags", []), metadata.pop("run_id", None)
+    if not isinstance(tags, list) or not all(isinstance(one, str) for one in cast("list[object]", tags)):
+        raise wrong(f"{where}: tags must be a list of texts")
+    return Case(
+        name if isinstance(name, str) else f"case-{at}",
+        _read_inputs(data["inputs"], where),
+        cast(JsonValue, data.get("expected_output")),
+        metadata=cast(JsonObject, metadata),
+        tags=cast("list[str]", tags),
+        scorers=_read_scorers(data.get("evaluators"), where, folder=folder, evaluators=evaluators),
+        run_id=None if run_id is None else str(run_id),
+    )
+
+
+def _read_inputs(given: object, where: str) -> JsonValue | Conversation:
+    if (
+        not isinstance(given, dict)
+        or not {"conversation", "persona"} & cast("dict[str, object]", given).keys()
+    ):
+        return cast(JsonValue, given)
+    talk = _object(cast("dict[str, object]", given), f"{where}: inputs", ("conversation", "persona", "turns"))
+    said, persona, turns = talk.get("conversation", []), talk.get("persona", ""), talk.get("turns", TURNS)
+    if not isinstance(said, list) or not isinstance(persona, str):
+        raise wrong(f"{where}: conversation must be a list of texts, and persona a text")
+    return Conversation(cast("list[str]", said), persona=persona, turns_max=cast(int, turns))
+
+
+def _read_scorers(
+    given: object, where: str, *, folder: str, evaluators: Sequence[type]
+) -> tuple[Scorer, ...]:
+    if given is None:
+        return ()
+    if not isinstance(given, list):
+        raise wrong(f"{where}: evaluators must be a list, found {kind_of(given)}")
+    specs = cast("list[JsonValue]", given)
+    return tuple(read_scorer(_json(one, where), where, folder=folder, custom=evaluators) for one in specs)
+
+
+def _object(given: object, what: str, known: Sequence[str] = ()) -> Mapping[str, object]:
+    if not isinstance(given, Mapping):
+        raise wrong(f"{what} must be an object, found {kind_of(given)}")
+    found = cast("Mapping[str, object]", given)
+    unknown = [str(name) for name in found if known and name not in known]
+    if unknown:
+        raise wrong(f"{what} has an unknown key {unknown[0]!r}; it takes {', '.join(known)}")
+    return found
+
+
+def _json(value: object, what: str) -> JsonValue:
+    try:
+        found = _JSON.validate_python(value)
+        canonical(found)
+    except (ValidationError, ValueError) as error:
+        raise wrong(f"{what} must be JSON; in YAML, quote dates and times") from error
+    return found
+
+
+def _checked_name(name: object, what: str) -> str:
+    text = check_text(name, what, chars_max=NAME_CHARS_MAX)
+    if not text.strip() or not text.isprintable():
+        raise wrong(f"{what} must be 1 to {NAME_CHARS_MAX} printable characters")
+    return text
+
+
+def _digest(value: JsonValue) -> str:
+    return f"sha256:{sha256(canonical(value)).hexdigest()}"

@@ -1,0 +1,385 @@
+"""Scorers: the criteria of goals, and evaluators of pydantic-evals, with their names in files.
+
+A file names a scorer as pydantic-evals does: `Name`, `Name: argument` or `Name: {option: value}`. Names that
+pydantic-evals has too mean the same here and need no package; its other evaluators are loaded from it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from math import isfinite
+from types import FunctionType
+from typing import TYPE_CHECKING, Final, Protocol, TypedDict, TypeGuard, cast, runtime_checkable
+
+from pydantic import JsonValue, TypeAdapter
+from typing_extensions import TypeIs
+
+from windlass.errors import AgentError, Rejected, install_hint, is_for_us, kind_of, wrong
+from windlass.ledger.goals import (
+    EXPECTED,
+    KINDS,
+    AskJudge,
+    Calls,
+    Check,
+    Contains,
+    Criterion,
+    Exact,
+    FitsSchema,
+    Judge,
+    Limit,
+    Matches,
+    Near,
+    PolicyOutcome,
+    verdict_of,
+)
+from windlass.loading import load
+from windlass_harness.ledger.goals import Attempt, Verdict, measured, run_tokens
+from windlass_protocol import JsonObject
+from windlass_protocol.frozen import sealed
+
+if TYPE_CHECKING:
+    from pydantic_evals.evaluators import EvaluatorContext
+
+PURPOSE: Final = "The answer is right and useful."
+"""The goal that a judge is told."""
+_JSON: Final = TypeAdapter[JsonValue](JsonValue)
+
+
+@runtime_checkable
+class Evaluator(Protocol):
+    """An evaluator of pydantic-evals."""
+
+    def evaluate_async(self, ctx: EvaluatorContext) -> object:
+        """Evaluate an answer."""
+        ...
+
+    def get_default_evaluation_name(self) -> str:
+        """Return the name of its result."""
+        ...
+
+    def as_spec(self) -> object:
+        """Return it as a file names it."""
+        ...
+
+
+Scorer = Criterion | Evaluator
+
+
+def _is_criterion(given: object) -> TypeIs[Criterion]:
+    return isinstance(given, KINDS)
+
+
+def _is_scorer(given: object) -> TypeGuard[Scorer]:
+    return _is_criterion(given) or (isinstance(given, Evaluator) and not isinstance(given, type))
+
+
+def check_scorers(given: object, where: str) -> tuple[Scorer, ...]:
+    """Return scorers as a tuple.
+
+    Raises:
+        Rejected: one of them is not a scorer, or two have the same name.
+    """
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise wrong(f"{where} must be a list of scorers, found {kind_of(given)}")
+    found: list[Scorer] = []
+    for one in cast("Sequence[object]", given):
+        if not _is_scorer(one):
+            known = ", ".join(kind.__name__ for kind in KINDS)
+            raise wrong(
+                f"{where} must be {known}, or evaluators of pydantic-evals; found {kind_of(one)}. "
+                "Write Check(function) for a function of your own"
+            )
+        found.append(one)
+    return tuple(found)
+
+
+@sealed
+class Scored:
+    """What one scorer says; an evaluator of pydantic-evals may say several things."""
+
+    verdict: Verdict
+    is_counted: bool = True
+    """Whether it decides if the case passes: a number or a label of pydantic-evals does not."""
+
+
+async def score_with(
+    scorer: Scorer, attempt: Attempt, *, case: str, inputs: JsonValue, ask: AskJudge
+) -> list[Scored]:
+    """Return what a scorer says about an attempt at a case; nothing if the case has no expected answer."""
+    if not _is_criterion(scorer):
+        return await _evaluated(scorer, attempt, case=case, inputs=inputs)
+    try:
+        verdict = await verdict_of(scorer, attempt, purpose=PURPOSE, ask=ask)
+    except AgentError as error:
+        # The judgement is a run that has ended: the next attempt at the experiment would find it again.
+        verdict = Verdict(scorer.name, 0.0, f"no verdict: {error.message}", scorer.weight)
+    return [] if verdict is None else [Scored(verdict)]
+
+
+async def _evaluated(evaluator: Evaluator, attempt: Attempt, *, case: str, inputs: JsonValue) -> list[Scored]:
+    from pydantic_evals.evaluators import EvaluatorContext  # noqa: PLC0415 - an extra
+    from pydantic_evals.otel import SpanTree  # noqa: PLC0415 - an extra
+
+    context = EvaluatorContext[JsonValue, JsonValue, JsonObject](
+        name=case,
+        inputs=inputs,
+        metadata=attempt.metadata,
+        expected_output=attempt.expected,
+        output=attempt.output if attempt.value is None else attempt.value,
+        duration=(attempt.run.duration_ms or 0) / 1_000,
+        _span_tree=SpanTree(),
+        attributes={"tools": [one.tool for one in attempt.made]},
+        metrics={
+            "steps": attempt.steps,
+            "tokens": run_tokens(attempt.run) or 0,
+            "cost": measured(attempt, "cost_micros") / 1_000_000,
+        },
+    )
+    name = evaluator.get_default_evaluation_name()
+    try:
+        said: object = evaluator.evaluate_async(context)
+        if inspect.isawaitable(said):
+            said = await said
+    except BaseException as error:  # code of others: any exception counts as failed
+        if is_for_us(error):
+            raise
+        return [Scored(Verdict(name, 0.0, f"the evaluator failed with {type(error).__name__}"))]
+    many = cast("Mapping[str, object]", said) if isinstance(said, Mapping) else {name: said}
+    return [_said(str(key), value) for key, value in many.items()]
+
+
+def _said(name: str, given: object) -> Scored:
+    """Return a result of pydantic-evals: a bool decides, a number is a measure, a text is a label."""
+    value = getattr(given, "value", given)
+    why = getattr(given, "reason", None) or ""
+    if isinstance(value, bool):
+        return Scored(Verdict(name, float(value), why))
+    if isinstance(value, int | float) and isfinite(value):
+        return Scored(Verdict(name, float(value), why), is_counted=False)
+    if isinstance(value, str):
+        return Scored(Verdict(name, 1.0, f"{value}: {why}" if why else value), is_counted=False)
+    return Scored(Verdict(name, 0.0, f"the evaluator gave {kind_of(value)}: expected a bool, number or text"))
+
+
+# files
+
+
+class _Common(TypedDict, total=False):
+    """The options that all scorers have."""
+
+    name: str
+    weight: float
+
+
+_RENAMED: Final = {"evaluation_name": "name"}
+
+
+def _exact(given: Mapping[str, JsonValue]) -> Criterion:
+    return Exact(given["value"], **_options(given, "value"))
+
+
+def _exact_expected(given: Mapping[str, JsonValue]) -> Criterion:
+    return Exact(**_options(given))
+
+
+def _contains(given: Mapping[str, JsonValue]) -> Criterion:
+    texts = cast("list[str] | str", given["value"]) if "value" in given else EXPECTED
+    is_exact = bool(given.get("case_sensitive", True))
+    return Contains(
+        texts,
+        is_case_sensitive=is_exact,
+        **_options(given, "value", "case_sensitive", "as_strings"),
+    )
+
+
+def _duration(given: Mapping[str, JsonValue]) -> Criterion:
+    seconds = given["seconds"]
+    if not isinstance(seconds, int | float):
+        raise wrong("seconds must be a number")
+    return Limit("duration_ms", seconds * 1_000, **_options(given, "seconds"))
+
+
+def _judge(given: Mapping[str, JsonValue]) -> Criterion:
+    model, ignored = given.get("model"), ("include_input", "include_expected_output")
+    if not isinstance(model, str):
+        raise wrong('name the model, such as model: "openai/gpt-5"')
+    # pydantic-evals separates the provider by a colon.
+    named = model if "/" in model else model.replace(":", "/", 1)
+    share = cast("float", given.get("pass_score", 0.7))
+    options = _options(given, "rubric", "model", "pass_score", *ignored)
+    return Judge(cast("str", given["rubric"]), named, pass_score=share, **options)
+
+
+def _function(given: Mapping[str, JsonValue]) -> Criterion:
+    place = str(given["function"])
+    [found, *more] = load(place, FunctionType, folder=str(given["folder"]))
+    if more:
+        raise wrong(f"write module:function or file.py:function, found {place}")
+    return Check(found, **_options(given, "function", "folder"))
+
+
+def _own(kind: type[Criterion]) -> Callable[[Mapping[str, JsonValue]], Criterion]:
+    names = [one.name for one in fields(kind)]
+
+    def make(given: Mapping[str, JsonValue]) -> Criterion:
+        unknown = given.keys() - set(names)
+        if unknown:
+            raise wrong(f"unknown option {', '.join(sorted(unknown))}; it takes {', '.join(names)}")
+        return cast("Callable[..., Criterion]", kind)(**given)
+
+    return make
+
+
+_READ: Final[Mapping[str, tuple[str, Callable[[Mapping[str, JsonValue]], Criterion]]]] = {
+    "EqualsExpected": ("evaluation_name", _exact_expected),
+    "Equals": ("value", _exact),
+    "Contains": ("value", _contains),
+    "MaxDuration": ("seconds", _duration),
+    "LLMJudge": ("rubric", _judge),
+    "Matches": ("pattern", _own(Matches)),
+    "Near": ("expected", _own(Near)),
+    "FitsSchema": ("json_schema", _own(FitsSchema)),
+    "Limit": ("measure", _own(Limit)),
+    "Calls": ("expected", _own(Calls)),
+    "PolicyOutcome": ("decisions", _own(PolicyOutcome)),
+    "Check": ("function", _function),
+}
+"""How a scorer is read, and the option that a single argument means."""
+_SINGLE: Final = frozenset({"FitsSchema", "PolicyOutcome"})
+"""Scorers whose only argument is an object."""
+
+
+def _options(given: Mapping[str, JsonValue], *known: str) -> _Common:
+    """Return the options that all scorers have.
+
+    Raises:
+        Rejected: another option is there.
+    """
+    found = {_RENAMED.get(key, key): value for key, value in given.items() if key not in known}
+    unknown = found.keys() - _Common.__annotations__.keys()
+    if unknown:
+        raise wrong(f"unknown option {', '.join(sorted(unknown))}")
+    return cast("_Common", {key: value for key, value in found.items() if value is not None})
+
+
+def read_scorer(spec: JsonValue, where: str, *, folder: str, custom: Sequence[type] = ()) -> Scorer:
+    """Return a scorer that a file names; `custom` are evaluator classes of pydantic-evals.
+
+    Functions of a `Check` are searched in `folder` first.
+
+    Raises:
+        Rejected: it is unknown or its options do not fit.
+    """
+    name, arguments = _parts(spec, where)
+    known = _READ.get(name)
+    if known is None or name in {one.__name__ for one in custom}:
+        return _load_evaluator(spec, name, where=where, custom=custom)
+    first, make = known
+    if name in _SINGLE and isinstance(arguments, dict) and first not in arguments:
+        arguments = [arguments]
+    options = {first: arguments[0]} if isinstance(arguments, list) else arguments
+    try:
+        return make({**options, "folder": folder} if name == "Check" else options)
+    except KeyError as missing:
+        raise wrong(f"{where}: {name} needs {missing.args[0]}") from None
+    except TypeError:
+        raise wrong(f"{where}: the options of {name} do not fit") from None
+    except Rejected as error:
+        raise wrong(f"{where}: {name}: {error.message}") from None
+
+
+def _parts(spec: JsonValue, where: str) -> tuple[str, list[JsonValue] | JsonObject]:
+    """Return the name of a scorer, and its only argument in a list or its options."""
+    if isinstance(spec, str):
+        return spec, {}
+    if isinstance(spec, dict) and spec.keys() == {"name", "arguments"}:
+        name, given = str(spec["name"]), spec["arguments"]
+        if given is None:
+            return name, {}
+        return name, given if isinstance(given, dict) else cast("list[JsonValue]", given)[:1]
+    if isinstance(spec, dict) and len(spec) == 1:
+        [(name, given)] = spec.items()
+        return name, given if isinstance(given, dict) else [given]
+    raise wrong(f"{where}: a scorer is Name, Name: argument or Name: {{option: value}}")
+
+
+def _load_evaluator(spec: JsonValue, name: str, *, where: str, custom: Sequence[type]) -> Scorer:
+    try:
+        from pydantic_evals import Dataset  # noqa: PLC0415 - an extra
+    except ImportError:
+        known = ", ".join(_READ)
+        raise wrong(
+            f"{where}: unknown scorer {name}; known are {known}, and with pydantic-evals its evaluators: "
+            f"{install_hint('evals')}"
+        ) from None
+    case: JsonObject = {"name": "case", "inputs": "", "evaluators": [spec]}
+    try:
+        made = Dataset[JsonValue, JsonValue, JsonValue].from_dict(
+            {"name": "cases", "cases": [case]}, custom_evaluator_types=custom
+        )
+    except Exception as error:  # noqa: BLE001 - whatever pydantic-evals says about its own file
+        many = cast("Sequence[object]", getattr(error, "exceptions", (error,)))
+        raise wrong(f"{where}: {name} cannot be loaded: {str(many[0]).splitlines()[0]}") from None
+    return made.cases[0].evaluators[0]
+
+
+def write_scorer(scorer: Scorer) -> JsonValue:
+    """Return a scorer as a file names it."""
+    if not _is_criterion(scorer):
+        spec = scorer.as_spec()
+        dumped = TypeAdapter[object](type(spec)).dump_python(
+            spec, mode="json", context={"use_short_form": True}
+        )
+        return _JSON.validate_python(dumped)
+    name, options = _written(scorer)
+    return {name: options} if options else name
+
+
+def _written(scorer: Criterion) -> tuple[str, JsonObject]:
+    given = {one.name: getattr(scorer, one.name) for one in fields(scorer)}
+    options = {
+        one.name: given[one.name] for one in fields(scorer) if given[one.name] not in (one.default, EXPECTED)
+    }
+    kind = type(scorer).__name__
+    match scorer:
+        case Exact():
+            kind = "EqualsExpected" if scorer.expected is EXPECTED else "Equals"
+            options = _renamed(options, expected="value", name="evaluation_name")
+        case Contains():
+            options = _renamed(options, texts="value", is_case_sensitive="case_sensitive")
+            # The defaults differ.
+            options["case_sensitive"] = scorer.is_case_sensitive
+        case Limit(measure="duration_ms"):
+            del options["measure"], options["most"]
+            kind, options = "MaxDuration", {**options, "seconds": scorer.most / 1_000}
+        case Judge():
+            kind = "LLMJudge"
+            options = _renamed(options, question="rubric") | {"model": model_name(scorer.model)}
+        case Check():
+            function = scorer.function
+            place = f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', '?')}"
+            options = {**options, "function": place}
+        case _:
+            pass
+    return kind, cast("JsonObject", _JSON.validate_python(_plain(options)))
+
+
+def _renamed(options: Mapping[str, object], **names: str) -> dict[str, object]:
+    return {names.get(name, name): value for name, value in options.items()}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in cast("Mapping[object, object]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in cast("Sequence[object]", value)]
+    return value
+
+
+def model_name(model: object) -> str:
+    """Return the name of a model, or that of the route and model of a provider."""
+    if isinstance(model, str):
+        return model
+    return f"{getattr(model, 'route_id', None) or 'custom'}/{getattr(model, 'model_id', None) or 'model'}"

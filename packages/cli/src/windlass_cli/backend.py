@@ -7,6 +7,7 @@ imported only when a server is named, because the client is slow to import.
 
 import asyncio
 import getpass
+import json
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -14,6 +15,7 @@ from collections.abc import (
     Awaitable,
     Callable,
     Coroutine,
+    Mapping,
     Sequence,
 )
 from contextlib import asynccontextmanager
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from windlass.ledger import Goal
     from windlass.ports import store as listing
     from windlass.runtime.options import RuntimeOptions
+    from windlass.webhooks import Webhook
     from windlass_harness.record import Record
     from windlass_protocol import (
         ChatMessage,
@@ -423,6 +426,26 @@ class Command:
         from windlass.loading import load  # noqa: PLC0415 - slow to import
 
         return load(named, Goal, folder=self.settings.folder)
+
+    def webhooks(self) -> "tuple[Webhook, ...]":
+        """Return the webhooks that the settings declare, in Python or as tables.
+
+        Raises:
+            Rejected: they cannot be loaded, or a table cannot be used.
+        """
+        from windlass.webhooks import Webhook  # noqa: PLC0415 - slow to import
+
+        return self._declared("webhooks", Webhook, Webhook.read)
+
+    def _declared(
+        self, key: str, kind: type[T], read: Callable[[str, Mapping[str, object]], T]
+    ) -> tuple[T, ...]:
+        from windlass.loading import load  # noqa: PLC0415 - slow to import
+
+        given = self.settings.text(key)
+        if given.startswith("{"):
+            return tuple(read(name, table) for name, table in json.loads(given).items())
+        return load(given, kind, folder=self.settings.folder) if given else ()
 
     def ask(
         self, work: Callable[[Backend], Coroutine[object, object, Exit | None]], *, drives: bool = False

@@ -35,7 +35,7 @@ from windlass_server.guard import Guard, Metrics
 from windlass_server.inspector import Pages
 from windlass_server.openapi import describe
 from windlass_server.requests import PREFIX
-from windlass_server.routes import approvals, eve, feeds, insight, runs, schedules, sessions, system
+from windlass_server.routes import approvals, eve, feeds, insight, runs, schedules, sessions, system, webhooks
 from windlass_server.settings import (
     BATCH_BYTES,
     DRAIN_S,
@@ -132,6 +132,7 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
     app.state.improve = settings.improve
     # The routes themselves, not `include_router`: `route.path` is then the whole path everywhere.
     app.router.routes += in_order(route for router in _ROUTERS for route in router.routes)
+    app.router.routes.append(webhooks.route)
     app.router.default = Pages(app.router.default)
     describe(app)
     app.add_middleware(

@@ -26,6 +26,7 @@ from windlass.runtime.compose import Durability
 from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.registry import RuntimePorts
 from windlass.runtime.start import provider_of
+from windlass.webhooks import Webhook, Webhooks
 from windlass_protocol import ErrorKind, RetryClass, RunStatus
 from windlass_protocol.frozen import mutable, sealed
 from windlass_protocol.lazy import lazy_pattern
@@ -401,15 +402,22 @@ class Tenants:
         durability: Durability = "power",
         open_max: int = TENANTS_OPEN_MAX,
         capture_content: bool = False,
+        webhooks: Iterable[Webhook] = (),
         **options: Unpack[RuntimeOptions],
     ) -> None:
         self.folder = folder
+        self.webhooks = Webhooks(webhooks)
+        """The entry points for signed requests, of all tenants."""
         self.agents: Mapping[str, AnyAgent] = {agent.agent_id: agent for agent in agents}
         self.durability: Durability = durability
         self._open_max = open_max
         self._capture_content = capture_content
         """Whether the OpenTelemetry export has messages, arguments and results."""
-        self._options = options
+        # No record may hold what signs a request, even if a message quotes it.
+        self._options: RuntimeOptions = {
+            **options,
+            "secrets": (*options.get("secrets", ()), *self.webhooks.secrets),
+        }
         self._open: OrderedDict[str, Tenant] = OrderedDict()
         self._opening = asyncio.Lock()
         self._broken: set[str] = set()
@@ -426,6 +434,10 @@ class Tenants:
         ports = AgentRuntime.in_memory(self.agents.values(), **self._options).ports
         _check_models(ports)
         _check_deps(ports, self.agents.values())
+        for webhook in self.webhooks:
+            if webhook.agent not in self.agents:
+                known = ", ".join(self.agents)
+                raise refused(f"webhook {webhook.name}: unknown agent {webhook.agent}; known are {known}")
         if self.folder.exists() and not self.folder.is_dir():
             raise refused(f"{self.folder} is no folder: a server needs a folder for its stores")
         for name in expected:

@@ -85,6 +85,7 @@ def serve_agents(
         agents,
         durability=settings.durability,
         capture_content=settings.is_on("telemetry.capture_content"),
+        webhooks=command.webhooks(),
         **runtime_options(settings),
     )
 

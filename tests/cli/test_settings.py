@@ -114,7 +114,7 @@ def test_a_server_refuses_rates_and_flags_that_are_none() -> None:
     [
         ('stroe = "x"', "Did you mean store?"),
         ("[server]\nprot = 1", "Did you mean server.port?"),
-        ("zzzzzzzz = 1", "Known settings: agents, goals, webhooks, data, store"),
+        ("zzzzzzzz = 1", "Known settings: agents, goals, webhooks, notifications, data"),
         ('durability = "ram"', "one of power, process"),
         ("store = 7", "store must be a string"),
         ("[store]\nx = 1", "unknown setting store.x"),

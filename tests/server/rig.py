@@ -22,7 +22,7 @@ from fastapi import FastAPI
 from windlass import Agent, tool
 from windlass.runtime.options import RuntimeOptions
 from windlass.testing import ScriptedModel, call, say
-from windlass.webhooks import Webhook
+from windlass.webhooks import Endpoint, Webhook
 from windlass_server import Settings, Tenants, create_app
 from windlass_server.app import Connection
 from windlass_server.settings import Limits
@@ -152,11 +152,14 @@ async def serving(
     settings: Settings | None = None,
     connection: type[Connection] = Connection,
     webhooks: Sequence[Webhook] = (),
+    endpoints: Sequence[Endpoint] = (),
     **options: Unpack[RuntimeOptions],
 ) -> AsyncGenerator[Server]:
     """Serve in this event loop; the stores are in `folder`."""
     given = settings or Settings(limits=FAST)
-    tenants = Tenants(folder, agents or [talker()], durability="process", webhooks=webhooks, **options)
+    tenants = Tenants(
+        folder, agents or [talker()], durability="process", webhooks=webhooks, endpoints=endpoints, **options
+    )
     app = create_app(given, tenants)
     config = uvicorn.Config(
         app, port=0, http=connection, log_level="error", lifespan="on", server_header=False

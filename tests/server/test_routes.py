@@ -12,6 +12,7 @@ from tests.server.rig import talker
 
 from windlass_server import Settings, Tenants, create_app
 from windlass_server.requests import (
+    _own_delivery,  # pyright: ignore[reportPrivateUsage] the dependencies
     _own_request,  # pyright: ignore[reportPrivateUsage] the dependencies
     _own_run,  # pyright: ignore[reportPrivateUsage] the dependencies
     _own_schedule,  # pyright: ignore[reportPrivateUsage] the dependencies
@@ -34,6 +35,7 @@ OWNERS = {
     "run_id": _own_run,
     "request_id": _own_request,
     "schedule_id": _own_schedule,
+    "delivery_id": _own_delivery,
 }
 """The dependency that turns an id in a path into something of the caller."""
 TENANT_WIDE = {"proposal_id", "agent", "content_hash", "step_index", "chat_id"}

@@ -13,6 +13,7 @@ from windlass_cli.backend import Command
 from windlass_cli.commands import (
     approvals,
     builder,
+    deliveries,
     demo,
     init,
     keys,
@@ -75,6 +76,7 @@ app.add_typer(sessions.app, name="sessions")
 app.add_typer(runs.app, name="runs")
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(schedules.app, name="schedules")
+app.add_typer(deliveries.app, name="deliveries")
 app.add_typer(builder.app, name="builder")
 app.add_typer(keys.app, name="keys")
 app.command("acp")(talk.acp)

@@ -132,7 +132,7 @@ def _declared(value: object) -> str:
 _LIMITS: Final = ("at_once", "per_minute")
 _LIMITS_EXAMPLE: Final = "{openai = {at_once = 8, per_minute = 500}}"
 _ROUTE: Final = lazy_pattern(r"[A-Za-z0-9_-]{1,64}")
-_TABLES: Final = ("providers", "webhooks")
+_TABLES: Final = ("providers", "webhooks", "notifications")
 """Settings that are a table in windlass.toml."""
 
 
@@ -158,6 +158,12 @@ SETTINGS: Final = (
         "webhooks",
         "",
         "entry points for signed requests: module:name, file.py:name, or a table for each, by name",
+        _declared,
+    ),
+    Setting(
+        "notifications",
+        "",
+        "endpoints that are notified of events: module:name, file.py:name, or a table for each, by name",
         _declared,
     ),
     Setting("data", "windlass-data", "the folder of all stores"),

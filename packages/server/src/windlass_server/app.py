@@ -35,7 +35,18 @@ from windlass_server.guard import Guard, Metrics
 from windlass_server.inspector import Pages
 from windlass_server.openapi import describe
 from windlass_server.requests import PREFIX
-from windlass_server.routes import approvals, eve, feeds, insight, runs, schedules, sessions, system, webhooks
+from windlass_server.routes import (
+    approvals,
+    deliveries,
+    eve,
+    feeds,
+    insight,
+    runs,
+    schedules,
+    sessions,
+    system,
+    webhooks,
+)
 from windlass_server.settings import (
     BATCH_BYTES,
     DRAIN_S,
@@ -61,6 +72,7 @@ _ROUTERS: Final[tuple[APIRouter, ...]] = (
     sessions.catalogue,
     runs.router,
     schedules.router,
+    deliveries.router,
     insight.numbers,
     insight.ledger,
     insight.proposals,

@@ -35,6 +35,7 @@ from windlass.runtime.requests import consents
 from windlass_protocol import (
     CausalIds,
     Cursor,
+    DeliveryInfo,
     ErrorKind,
     InputRequest,
     InputResponse,
@@ -260,6 +261,22 @@ async def _own_schedule(
 
 OwnSchedule = Annotated[ScheduleInfo, Depends(_own_schedule)]
 """The schedule of the path, which belongs to the caller; 404 otherwise."""
+
+
+async def _own_delivery(
+    caller: CallerDep, delivery_id: Annotated[str, Path(description="A delivery.", examples=["msg_5f0c…"])]
+) -> DeliveryInfo:
+    try:
+        found = await caller.tenant.deliveries.get(delivery_id)
+    except (Conflict, Rejected):  # no delivery has such an id
+        found = None
+    if found is None or found.owner != caller.principal.user:
+        raise not_found("delivery")
+    return found
+
+
+OwnDelivery = Annotated[DeliveryInfo, Depends(_own_delivery)]
+"""The delivery of the path, about a session of the caller; 404 otherwise."""
 OwnRun = Annotated[RunRow, Depends(_own_run)]
 """The run of the path, which belongs to the caller; 404 otherwise."""
 

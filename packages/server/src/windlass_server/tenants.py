@@ -21,12 +21,13 @@ from windlass.ledger import Builder, BuilderQuery
 from windlass.parts import SqliteStore, Store, SystemClock
 from windlass.ports.store import SCHEDULE
 from windlass.private_files import make_database, make_folder, write_private
-from windlass.refusals import missing_provider
+from windlass.refusals import check_items, missing_provider
 from windlass.runtime.compose import Durability
 from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.registry import RuntimePorts
 from windlass.runtime.start import provider_of
-from windlass.webhooks import Webhook, Webhooks
+from windlass.webhooks import Deliveries, Endpoint, Outbox, Webhook, Webhooks, targets_of
+from windlass.webhooks.outbox import Target
 from windlass_protocol import ErrorKind, RetryClass, RunStatus
 from windlass_protocol.frozen import mutable, sealed
 from windlass_protocol.lazy import lazy_pattern
@@ -328,6 +329,8 @@ class Tenant:
     """The agents that runs can be started with; subagents are not among them."""
     exported: telemetry.TelemetryExport | None = None
     """The OpenTelemetry export; None if the environment configures none."""
+    outbox: Outbox | None = None
+    """Brings notifications to endpoints and channels; None if the tenant has none."""
     users: int = 0
     """Number of requests that use it."""
     blank: Path | None = None
@@ -349,6 +352,11 @@ class Tenant:
         return store
 
     @property
+    def deliveries(self) -> Deliveries:
+        """What is still to be delivered to endpoints and channels."""
+        return Deliveries(self.store, self.runtime.ports.machine.clock)
+
+    @property
     def is_busy(self) -> bool:
         """Whether requests or background work use it."""
         return bool(self.users or self.insight.working)
@@ -364,6 +372,8 @@ class Tenant:
     async def is_parked(self) -> bool:
         """Whether no run is active and none will start or wake up by itself."""
         if await self.store.next_document_ms(SCHEDULE) is not None:
+            return False
+        if self.outbox is not None and not await self.outbox.is_idle():
             return False
         if not await self.store.unfinished():
             return True
@@ -381,6 +391,8 @@ class Tenant:
             bus.end(_unavailable("the tenant was opened: reconnect"))
             await self.reservations.aclose()
             return
+        if self.outbox is not None:
+            await self.outbox.aclose()
         if self.exported is not None:
             await self.exported.aclose()
         await self.insight.aclose()
@@ -403,11 +415,14 @@ class Tenants:
         open_max: int = TENANTS_OPEN_MAX,
         capture_content: bool = False,
         webhooks: Iterable[Webhook] = (),
+        endpoints: Iterable[Endpoint] = (),
         **options: Unpack[RuntimeOptions],
     ) -> None:
         self.folder = folder
         self.webhooks = Webhooks(webhooks)
         """The entry points for signed requests, of all tenants."""
+        self._endpoints = check_items(endpoints, Endpoint, what="endpoints", words="Endpoints")
+        targets = targets_of(self._endpoints, tuple(self.webhooks))
         self.agents: Mapping[str, AnyAgent] = {agent.agent_id: agent for agent in agents}
         self.durability: Durability = durability
         self._open_max = open_max
@@ -416,7 +431,11 @@ class Tenants:
         # No record may hold what signs a request, even if a message quotes it.
         self._options: RuntimeOptions = {
             **options,
-            "secrets": (*options.get("secrets", ()), *self.webhooks.secrets),
+            "secrets": (
+                *options.get("secrets", ()),
+                *self.webhooks.secrets,
+                *(secret for one in targets for secret in getattr(one, "secrets", ())),
+            ),
         }
         self._open: OrderedDict[str, Tenant] = OrderedDict()
         self._opening = asyncio.Lock()
@@ -459,8 +478,9 @@ class Tenants:
             if not name_file.exists():
                 continue  # not a store of a server
             try:
-                if await self._is_due(path):
-                    name = name_file.read_text(encoding="utf-8")
+                name = name_file.read_text(encoding="utf-8")
+                # Records that no process has looked at may be there to be delivered.
+                if self._targets(name) or await self._is_due(path):
                     self._open[name] = await self._make(name)
             except Exception as error:  # noqa: BLE001 - one broken tenant must not stop the others
                 self._tell(path.stem, error)
@@ -584,8 +604,20 @@ class Tenants:
             exported = await telemetry.export_from_environment(
                 runtime, state_path=state, capture_content=self._capture_content
             ).__aenter__()
+            if exported is not None:
+                failed.push_async_callback(exported.aclose)
+            targets = self._targets(name)
+            outbox = await Outbox(runtime, targets).__aenter__() if targets else None
             failed.pop_all()
-        return Tenant(name, runtime, reservations, Insight(runtime), tuple(self.agents), exported)
+        agent_ids = tuple(self.agents)
+        return Tenant(name, runtime, reservations, Insight(runtime), agent_ids, exported, outbox)
+
+    def _targets(self, tenant: str) -> tuple[Target, ...]:
+        """Return the endpoints and channels of a tenant."""
+        return targets_of(
+            tuple(one for one in self._endpoints if one.tenant == tenant),
+            tuple(one for one in self.webhooks if one.tenant == tenant),
+        )
 
     async def _make_room(self) -> None:
         """Close the least recently used tenants above the limit.

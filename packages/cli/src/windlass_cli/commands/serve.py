@@ -86,6 +86,7 @@ def serve_agents(
         durability=settings.durability,
         capture_content=settings.is_on("telemetry.capture_content"),
         webhooks=command.webhooks(),
+        endpoints=command.endpoints(),
         **runtime_options(settings),
     )
 

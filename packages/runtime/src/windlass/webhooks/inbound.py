@@ -43,6 +43,16 @@ _FORM: Final = "application/x-www-form-urlencoded"
 T = TypeVar("T")
 
 
+def is_name(value: object) -> bool:
+    """Whether a value can be the name of a webhook or an endpoint."""
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None
+
+
+def is_variable(value: object) -> bool:
+    """Whether a value can be the name of an environment variable."""
+    return isinstance(value, str) and _VARIABLE.fullmatch(value) is not None
+
+
 class PayloadRefused(Exception):
     """A signed request that cannot be understood; the message does not quote it."""
 
@@ -87,7 +97,7 @@ class Webhook:
     """The tenant of the sessions."""
 
     def __post_init__(self) -> None:
-        if not isinstance(cast(object, self.name), str) or not _NAME.fullmatch(self.name):
+        if not is_name(self.name):
             raise bad_setup("the name of a webhook has up to 64 small letters, digits, - and _")
         check_id(self.agent, f"the agent of webhook {self.name}")
         check_id(self.owner, f"the owner of webhook {self.name}")
@@ -97,7 +107,7 @@ class Webhook:
             raise bad_setup(f"the scheme of webhook {self.name} is a Scheme or one of {known}")
         for option in ("secrets", "events", "approvers"):
             check_items(getattr(self, option), str, what=f"{option} of webhook {self.name}", words="texts")
-        if not self.secrets or not all(_VARIABLE.fullmatch(one) for one in self.secrets):
+        if not self.secrets or not all(is_variable(one) for one in self.secrets):
             raise bad_setup(f"secrets of webhook {self.name} are one or more environment variables")
         given = [one for one in ("message", "route", "channel") if getattr(self, one)]
         if len(given) != 1:
@@ -189,6 +199,8 @@ class Taken:
     """The body of the response, of a handshake."""
     refused: str | None = None
     """Why an answer was refused; the channel tells its author."""
+    user: str | None = None
+    """The author of a refused answer."""
 
 
 class Webhooks:
@@ -356,15 +368,17 @@ async def _answered(runtime: "AgentRuntime", webhook: Webhook, answer: Answer) -
     """Answer a request in the name of a user; what the request does not allow is told to them."""
     session_id = webhook.session_id(answer.session)
     found = await runtime.sessions.request(answer.request_id)
-    if found is None or found.owner != webhook.owner:
-        return Taken(session_id, refused="this request does not exist any more")
-    if isinstance(found, SettledRequest):
-        return Taken(session_id, found.run_id, refused="this request was answered before")
+    run_id, refused = None if found is None else found.run_id, None
     response = InputResponse(request_id=answer.request_id, option_id=answer.option_id, responder=answer.user)
-    if answer.user not in webhook.approvers and consents(found.request, response):
-        return Taken(session_id, found.run_id, refused="you may not approve this call; you may deny it")
-    try:
-        await runtime.answer_session(found.session_id, [response])
-    except (Conflict, Denied, Rejected) as error:
-        return Taken(session_id, found.run_id, refused=error.message)
-    return Taken(session_id, found.run_id)
+    if found is None or found.owner != webhook.owner:
+        run_id, refused = None, "this request does not exist any more"
+    elif isinstance(found, SettledRequest):
+        refused = "this request was answered before"
+    elif answer.user not in webhook.approvers and consents(found.request, response):
+        refused = "you may not approve this call; you may deny it"
+    else:
+        try:
+            await runtime.answer_session(found.session_id, [response])
+        except (Conflict, Denied, Rejected) as error:
+            refused = error.message
+    return Taken(session_id, run_id, refused=refused, user=answer.user)

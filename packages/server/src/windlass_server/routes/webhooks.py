@@ -24,6 +24,10 @@ async def receive(request: Request) -> Response:
         taken = await tenants.webhooks.take(caller.tenant.runtime, delivery)
     except PayloadRefused as error:
         raise Problem(400, error.message, error.code) from None
+    outbox = caller.tenant.outbox
+    if outbox is not None and taken.session_id and taken.refused and taken.user:
+        key = f"{delivery.delivery_id}:refused"
+        await outbox.tell(delivery.entry, taken.session_id, taken.refused, user=taken.user, key=key)
     if taken.reply is not None:
         return Response(taken.reply, media_type="text/plain")
     webhook = tenants.webhooks.find(delivery.entry)

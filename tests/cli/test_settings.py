@@ -1,13 +1,14 @@
 """Settings: options, variables, windlass.toml and defaults, in this order."""
 
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from tests.cli.commands import run_here
 
 from windlass import Rejected
 from windlass.client import Client
-from windlass_cli.backend import runtime_options
+from windlass_cli.backend import Command, runtime_options
 from windlass_cli.output import Problem
 from windlass_cli.settings import FILE_BYTES_MAX, SETTINGS, load_settings
 from windlass_server.settings import OPTIONS, Settings
@@ -53,6 +54,30 @@ def test_values_of_the_file_are_typed() -> None:
     assert (settings.durability, settings.host, settings.port) == ("process", "::1", 0)
 
 
+def test_webhooks_are_declared_as_tables_or_in_python() -> None:
+    Path("windlass.toml").write_text(
+        '[webhooks.issues]\nagent = "triage"\nscheme = "github"\nsecrets = ["HUB"]\nmessage = "{event}"\n',
+        encoding="utf-8",
+    )
+    Path("hooks.py").write_text(
+        "from windlass.webhooks import Webhook\n"
+        'all = [Webhook("pay", agent="a", scheme="stripe", secrets=("S",), message="x")]\n',
+        encoding="utf-8",
+    )
+    found = [
+        Command(load_settings({}, variables, file=None), cast(Any, None)).webhooks()
+        for variables in ({}, {"WINDLASS_WEBHOOKS": "hooks.py:all"}, {"WINDLASS_WEBHOOKS": ""})
+    ]
+    assert [[(one.name, one.scheme, one.secrets) for one in some] for some in found] == [
+        [("issues", "github", ("HUB",))],
+        [("pay", "stripe", ("S",))],
+        [],
+    ]
+    Path("windlass.toml").write_text("[webhooks]\nissues = 5\n", encoding="utf-8")
+    with pytest.raises(Problem, match="webhooks must be module:name"):
+        load_settings({}, {}, file=None)
+
+
 def test_approvals_retries_and_rates_reach_the_runtime_and_the_server() -> None:
     Path("windlass.toml").write_text(
         "retry_for_s = 60\nretry_attempts = 5\n"
@@ -89,7 +114,7 @@ def test_a_server_refuses_rates_and_flags_that_are_none() -> None:
     [
         ('stroe = "x"', "Did you mean store?"),
         ("[server]\nprot = 1", "Did you mean server.port?"),
-        ("zzzzzzzz = 1", "Known settings: agents, goals, data, store"),
+        ("zzzzzzzz = 1", "Known settings: agents, goals, webhooks, notifications, data"),
         ('durability = "ram"', "one of power, process"),
         ("store = 7", "store must be a string"),
         ("[store]\nx = 1", "unknown setting store.x"),

@@ -22,6 +22,7 @@ from fastapi import FastAPI
 from windlass import Agent, tool
 from windlass.runtime.options import RuntimeOptions
 from windlass.testing import ScriptedModel, call, say
+from windlass.webhooks import Endpoint, Webhook
 from windlass_server import Settings, Tenants, create_app
 from windlass_server.app import Connection
 from windlass_server.settings import Limits
@@ -151,11 +152,21 @@ async def serving(
     settings: Settings | None = None,
     connection: type[Connection] = Connection,
     address: str = "",
+    webhooks: Sequence[Webhook] = (),
+    endpoints: Sequence[Endpoint] = (),
     **options: Unpack[RuntimeOptions],
 ) -> AsyncGenerator[Server]:
     """Serve in this event loop; the stores are in `folder`, or at an address of PostgreSQL."""
     given = settings or Settings(limits=FAST)
-    tenants = Tenants(folder, agents or [talker()], durability="process", address=address, **options)
+    tenants = Tenants(
+        folder,
+        agents or [talker()],
+        durability="process",
+        address=address,
+        webhooks=webhooks,
+        endpoints=endpoints,
+        **options,
+    )
     app = create_app(given, tenants)
     config = uvicorn.Config(
         app, port=0, http=connection, log_level="error", lifespan="on", server_header=False

@@ -18,6 +18,8 @@ from tests.server.keyring import Keyring
 from tests.server.rig import FAST, Json, Server, ended, payer, run, serving, waiting
 
 from windlass.evals import Case, Dataset, Experiment
+from windlass.ports.store import Document
+from windlass.webhooks import DELIVERY
 from windlass_server import Settings
 from windlass_server.guard import PUBLIC
 from windlass_server.requests import EVE_PREFIX, PREFIX, PREFIXES
@@ -88,10 +90,12 @@ async def scene(folder: Path) -> AsyncGenerator[Scene]:
             found = await waiting(ann, begun["runId"])
             schedule = {"name": CANARY, "agent": "payer", "message": "Pay.", "at": "2999-01-01T00:00:00"}
             assert (await ann.post("/schedules", json=schedule)).status_code == 200
+        body: Json = {"target": "ops", "sessionId": begun["sessionId"], "owner": "ann", "attempts": 1}
         async with server.tenants.use("acme") as tenant:
             cases = Dataset("cases", [Case(CANARY, f"Pay {CANARY}.", run_id=begun["runId"])])
             kept = Experiment(cases.tagged("none"), "payer", experiment_id=CANARY, owner="ann")
             await kept.run(tenant.runtime)
+            await tenant.store.put_document(Document(DELIVERY, CANARY, 1, {**body, "createdMs": 0}))
         ids = {
             "session_id": begun["sessionId"],
             "run_id": begun["runId"],
@@ -100,6 +104,7 @@ async def scene(folder: Path) -> AsyncGenerator[Scene]:
             "chat_id": begun["sessionId"],
             "schedule_id": CANARY,
             "experiment_id": CANARY,
+            "delivery_id": CANARY,
         }
         yield Scene(server, keys, holders, ids)
 

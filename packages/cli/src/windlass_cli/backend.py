@@ -7,6 +7,7 @@ imported only when a server is named, because the client is slow to import.
 
 import asyncio
 import getpass
+import json
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -14,6 +15,7 @@ from collections.abc import (
     Awaitable,
     Callable,
     Coroutine,
+    Mapping,
     Sequence,
 )
 from contextlib import asynccontextmanager
@@ -38,10 +40,12 @@ if TYPE_CHECKING:
     from windlass.ledger import Goal
     from windlass.ports import store as listing
     from windlass.runtime.options import RuntimeOptions
+    from windlass.webhooks import Endpoint, Webhook
     from windlass_harness.record import Record
     from windlass_protocol import (
         ChatMessage,
         DecisionRun,
+        DeliveryInfo,
         Event,
         InputRequest,
         JsonObject,
@@ -211,8 +215,29 @@ class Schedules(Protocol):
         ...
 
 
+class Deliveries(Protocol):
+    """The deliveries of a store or a server that were not taken."""
+
+    async def list(self, *, dead_only: bool = False, limit: int = 100) -> "Page[DeliveryInfo]":
+        """Return a page of deliveries, by id."""
+        ...
+
+    async def retry(self, delivery_id: str) -> "DeliveryInfo":
+        """Try a delivery again now."""
+        ...
+
+    async def delete(self, delivery_id: str) -> None:
+        """Give a delivery up."""
+        ...
+
+
 class Backend(Protocol):
     """The operations that commands need, on a store or on a server."""
+
+    @property
+    def deliveries(self) -> Deliveries:
+        """The deliveries that were not taken."""
+        ...
 
     @property
     def schedules(self) -> Schedules:
@@ -315,6 +340,14 @@ class LocalStore:
         self.decisions = runtime.decisions
         self._agents = agents
         self._source = SourceRef(kind=SourceKind.USER, id=user)
+
+    @property
+    def deliveries(self) -> Deliveries:
+        from windlass.webhooks import Deliveries  # noqa: PLC0415 - slow to import
+
+        store = self.runtime.ports.store
+        assert store is not None, "it was opened on one"
+        return Deliveries(store, self.runtime.ports.machine.clock)
 
     async def agent(self, name: str | None) -> str:
         return chosen_agent(name, [agent.name for agent in self._agents()])
@@ -424,6 +457,36 @@ class Command:
         from windlass.loading import load  # noqa: PLC0415 - slow to import
 
         return load(named, Goal, folder=self.settings.folder)
+
+    def webhooks(self) -> "tuple[Webhook, ...]":
+        """Return the webhooks that the settings declare, in Python or as tables.
+
+        Raises:
+            Rejected: they cannot be loaded, or a table cannot be used.
+        """
+        from windlass.webhooks import Webhook  # noqa: PLC0415 - slow to import
+
+        return self._declared("webhooks", Webhook, Webhook.read)
+
+    def endpoints(self) -> "tuple[Endpoint, ...]":
+        """Return the endpoints for notifications that the settings declare, in Python or as tables.
+
+        Raises:
+            Rejected: they cannot be loaded, or a table cannot be used.
+        """
+        from windlass.webhooks import Endpoint  # noqa: PLC0415 - slow to import
+
+        return self._declared("notifications", Endpoint, Endpoint.read)
+
+    def _declared(
+        self, key: str, kind: type[T], read: Callable[[str, Mapping[str, object]], T]
+    ) -> tuple[T, ...]:
+        from windlass.loading import load  # noqa: PLC0415 - slow to import
+
+        given = self.settings.text(key)
+        if given.startswith("{"):
+            return tuple(read(name, table) for name, table in json.loads(given).items())
+        return load(given, kind, folder=self.settings.folder) if given else ()
 
     def ask(
         self, work: Callable[[Backend], Coroutine[object, object, Exit | None]], *, drives: bool = False

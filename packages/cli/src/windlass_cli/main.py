@@ -14,6 +14,7 @@ from windlass_cli.commands import (
     approvals,
     builder,
     copy,
+    deliveries,
     demo,
     evals,
     init,
@@ -79,6 +80,7 @@ app.add_typer(runs.app, name="runs")
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(schedules.app, name="schedules")
 app.add_typer(evals.app, name="eval")
+app.add_typer(deliveries.app, name="deliveries")
 app.add_typer(builder.app, name="builder")
 app.add_typer(keys.app, name="keys")
 app.command("acp")(talk.acp)

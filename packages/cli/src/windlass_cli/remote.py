@@ -48,6 +48,7 @@ class RemoteServer:
         self._client = client
         self.sessions = RemoteSessions(client)
         self.schedules = client.schedules
+        self.deliveries = client.deliveries
 
     async def agent(self, name: str | None) -> str:
         return chosen_agent(name, [agent.agent_id for agent in await self._client.agents()])

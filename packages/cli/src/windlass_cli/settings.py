@@ -1,6 +1,7 @@
 """Settings of the command: options, environment variables, windlass.toml and defaults."""
 
 import difflib
+import json
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -118,10 +119,20 @@ def _limits(value: object) -> str:
     return f"{{{', '.join(shown)}}}" if shown else ""
 
 
+def _declared(value: object) -> str:
+    """Return the place of declarations in Python, or tables by name as JSON."""
+    if isinstance(value, str):
+        return value
+    tables = cast("dict[str, object]", value) if isinstance(value, dict) else {"": None}
+    if not all(isinstance(table, dict) for table in tables.values()):
+        raise ValueError("module:name or file.py:name, or a table for each of them, by name")
+    return json.dumps(value, default=str)
+
+
 _LIMITS: Final = ("at_once", "per_minute", "tokens_per_minute")
 _LIMITS_EXAMPLE: Final = "{openai = {at_once = 8, per_minute = 500}}"
 _ROUTE: Final = lazy_pattern(r"[A-Za-z0-9_-]{1,64}")
-_TABLES: Final = ("providers",)
+_TABLES: Final = ("providers", "webhooks", "notifications")
 """Settings that are a table in windlass.toml."""
 
 
@@ -143,6 +154,18 @@ class Setting:
 SETTINGS: Final = (
     Setting("agents", "windlass.demo:agent", "your agents: module:name or file.py:name"),
     Setting("goals", "", "the goals of runs, for the Builder: module:name or file.py:name"),
+    Setting(
+        "webhooks",
+        "",
+        "entry points for signed requests: module:name, file.py:name, or a table for each, by name",
+        _declared,
+    ),
+    Setting(
+        "notifications",
+        "",
+        "endpoints that are notified of events: module:name, file.py:name, or a table for each, by name",
+        _declared,
+    ),
     Setting("data", "windlass-data", "the folder of all stores"),
     Setting("store", "", "the file of the store, or postgresql://…; local.db in the data folder when empty"),
     Setting(

@@ -102,6 +102,15 @@ def unknown_agent(agent_id: str, known: Sequence[str], *, run_id: str | None = N
     )
 
 
+def unknown_delivery(delivery_id: str) -> Conflict:
+    """Return the error for a delivery that does not exist, or was taken."""
+    return Conflict(
+        f"unknown delivery: {shown(delivery_id, NAME_SHOWN_CHARS_MAX)}",
+        kind=ErrorKind.INVALID_STATE_TRANSITION,
+        retry=RetryClass.NOT_RETRYABLE,
+    )
+
+
 def contract_violation(message: str, run_id: str | None = None) -> Conflict:
     """Return the error for a value that breaks the contract between two parts, such as an unknown id."""
     return Conflict(

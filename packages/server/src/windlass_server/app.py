@@ -37,6 +37,7 @@ from windlass_server.openapi import describe
 from windlass_server.requests import PREFIX
 from windlass_server.routes import (
     approvals,
+    deliveries,
     eve,
     experiments,
     feeds,
@@ -45,6 +46,7 @@ from windlass_server.routes import (
     schedules,
     sessions,
     system,
+    webhooks,
 )
 from windlass_server.settings import (
     BATCH_BYTES,
@@ -72,6 +74,7 @@ _ROUTERS: Final[tuple[APIRouter, ...]] = (
     runs.router,
     schedules.router,
     experiments.router,
+    deliveries.router,
     insight.numbers,
     insight.ledger,
     insight.proposals,
@@ -143,6 +146,7 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
     app.state.improve = settings.improve
     # The routes themselves, not `include_router`: `route.path` is then the whole path everywhere.
     app.router.routes += in_order(route for router in _ROUTERS for route in router.routes)
+    app.router.routes.append(webhooks.route)
     app.router.default = Pages(app.router.default)
     describe(app)
     app.add_middleware(

@@ -21,19 +21,21 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from pydantic import JsonValue
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from windlass.limits import LIGHT_CHARS_MAX
 from windlass.parts import Clock
 from windlass.tools.calling import in_masking_thread
+from windlass.webhooks import PayloadRefused, SignatureRefused
 from windlass_protocol import CodecError, CodecLimits, parse
 from windlass_protocol.codec_scan import count_values
 from windlass_protocol.frozen import mutable
 from windlass_server.auth import Asked, Doorman, Principal, key_id_of
 from windlass_server.log import fields
-from windlass_server.problems import Problem, is_expected, of_codec_error, problem_of
-from windlass_server.requests import EVE_PREFIX, PREFIX, PREFIXES, Caller
+from windlass_server.problems import Problem, is_expected, not_found, of_codec_error, problem_of
+from windlass_server.requests import EVE_PREFIX, PREFIX, PREFIXES, WEBHOOKS, Caller
 from windlass_server.routing import BODY
 from windlass_server.settings import (
     BODY_DISCARD_BYTES_MAX,
@@ -406,7 +408,7 @@ class Guard:
             return
         began = self._clock.monotonic()
         status, is_stream = 0, False
-        is_route = scope["path"].startswith(PREFIXES)
+        is_route = scope["path"].startswith((*PREFIXES, WEBHOOKS))
 
         async def counted(message: Message) -> None:
             nonlocal status, is_stream
@@ -462,6 +464,9 @@ class Guard:
         """Check a request; put its `Caller` and its body into its state."""
         _check_head(scope)
         path: str = scope["path"]
+        if path.startswith(WEBHOOKS):
+            await self._admit_signed(scope, receive, held)
+            return
         if path in PUBLIC or not path.startswith(PREFIXES):
             return
         asked = _asked(scope)
@@ -496,6 +501,37 @@ class Guard:
             approves_own=self._own_approvals,
         )
 
+    async def _admit_signed(self, scope: Scope, receive: Receive, held: "_Held") -> None:
+        """Check a request of a webhook: its signature stands for credentials.
+
+        The body is read before the sender is known, so its address is limited, not its user.
+        """
+        address = _address(scope)
+        held.slot = await self._slots.take(f"webhook {address}")
+        declared = declared_length(_header(scope, b"content-length"))
+        try:
+            webhook = self._tenants.webhooks.find(scope["path"].removeprefix(WEBHOOKS))
+            if webhook is None:
+                raise not_found("webhook")
+            if scope["method"] != "POST":
+                raise HTTPException(405)
+            raw = await read_body(receive, self._limits, declared=declared)
+            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+            delivery = self._tenants.webhooks.verify(webhook.name, headers, raw)
+        except (SignatureRefused, Problem) as error:
+            problem = error if isinstance(error, Problem) else Problem(401, error.message, error.code)
+            self._count_failure(scope, problem)
+            raise problem from None
+        except PayloadRefused as error:
+            raise Problem(400, error.message, error.code) from None
+        principal = Principal(webhook.tenant, webhook.owner)
+        self._refuse_over(self._meter, f"webhook {webhook.name}", amount=1, reason="rate")
+        self._refuse_over(self._bytes, principal.tenant, amount=len(raw), reason="bytes")
+        tenant = held.tenant = await self._tenants.take(principal.tenant)
+        state: dict[str, object] = scope.setdefault("state", {})
+        state["caller"] = Caller(principal, tenant, held.slot.release, _always)
+        state["delivery"] = delivery
+
     async def _is_still(self, asked: Asked, principal: Principal, tenant: Tenant) -> bool:
         """Whether a stream may go on; one of a tenant without files ends when there are files."""
         return not tenant.is_outdated and await self._doorman.is_still(asked, principal)
@@ -504,16 +540,20 @@ class Guard:
         try:
             return await self._doorman.principal(asked)
         except Problem as problem:
-            if problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
-                raise
-            # Only failed authentication counts here: valid users may share the address.
-            client = scope.get("client")
-            retry_s = self._failures.take(client[0] if client else "")
-            if not retry_s:
-                _LOG.warning("request refused: %s", problem.detail, extra=_told(scope, status=problem.status))
-                raise
-        self._metrics.refused.labels("failures").inc()
-        raise Problem(429, "too many requests: retry later", retry_s=retry_s)
+            if problem.status != HTTPStatus.SERVICE_UNAVAILABLE:
+                self._count_failure(scope, problem)
+            raise
+
+    def _count_failure(self, scope: Scope, problem: Problem) -> None:
+        """Count a request without valid credentials; log it, or refuse its address if there are too many.
+
+        Only failed authentication counts: valid users may share the address.
+        """
+        retry_s = self._failures.take(_address(scope))
+        if retry_s:
+            self._metrics.refused.labels("failures").inc()
+            raise Problem(429, "too many requests: retry later", retry_s=retry_s) from None
+        _LOG.warning("request refused: %s", problem.detail, extra=_told(scope, status=problem.status))
 
 
 @mutable
@@ -532,16 +572,24 @@ class _Held:
 
 def _told(scope: Scope, *, status: int, seconds: float | None = None) -> dict[str, object]:
     """Return the log fields of a request. Its query may hold text of a user, and is left out."""
-    client = scope.get("client")
     route: str = getattr(scope.get("route"), "path", scope["path"][:_PATH_CHARS_MAX])
     return fields(
         method=_method(scope["method"]),
         path=route,
         status=status,
         seconds=seconds,
-        address=client[0] if client else None,
+        address=_address(scope) or None,
         keyId=key_id_of(_header(scope, b"authorization")),
     )
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return client[0] if client else ""
+
+
+async def _always() -> bool:
+    return True
 
 
 def _check_head(scope: Scope) -> None:

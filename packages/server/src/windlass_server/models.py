@@ -38,6 +38,12 @@ class PageQuery(Wire):
     limit: Annotated[int, Field(ge=1, le=PAGE_MAX, description="Items per page.")] = PAGE_DEFAULT
 
 
+class DeliveryQuery(PageQuery):
+    """Which deliveries."""
+
+    dead: Annotated[bool, Field(description="Only those that are tried no more.")] = False
+
+
 PageDep = Annotated[PageQuery, Query()]
 _BY_ALIAS = ConfigDict(validate_by_name=False, defer_build=False)
 

@@ -152,6 +152,18 @@ EVAL_COMPARISON_EXAMPLE: Final[JsonValue] = {
     "fixed": 0,
     "broken": 0,
 }
+DELIVERY_EXAMPLE: Final[JsonValue] = {
+    "deliveryId": "msg_5f0c…",
+    "target": "ops",
+    "sessionId": "019a8f…",
+    "runId": "019a8f…",
+    "event": "run.failed",
+    "owner": "ann",
+    "attempts": 10,
+    "isDead": True,
+    "problem": "HTTP 500",
+    "createdAt": "2026-01-01T00:00:00.000Z",
+}
 UNDO_EXAMPLE: Final[JsonValue] = {
     "runId": "019a8f…",
     "calls": [

@@ -33,15 +33,14 @@ from windlass.ports.recorded import RunLook
 from windlass.ports.store import RunRow
 from windlass.refusals import listed
 from windlass.runtime.options import RunOptions
-from windlass_harness.loop.people import APPROVE, APPROVE_SESSION, matched
+from windlass.runtime.requests import consents
 from windlass_protocol import (
     CausalIds,
     Cursor,
+    DeliveryInfo,
     ErrorKind,
-    InputKind,
     InputRequest,
     InputResponse,
-    RecoveryChoice,
     RetryClass,
     ScheduleInfo,
     UserContent,
@@ -61,6 +60,8 @@ EVE_PREFIX: Final = "/eve/v1"
 """The prefix of the routes that clients of eve call."""
 PREFIXES: Final = (f"{PREFIX}/", f"{EVE_PREFIX}/")
 """The beginnings of the paths that are routes; all other paths are pages of the inspector."""
+WEBHOOKS: Final = "/webhooks/"
+"""The beginning of the paths of webhooks: their requests are signed, and need no credentials."""
 JSON_TYPE: Final = "application/json"
 _ID: Final = lazy_pattern(rf"[^\x00-\x1f\x7f\ud800-\udfff]{{1,{ID_CHARS_MAX}}}")
 T = TypeVar("T", bound=BaseModel)
@@ -285,6 +286,22 @@ async def experiment_of(caller: Caller, experiment_id: str) -> ExperimentResult:
 
 OwnExperiment = Annotated[ExperimentResult, Depends(_own_experiment)]
 """The experiment of the path, which belongs to the caller; 404 otherwise."""
+
+
+async def _own_delivery(
+    caller: CallerDep, delivery_id: Annotated[str, Path(description="A delivery.", examples=["msg_5f0c…"])]
+) -> DeliveryInfo:
+    try:
+        found = await caller.tenant.deliveries.get(delivery_id)
+    except (Conflict, Rejected):  # no delivery has such an id
+        found = None
+    if found is None or found.owner != caller.principal.user:
+        raise not_found("delivery")
+    return found
+
+
+OwnDelivery = Annotated[DeliveryInfo, Depends(_own_delivery)]
+"""The delivery of the path, about a session of the caller; 404 otherwise."""
 OwnRun = Annotated[RunRow, Depends(_own_run)]
 """The run of the path, which belongs to the caller; 404 otherwise."""
 
@@ -398,7 +415,7 @@ async def signed(caller: Caller, responses: Iterable[InputResponse]) -> list[Inp
         if _ID.fullmatch(response.request_id):
             found = await caller.tenant.runtime.sessions.request(response.request_id)
         # A request that is not open is refused by the runtime.
-        if isinstance(found, OpenRequest) and _consents(found.request, response):
+        if isinstance(found, OpenRequest) and consents(found.request, response):
             raise Denied(
                 f"{_may(found.request)}, and you are {listed([user])}; you may choose deny or skip",
                 kind=ErrorKind.APPROVAL_FAILURE,
@@ -406,17 +423,6 @@ async def signed(caller: Caller, responses: Iterable[InputResponse]) -> list[Inp
                 causal_ids=CausalIds(session_id=found.session_id, request_id=found.request_id),
             )
     return given
-
-
-def _consents(request: InputRequest, response: InputResponse) -> bool:
-    """Whether a response lets a call happen, and its responder is not named by the request."""
-    names = {response.responder, *(response.roles or ())}
-    if request.responders is not None and not names.isdisjoint(request.responders):
-        return False
-    option_id = matched(request, response).option_id
-    if request.kind is InputKind.RECOVERY:
-        return option_id != RecoveryChoice.SKIP
-    return option_id in (APPROVE, APPROVE_SESSION)
 
 
 def _may(request: InputRequest) -> str:

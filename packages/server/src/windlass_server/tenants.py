@@ -23,11 +23,13 @@ from windlass.ledger import Builder, BuilderQuery
 from windlass.parts import Store, SystemClock
 from windlass.ports.store import SCHEDULE, Document
 from windlass.private_files import make_database, make_folder, write_private
-from windlass.refusals import missing_provider
+from windlass.refusals import check_items, missing_provider
 from windlass.runtime.compose import Durability
 from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.registry import RuntimePorts
 from windlass.runtime.start import provider_of
+from windlass.webhooks import Deliveries, Endpoint, Outbox, Webhook, Webhooks, targets_of
+from windlass.webhooks.outbox import Target
 from windlass_protocol import ErrorKind, RetryClass, RunStatus
 from windlass_protocol.frozen import mutable, sealed
 from windlass_protocol.lazy import lazy_pattern
@@ -334,6 +336,8 @@ class Tenant:
     """The agents that runs can be started with; subagents are not among them."""
     exported: telemetry.TelemetryExport | None = None
     """The OpenTelemetry export; None if the environment configures none."""
+    outbox: Outbox | None = None
+    """Brings notifications to endpoints and channels; None if the tenant has none."""
     users: int = 0
     """Number of requests that use it."""
     blank: Path | None = None
@@ -355,6 +359,11 @@ class Tenant:
         return store
 
     @property
+    def deliveries(self) -> Deliveries:
+        """What is still to be delivered to endpoints and channels."""
+        return Deliveries(self.store, self.runtime.ports.machine.clock)
+
+    @property
     def is_busy(self) -> bool:
         """Whether requests or background work use it."""
         return bool(self.users or self.insight.working)
@@ -370,6 +379,8 @@ class Tenant:
     async def is_parked(self) -> bool:
         """Whether no run is active and none will start or wake up by itself."""
         if await self.store.next_document_ms(SCHEDULE) is not None:
+            return False
+        if self.outbox is not None and not await self.outbox.is_idle():
             return False
         if not await self.store.unfinished():
             return True
@@ -387,6 +398,8 @@ class Tenant:
             bus.end(_unavailable("the tenant was opened: reconnect"))
             await self.reservations.aclose()
             return
+        if self.outbox is not None:
+            await self.outbox.aclose()
         if self.exported is not None:
             await self.exported.aclose()
         await self.insight.aclose()
@@ -409,17 +422,31 @@ class Tenants:
         open_max: int = TENANTS_OPEN_MAX,
         capture_content: bool = False,
         address: str = "",
+        webhooks: Iterable[Webhook] = (),
+        endpoints: Iterable[Endpoint] = (),
         **options: Unpack[RuntimeOptions],
     ) -> None:
         self.folder = folder
         self.address = address
         """The PostgreSQL database with a schema for each tenant; empty if each has a file in the folder."""
+        self.webhooks = Webhooks(webhooks)
+        """The entry points for signed requests, of all tenants."""
+        self._endpoints = check_items(endpoints, Endpoint, what="endpoints", words="Endpoints")
+        targets = targets_of(self._endpoints, tuple(self.webhooks))
         self.agents: Mapping[str, AnyAgent] = {agent.agent_id: agent for agent in agents}
         self.durability: Durability = durability
         self._open_max = open_max
         self._capture_content = capture_content
         """Whether the OpenTelemetry export has messages, arguments and results."""
-        self._options = options
+        # No record may hold what signs a request, even if a message quotes it.
+        self._options: RuntimeOptions = {
+            **options,
+            "secrets": (
+                *options.get("secrets", ()),
+                *self.webhooks.secrets,
+                *(secret for one in targets for secret in getattr(one, "secrets", ())),
+            ),
+        }
         self._open: OrderedDict[str, Tenant] = OrderedDict()
         self._opening = asyncio.Lock()
         self._broken: set[str] = set()
@@ -436,6 +463,10 @@ class Tenants:
         ports = self._in_memory().ports
         _check_models(ports)
         _check_deps(ports, self.agents.values())
+        for webhook in self.webhooks:
+            if webhook.agent not in self.agents:
+                known = ", ".join(self.agents)
+                raise refused(f"webhook {webhook.name}: unknown agent {webhook.agent}; known are {known}")
         if self.folder.exists() and not self.folder.is_dir():
             raise refused(f"{self.folder} is no folder: a server needs a folder for its stores")
         if self.address:
@@ -458,11 +489,9 @@ class Tenants:
         A tenant that cannot be opened is skipped and logged.
         """
         make_folder(self.folder, parents=True)
-        if not self._options.get("is_driving", True):
-            return
         for place in await self._places():
             try:
-                name = await self._name_if_due(place)
+                name = await self._name_if_due(place, is_start=True)
                 if name is not None:
                     self._open[name] = await self._make(name)
             except Exception as error:  # noqa: BLE001 - one broken tenant must not stop the others
@@ -561,8 +590,11 @@ class Tenants:
             self._broken.add(store)
             _LOG.error("tenant store %s cannot be opened: %s", store, error, exc_info=error)
 
-    async def _name_if_due(self, place: str | Path) -> str | None:
-        """Return the tenant of a closed store with schedules, or runs that can continue without a request."""
+    async def _name_if_due(self, place: str | Path, *, is_start: bool = False) -> str | None:
+        """Return the tenant of a closed store with schedules, or runs that can continue without a request.
+
+        At the start of the process also one with endpoints or channels: records may be there to be delivered.
+        """
         store = await open_store(place, durability=self.durability)
         try:
             if isinstance(place, Path):
@@ -570,6 +602,10 @@ class Tenants:
             else:
                 kept = await store.document(TENANT, TENANT)
                 name = None if kept is None else str(kept.body.get("name"))
+            if is_start and name is not None and self._targets(name):
+                return name
+            if not self._options.get("is_driving", True):
+                return None
             if await store.next_document_ms(SCHEDULE) is not None:
                 return name
             if not await store.unfinished():
@@ -612,8 +648,20 @@ class Tenants:
             exported = await telemetry.export_from_environment(
                 runtime, state_path=state, capture_content=self._capture_content
             ).__aenter__()
+            if exported is not None:
+                failed.push_async_callback(exported.aclose)
+            targets = self._targets(name)
+            outbox = await Outbox(runtime, targets).__aenter__() if targets else None
             failed.pop_all()
-        return Tenant(name, runtime, reservations, Insight(runtime), tuple(self.agents), exported)
+        agent_ids = tuple(self.agents)
+        return Tenant(name, runtime, reservations, Insight(runtime), agent_ids, exported, outbox)
+
+    def _targets(self, tenant: str) -> tuple[Target, ...]:
+        """Return the endpoints and channels of a tenant."""
+        return targets_of(
+            tuple(one for one in self._endpoints if one.tenant == tenant),
+            tuple(one for one in self.webhooks if one.tenant == tenant),
+        )
 
     async def _make_room(self) -> None:
         """Close the least recently used tenants above the limit.

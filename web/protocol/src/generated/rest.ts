@@ -409,6 +409,42 @@ export const SchedulePage = open({
 });
 export type SchedulePage = z.infer<typeof SchedulePage>;
 
+/** A notification or a message of a channel that was not taken yet. */
+export const DeliveryInfo = open({
+  /** Its id, the same for every attempt. */
+  deliveryId: z.string(),
+  /** The endpoint or the channel. */
+  target: z.string(),
+  /** The session that it is about. */
+  sessionId: z.string(),
+  /** The run that it is about. */
+  runId: z.string().optional(),
+  /** The type of the event. */
+  event: z.string().optional(),
+  /** The owner of the session. */
+  owner: z.string().optional(),
+  /** Attempts so far. */
+  attempts: Count,
+  /** Whether it is tried no more. */
+  isDead: z.boolean(),
+  /** Why the last attempt failed. */
+  problem: z.string().optional(),
+  /** When it was to be delivered first. */
+  createdAt: Timestamp,
+  /** When it is tried next; absent if it is not. */
+  nextAt: Timestamp.optional(),
+});
+export type DeliveryInfo = z.infer<typeof DeliveryInfo>;
+
+/** A page of deliveries, by id. */
+export const DeliveryPage = open({
+  /** The deliveries. */
+  deliveries: z.array(DeliveryInfo),
+  /** The value of `after` for the next page; absent on the last page. */
+  next: z.string().optional(),
+});
+export type DeliveryPage = z.infer<typeof DeliveryPage>;
+
 /** A run: its state, open requests and result. */
 export const RunInfo = open({
   /** The state. */

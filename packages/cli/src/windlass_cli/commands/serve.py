@@ -158,6 +158,8 @@ def serve_agents(
         durability=settings.durability,
         capture_content=settings.is_on("telemetry.capture_content"),
         address=settings.address,
+        webhooks=command.webhooks(),
+        endpoints=command.endpoints(),
         **options,
     )
 

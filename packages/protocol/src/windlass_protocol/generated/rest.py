@@ -548,6 +548,45 @@ def _make_SchedulePage() -> object:
     return SchedulePage
 
 
+def _make_DeliveryInfo() -> object:
+    from windlass_protocol._wire import Bool, Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Timestamp
+
+    class DeliveryInfo(Open):
+        """A notification or a message of a channel that was not taken yet."""
+
+        __qualname__ = "DeliveryInfo"
+
+        delivery_id: Str
+        target: Str
+        session_id: Str
+        attempts: Count
+        is_dead: Bool
+        created_at: Timestamp
+        run_id: Maybe[Str] = None
+        event: Maybe[Str] = None
+        owner: Maybe[Str] = None
+        problem: Maybe[Str] = None
+        next_at: Maybe[Timestamp] = None
+
+    return DeliveryInfo
+
+
+def _make_DeliveryPage() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.rest import DeliveryInfo
+
+    class DeliveryPage(Open):
+        """A page of deliveries, by id."""
+
+        __qualname__ = "DeliveryPage"
+
+        deliveries: tuple[DeliveryInfo, ...]
+        next: Maybe[Str] = None
+
+    return DeliveryPage
+
+
 def _make_RunInfo() -> object:
     from windlass_protocol._wire import Maybe, Open
     from windlass_protocol.generated.input import InputRequest
@@ -1200,6 +1239,8 @@ __getattr__, __dir__ = _lazy_values(
         "NewSchedule": _make_NewSchedule,
         "ScheduleInfo": _make_ScheduleInfo,
         "SchedulePage": _make_SchedulePage,
+        "DeliveryInfo": _make_DeliveryInfo,
+        "DeliveryPage": _make_DeliveryPage,
         "RunInfo": _make_RunInfo,
         "UndoStatus": _make_UndoStatus,
         "UndoItem": _make_UndoItem,

@@ -429,6 +429,40 @@ class SchedulePage(Open):
     next: Maybe[Str] = None
     """The value of `after` for the next page; absent on the last page."""
 
+class DeliveryInfo(Open):
+    """A notification or a message of a channel that was not taken yet."""
+
+    delivery_id: Str
+    """Its id, the same for every attempt."""
+    target: Str
+    """The endpoint or the channel."""
+    session_id: Str
+    """The session that it is about."""
+    attempts: Count
+    """Attempts so far."""
+    is_dead: Bool
+    """Whether it is tried no more."""
+    created_at: Timestamp
+    """When it was to be delivered first."""
+    run_id: Maybe[Str] = None
+    """The run that it is about."""
+    event: Maybe[Str] = None
+    """The type of the event."""
+    owner: Maybe[Str] = None
+    """The owner of the session."""
+    problem: Maybe[Str] = None
+    """Why the last attempt failed."""
+    next_at: Maybe[Timestamp] = None
+    """When it is tried next; absent if it is not."""
+
+class DeliveryPage(Open):
+    """A page of deliveries, by id."""
+
+    deliveries: tuple[DeliveryInfo, ...]
+    """The deliveries."""
+    next: Maybe[Str] = None
+    """The value of `after` for the next page; absent on the last page."""
+
 class RunInfo(Open):
     """A run: its state, open requests and result."""
 

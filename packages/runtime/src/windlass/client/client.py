@@ -38,6 +38,8 @@ from windlass_protocol import (
     ChatMessage,
     DecisionRun,
     Deleted,
+    DeliveryInfo,
+    DeliveryPage,
     FeedbackInfo,
     FeedbackList,
     Health,
@@ -259,6 +261,36 @@ class Approvals:
             "POST", path_of("approvals", request_id), body=body, key=key_for(link, None), is_repeatable=False
         )
         return await link.ask(Accepted, call)
+
+
+class Deliveries:
+    """Lists, retries and gives up notifications and messages of channels that were not taken.
+
+    Every method raises an AgentError: see `windlass.client.connection`.
+    """
+
+    def __init__(self, client: Linked) -> None:
+        self._client = client
+
+    async def list(
+        self, *, dead_only: bool = False, after: str | None = None, limit: int | None = None
+    ) -> Page[DeliveryInfo]:
+        """Return a page of deliveries, by id."""
+        query = {"dead": "true" if dead_only else None, "after": after, "limit": limit}
+        found = await self._client.link.ask(DeliveryPage, Call("GET", "/deliveries", query=query))
+        return Page(found.deliveries, found.next)
+
+    async def retry(self, delivery_id: str) -> DeliveryInfo:
+        """Try a delivery again now."""
+        return await self._ask(Call("POST", path_of("deliveries", delivery_id, "retry")))
+
+    async def delete(self, delivery_id: str) -> None:
+        """Give a delivery up."""
+        await self._ask(Call("DELETE", path_of("deliveries", delivery_id)))
+
+    async def _ask(self, call: Call) -> DeliveryInfo:
+        # Equal requests have one effect, so each may be repeated.
+        return await self._client.link.ask(DeliveryInfo, call)
 
 
 class Schedules:
@@ -546,6 +578,7 @@ class Client:
         self.runs = Runs(self)
         self.approvals = Approvals(self)
         self.schedules = Schedules(self)
+        self.deliveries = Deliveries(self)
 
     def __repr__(self) -> str:
         return f"Client({self._address.shown!r})"

@@ -9,7 +9,7 @@ from pydantic_core import to_json
 
 from windlass.errors import Conflict
 from windlass.ports.feed import EventStream
-from windlass_harness.loop.people import APPROVE, APPROVE_SESSION, DENY
+from windlass_harness.loop.people import APPROVE, APPROVE_SESSION, DENY, matched
 from windlass_harness.views.payloads import action_name
 from windlass_protocol import (
     Cursor,
@@ -241,3 +241,14 @@ async def requests_of(host: RunHost, run_id: str) -> AsyncGenerator[Request]:
 
 def _is_fresh(request: InputRequest, given: set[str]) -> bool:
     return not request.is_answered and request.request_id not in given
+
+
+def consents(request: InputRequest, response: InputResponse) -> bool:
+    """Whether a response lets a call happen, and its responder is not named by the request."""
+    names = {response.responder, *(response.roles or ())}
+    if request.responders is not None and not names.isdisjoint(request.responders):
+        return False
+    option_id = matched(request, response).option_id
+    if request.kind is InputKind.RECOVERY:
+        return option_id != RecoveryChoice.SKIP
+    return option_id in (APPROVE, APPROVE_SESSION)

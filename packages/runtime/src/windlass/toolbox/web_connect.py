@@ -40,7 +40,7 @@ async def get(target: Target, network: Network) -> Reply:
     try:
         async with (
             httpcore2.AsyncConnectionPool(
-                ssl_context=network.tls, network_backend=_PublicOnly(network)
+                ssl_context=network.tls, network_backend=PublicOnly(network)
             ) as pool,
             pool.stream("GET", url, headers=headers) as response,
         ):
@@ -55,7 +55,7 @@ async def get(target: Target, network: Network) -> Reply:
         raise ToolFailed("the server did not answer with HTTP") from None
 
 
-class _PublicOnly(httpcore2.AsyncNetworkBackend):
+class PublicOnly(httpcore2.AsyncNetworkBackend):
     """The network backend: it connects to the addresses that it has checked."""
 
     def __init__(self, network: Network) -> None:

@@ -1,0 +1,343 @@
+"""OpenAPI connections: operations of an HTTP API as tools.
+
+Operations are chosen by name, and each tool is pinned by the hash of its definition. Credentials are names of
+environment variables; neither the model nor the journal sees them. It needs the extra `client`.
+"""
+
+import base64
+import json
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self, TypedDict, Unpack, cast
+from urllib.parse import quote, urlencode, urlsplit
+
+import yaml
+
+from windlass import parts
+from windlass.errors import check_name, install_hint, option_problem, wrong
+from windlass.limits import NAME_CHARS_MAX
+from windlass.openapi.document import BODY, FORM, ApiDocument, Operation, Parameter
+from windlass.tools import PIN, Tool, ToolFailed, ToolOptions, json_tool
+from windlass.tools.context import ToolContext
+from windlass_harness.redact import Redactor
+from windlass_protocol import EffectClass, JsonObject, ToolMode
+from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
+
+if TYPE_CHECKING:
+    import httpx2
+
+DOCUMENT_BYTES_MAX: Final = 16 * 1_048_576
+RESPONSE_BYTES_MAX: Final = 1_048_576
+"""Bytes of one response; a longer one is an error."""
+ERROR_CHARS_MAX: Final = 500
+"""Characters of the body of an error that the model sees."""
+TIMEOUT_S: Final = 60.0
+_BY_METHOD: Final[Mapping[str, tuple[ToolMode, EffectClass]]] = {
+    "get": (ToolMode.READ, EffectClass.READ),
+    "head": (ToolMode.READ, EffectClass.READ),
+    "options": (ToolMode.READ, EffectClass.READ),
+    "put": (ToolMode.EXTERNAL, EffectClass.IDEMPOTENT),
+    "delete": (ToolMode.DESTRUCTIVE, EffectClass.IDEMPOTENT),
+}
+"""What a method does by the rules of HTTP; all others are external, and not repeated after a crash."""
+_LATER: Final = frozenset({429, 502, 503, 504})
+_OTHER: Final = lazy_pattern(r"[^A-Za-z0-9_-]+")
+
+
+class ApiOptions(TypedDict, total=False):
+    """Options of an API."""
+
+    url: str
+    """The address of the API; the first server of the document when left out."""
+    credentials: Mapping[str, str]
+    """Environment variables with credentials, by the names of security schemes."""
+    tools: Mapping[str, ToolOptions]
+    """Options of tools, by operation: a mode that the method does not tell, a timeout, an approval."""
+    pins: Mapping[str, str]
+    """The hashes that operations must have; see `OpenApi.fingerprints`."""
+    variable: Callable[[str], str | None]
+
+
+class OpenApi:
+    """An HTTP API; `tools` are for an Agent. Use it as `async with`, or call `aclose`."""
+
+    def __init__(
+        self,
+        name: str,
+        document: str | Path | Mapping[str, object],
+        *,
+        operations: Sequence[str],
+        **options: Unpack[ApiOptions],
+    ) -> None:
+        problem = option_problem(options, ApiOptions, what="OpenApi", beside=("operations",))
+        if problem is not None:
+            raise wrong(problem)
+        check_name(name, "an API")
+        if isinstance(operations, str) or not operations:
+            raise wrong(f"API {name}: operations is a list of operation ids, at least one")
+        self._name = name
+        self._options = options
+        self._document = ApiDocument(name, _read(name, document))
+        self._operations = tuple(self._document.operation(one) for one in operations)
+        self._address = _address(name, options.get("url") or self._document.address)
+        self._http: httpx2.AsyncClient | None = None
+        self._credentials = {one.operation_id: self._chosen(one) for one in self._operations}
+        for operation, pin in options.get("pins", {}).items():
+            if self.fingerprints.get(operation) != pin:
+                found = self.fingerprints.get(operation, "none: it is not among the operations")
+                raise wrong(
+                    f"API {name}: operation {operation} is not the one that was pinned, found {found}; "
+                    "review its definition, then change the pin"
+                )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        if self._http is not None:
+            await self._http.aclose()
+            self._http = None
+
+    @property
+    def fingerprints(self) -> Mapping[str, str]:
+        """The hash of each operation: path, method, description, arguments and security."""
+        return {one.operation_id: one.fingerprint for one in self._operations}
+
+    @property
+    def tools(self) -> tuple[Tool[..., object], ...]:
+        """A tool for each operation, named `api__operation`."""
+        return tuple(self._tool(one) for one in self._operations)
+
+    def _tool(self, operation: Operation) -> Tool[..., object]:
+        async def run(arguments: JsonObject, context: ToolContext) -> object:
+            return await self._call(operation, arguments)
+
+        mode, effect = _BY_METHOD.get(operation.method, (ToolMode.EXTERNAL, EffectClass.ONCE))
+        given = self._options.get("tools", {}).get(operation.operation_id, ToolOptions())
+        if "mode" in given:
+            # The method does not tell the effect of a mode that the host chose.
+            effect = EffectClass.READ if given["mode"] == ToolMode.READ else EffectClass.ONCE
+        said = ToolOptions(
+            name=f"{self._name}__{_OTHER.sub('_', operation.operation_id)}"[:NAME_CHARS_MAX],
+            description=operation.description,
+            mode=mode,
+            effect=effect,
+            reads="untrusted",
+            metadata={"openapi": operation.operation_id, PIN: operation.fingerprint},
+        )
+        said.update(given)
+        return json_tool(run, operation.schema, **said)
+
+    def _chosen(self, operation: Operation) -> tuple[str, ...]:
+        """Return the security schemes to use: the first alternative with credentials for all of them."""
+        if not operation.security:
+            return ()
+        known = self._options.get("credentials", {})
+        for names in operation.security:
+            if all(one in known for one in names):
+                for one in names:
+                    _check_scheme(self._name, one, self._document.schemes.get(one))
+                return names
+        needed = " or ".join(" and ".join(one) for one in operation.security)
+        raise wrong(f"API {self._name}: operation {operation.operation_id} needs credentials for {needed}")
+
+    async def _call(self, operation: Operation, arguments: JsonObject) -> object:
+        signed = self._signed(operation)
+        request = _request(operation, arguments)
+        httpx2 = import_module("httpx2")
+        address = f"{self._address}{request.path}"
+        query = urlencode([*request.query, *signed.query])
+        try:
+            async with self._client().stream(
+                operation.method.upper(),
+                f"{address}?{query}" if query else address,
+                headers={**request.headers, **signed.headers},
+                content=request.body,
+            ) as response:
+                content = await _content(response, operation)
+                status, kind = int(response.status_code), str(response.headers.get("content-type", ""))
+        except httpx2.ConnectError:
+            raise ToolFailed(f"{self._name} could not be reached; nothing was done", retryable=True) from None
+        except httpx2.HTTPError as error:
+            raise _lost(operation, f"{self._name} did not answer ({type(error).__name__})") from None
+        redactor = Redactor(signed.secrets)
+        if not 200 <= status < 300:
+            said = redactor.text(content[:ERROR_CHARS_MAX].decode("utf-8", "replace"))
+            is_later = status in _LATER and operation.method == "get"
+            raise ToolFailed(f"{self._name} answered with HTTP {status}: {said}", retryable=is_later)
+        if "json" not in kind.partition(";")[0]:
+            return redactor.text(content.decode("utf-8", "replace"))
+        try:
+            return redactor.value(json.loads(content)) if content else None
+        except (ValueError, RecursionError):
+            return redactor.text(content.decode("utf-8", "replace"))
+
+    def _client(self) -> "httpx2.AsyncClient":
+        if self._http is None:
+            try:
+                httpx2 = import_module("httpx2")
+            except ModuleNotFoundError:
+                raise wrong(f"OpenAPI needs an optional dependency: {install_hint('client')}") from None
+            # The environment is ignored: no proxy sees credentials, and no netrc file adds any.
+            self._http = httpx2.AsyncClient(
+                timeout=TIMEOUT_S, trust_env=False, follow_redirects=False, headers={"user-agent": "windlass"}
+            )
+        return cast("httpx2.AsyncClient", self._http)
+
+    def _signed(self, operation: Operation) -> "_Signed":
+        """Return the credentials of a call; they are read when they are needed."""
+        read = self._options.get("variable", parts.variable)
+        headers: dict[str, str] = {}
+        query: list[tuple[str, str]] = []
+        secrets: list[str] = []
+        for name in self._credentials[operation.operation_id]:
+            variable = self._options.get("credentials", {})[name]
+            secret = read(variable)
+            if not secret:
+                raise ToolFailed(f"the environment variable {variable} is not set; nothing was done")
+            secrets += [secret, base64.b64encode(secret.encode()).decode()]
+            scheme = self._document.schemes[name]
+            match str(scheme["type"]), str(scheme.get("in", "")), str(scheme.get("scheme", "")).lower():
+                case "apiKey", "header", _:
+                    headers[str(scheme["name"])] = secret
+                case "apiKey", _, _:
+                    query.append((str(scheme["name"]), secret))
+                case "http", _, "basic":
+                    headers["authorization"] = f"Basic {secrets[-1]}"
+                case _:
+                    headers["authorization"] = f"Bearer {secret}"
+        return _Signed(headers, tuple(query), tuple(secrets))
+
+
+@sealed
+class _Signed:
+    headers: Mapping[str, str]
+    query: tuple[tuple[str, str], ...]
+    secrets: tuple[str, ...]
+
+
+@sealed
+class _Request:
+    path: str
+    query: tuple[tuple[str, str], ...]
+    headers: Mapping[str, str]
+    body: bytes | None
+
+
+def _read(name: str, document: str | Path | Mapping[str, object]) -> Mapping[str, object]:
+    """Return the content of a document: a mapping, or a file of JSON or YAML."""
+    if isinstance(document, Mapping):
+        return document
+    try:
+        raw = Path(document).read_bytes()
+    except OSError as error:
+        raise wrong(f"API {name}: {document} cannot be read: {error.strerror}") from None
+    if len(raw) > DOCUMENT_BYTES_MAX:
+        raise wrong(f"API {name}: {document} is larger than {DOCUMENT_BYTES_MAX:,} bytes")
+    try:
+        content = json.loads(raw) if raw.lstrip()[:1] == b"{" else yaml.safe_load(raw)
+    except (ValueError, RecursionError, yaml.YAMLError):
+        content = None
+    if not isinstance(content, dict):
+        raise wrong(f"API {name}: {document} is not an OpenAPI document in JSON or YAML")
+    return cast("Mapping[str, object]", content)
+
+
+def _address(name: str, url: str | None) -> str:
+    split = urlsplit(url or "")
+    if split.scheme not in ("http", "https") or not split.hostname or split.query or split.fragment:
+        raise wrong(f"API {name}: give its address: url='https://api.example.com'")
+    if split.username is not None:
+        raise wrong(f"API {name}: put credentials into variables, not into the address")
+    return (url or "").rstrip("/")
+
+
+def _check_scheme(name: str, scheme: str, found: JsonObject | None) -> None:
+    kinds = (("apiKey", "header"), ("apiKey", "query"), ("http", ""), ("oauth2", ""), ("openIdConnect", ""))
+    kind = (str((found or {}).get("type")), str((found or {}).get("in", "")))
+    if kind not in kinds:
+        raise wrong(
+            f"API {name}: security scheme {scheme} is not supported: {' in '.join(filter(None, kind))}"
+        )
+
+
+def _request(operation: Operation, arguments: JsonObject) -> _Request:
+    path, query, headers = operation.path, list[tuple[str, str]](), dict[str, str]()
+    for one in operation.parameters:
+        if one.argument not in arguments:
+            continue
+        value = arguments[one.argument]
+        match one.place:
+            case "path":
+                text = _joined(value)
+                if text in ("", ".", ".."):
+                    # They would name another path.
+                    raise ToolFailed(f"{one.name} must not be {text!r}; nothing was done")
+                path = path.replace(f"{{{one.name}}}", quote(text, safe=""))
+            case "header":
+                text = _joined(value)
+                if not text.isprintable() or not text.isascii():
+                    raise ToolFailed(f"{one.name} must be printable ASCII; nothing was done")
+                headers[one.name] = text
+            case _:
+                query += _pairs(one, value)
+    body = None
+    if BODY in arguments and operation.body_type is not None:
+        headers["content-type"] = operation.body_type
+        given = arguments[BODY]
+        if operation.body_type == FORM:
+            pairs = [(str(key), _text(value)) for key, value in cast(JsonObject, given).items()]
+            body = urlencode(pairs).encode()
+        else:
+            body = json.dumps(given).encode()
+    return _Request(path, tuple(query), headers, body)
+
+
+def _pairs(one: Parameter, value: object) -> list[tuple[str, str]]:
+    if isinstance(value, dict):
+        items = [(str(key), _text(part)) for key, part in cast("dict[str, object]", value).items()]
+        if one.style == "deepObject":
+            return [(f"{one.name}[{key}]", text) for key, text in items]
+        return items if one.explode else [(one.name, ",".join(part for pair in items for part in pair))]
+    if isinstance(value, list) and one.explode:
+        return [(one.name, _text(part)) for part in cast("list[object]", value)]
+    return [(one.name, _joined(cast(object, value)))]
+
+
+def _joined(value: object) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{key},{_text(part)}" for key, part in cast("dict[str, object]", value).items())
+    return ",".join(map(_text, cast("list[object]", value))) if isinstance(value, list) else _text(value)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, str | int | float) else json.dumps(value)
+
+
+async def _content(response: "httpx2.Response", operation: Operation) -> bytes:
+    content = bytearray()
+    async for chunk in response.aiter_bytes():
+        content += chunk
+        if len(content) > RESPONSE_BYTES_MAX:
+            done = "" if operation.method == "get" else "; the call itself was made"
+            raise ToolFailed(f"the response is too large: limit {RESPONSE_BYTES_MAX:,} bytes{done}")
+    return bytes(content)
+
+
+def _lost(operation: Operation, problem: str) -> ToolFailed:
+    if operation.method in ("get", "head", "options"):
+        return ToolFailed(problem, retryable=True)
+    return ToolFailed(f"{problem}; whether {operation.operation_id} had an effect is unknown")

@@ -1,0 +1,384 @@
+"""Webhooks in: entry points that turn signed requests into messages for sessions.
+
+The order is fixed: the size is limited by the server, the signature is checked over the bytes that were sent,
+and only then is anything parsed. The run id follows from the id of the delivery, so a delivery that arrives
+again is the same run, also after a crash and in another process.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
+from urllib.parse import parse_qs
+
+from windlass import parts
+from windlass.errors import Conflict, Denied, Rejected, meant
+from windlass.ports.channel import Answer, Channel, Incoming, Message, Reply, Route, SignedRequest
+from windlass.ports.store import SettledRequest
+from windlass.refusals import bad_setup, check_id, check_items
+from windlass.runtime.requests import consents
+from windlass.webhooks.signatures import SCHEMES, Scheme
+from windlass_protocol import InputResponse, JsonObject, SourceKind, SourceRef
+from windlass_protocol.codec_scan import count_values
+from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
+from windlass_protocol.limits import ID_CHARS_MAX
+
+if TYPE_CHECKING:
+    from windlass.runtime.compose import AgentRuntime
+
+VALUES_MAX: Final = 50_000
+"""Values in one body, counted by its commas and opening brackets."""
+MESSAGE_CHARS_MAX: Final = 100_000
+"""Characters of a message; the rest of a longer one is cut off."""
+WEBHOOKS_MAX: Final = 100
+LOCAL: Final = "local"
+"""The tenant and the user of a server without keys and tokens."""
+_NAME: Final = lazy_pattern(r"[a-z0-9][a-z0-9_-]{0,63}")
+_VARIABLE: Final = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_PLACE: Final = lazy_pattern(r"\{([A-Za-z0-9_.]{1,200})\}")
+_SESSION: Final = lazy_pattern(r"[^\x00-\x1f\x7f\ud800-\udfff]+")
+_FORM: Final = "application/x-www-form-urlencoded"
+T = TypeVar("T")
+
+
+def is_name(value: object) -> bool:
+    """Whether a value can be the name of a webhook or an endpoint."""
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None
+
+
+def is_variable(value: object) -> bool:
+    """Whether a value can be the name of an environment variable."""
+    return isinstance(value, str) and _VARIABLE.fullmatch(value) is not None
+
+
+class PayloadRefused(Exception):
+    """A signed request that cannot be understood; the message does not quote it."""
+
+    code: Final = "webhook_payload"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message: Final = message
+
+
+@sealed
+class Webhook:
+    """An entry point for signed requests: `POST /v1/webhooks/NAME`.
+
+    What a request says is found by `channel`, by `route`, or else by the templates `session` and `message`.
+    A template has places such as `{issue.title}`, which are filled from the body; `{event}` and `{delivery}`
+    are the kind and the id of the delivery.
+    """
+
+    name: str
+    agent: str
+    """The name of the agent."""
+    scheme: Scheme | Literal["github", "slack", "stripe", "standard"]
+    """How requests are signed."""
+    secrets: tuple[str, ...]
+    """Environment variables with the secrets; a request may be signed with any of them."""
+    message: str = ""
+    """The template of the message."""
+    session: str = "{delivery}"
+    """The template of the session name: equal names are one session. Each delivery has its own by default."""
+    route: Route | None = None
+    """A function that returns the message of a delivery, or None to ignore it; instead of templates."""
+    channel: Channel | None = None
+    """The channel that understands requests and tells what its sessions have to say; instead of templates."""
+    events: tuple[str, ...] = ()
+    """The kinds of events that count, such as `issues` or `issues.opened`; all when empty."""
+    approvers: tuple[str, ...] = ()
+    """Users of the channel who may approve calls; others can only deny."""
+    owner: str = LOCAL
+    """The owner of the sessions."""
+    tenant: str = LOCAL
+    """The tenant of the sessions."""
+
+    def __post_init__(self) -> None:
+        if not is_name(self.name):
+            raise bad_setup("the name of a webhook has up to 64 small letters, digits, - and _")
+        check_id(self.agent, f"the agent of webhook {self.name}")
+        check_id(self.owner, f"the owner of webhook {self.name}")
+        check_id(self.tenant, f"the tenant of webhook {self.name}")
+        if not isinstance(self.scheme, Scheme) and self.scheme not in SCHEMES:
+            known = ", ".join(SCHEMES)
+            raise bad_setup(f"the scheme of webhook {self.name} is a Scheme or one of {known}")
+        for option in ("secrets", "events", "approvers"):
+            check_items(getattr(self, option), str, what=f"{option} of webhook {self.name}", words="texts")
+        if not self.secrets or not all(is_variable(one) for one in self.secrets):
+            raise bad_setup(f"secrets of webhook {self.name} are one or more environment variables")
+        given = [one for one in ("message", "route", "channel") if getattr(self, one)]
+        if len(given) != 1:
+            found = " and ".join(given) or "none"
+            raise bad_setup(f"webhook {self.name} needs one of message, route and channel, found {found}")
+        if self.approvers and self.channel is None:
+            raise bad_setup(f"approvers of webhook {self.name} need a channel")
+
+    @property
+    def signing(self) -> Scheme:
+        """The scheme itself."""
+        return self.scheme if isinstance(self.scheme, Scheme) else SCHEMES[self.scheme]
+
+    @classmethod
+    def read(cls, name: str, table: Mapping[str, object]) -> "Webhook":
+        """Return the webhook that a table declares, such as one of windlass.toml.
+
+        Raises:
+            Rejected: a field is unknown, or its value cannot be used.
+        """
+        known = [one.name for one in fields(cls) if one.name not in ("name", "route", "channel")]  # pyright: ignore[reportArgumentType] - `sealed` makes fields
+        given: dict[str, object] = {}
+        for field, value in table.items():
+            if field not in known:
+                raise bad_setup(f"webhook {name}: unknown field {field}{meant([field], known)}")
+            if field == "scheme" and isinstance(value, Mapping):
+                value = _scheme(name, cast("Mapping[str, object]", value))
+            given[field] = tuple(cast("list[object]", value)) if isinstance(value, list) else value
+        for field in ("agent", "scheme", "secrets"):
+            if field not in given:
+                raise bad_setup(f"webhook {name}: {field} is missing")
+        for field in ("message", "session"):
+            if not isinstance(given.get(field, ""), str):
+                raise bad_setup(f"webhook {name}: {field} is a text")
+        return cls(name, **given)  # pyright: ignore[reportArgumentType] - checked by `__post_init__`
+
+    def session_id(self, session: str) -> str:
+        """Return the id of a session; it begins with the name of the webhook, whatever a sender says."""
+        plain = f"{self.name}:{session}"
+        if _SESSION.fullmatch(plain) and len(plain) <= ID_CHARS_MAX:
+            return plain
+        return f"{self.name}:{derived(session)}"
+
+    def identify(self, delivery: SignedRequest) -> Incoming:
+        """Return what a delivery says.
+
+        Raises:
+            PayloadRefused: a place of a template is not in the body, or the channel does not understand it.
+        """
+        if self.channel is None and self.events and not self._counts(delivery.event):
+            return None
+        find = self.channel.identify if self.channel is not None else self.route
+        if find is None:
+            text = _filled(self.message, delivery)
+            return Message(_filled(self.session, delivery), text[:MESSAGE_CHARS_MAX])
+        try:
+            return find(delivery)
+        except (ValueError, KeyError, TypeError, AttributeError, LookupError) as error:
+            problem = type(error).__name__
+        raise PayloadRefused(f"webhook {self.name} does not understand this body ({problem})")
+
+    def _counts(self, event: str) -> bool:
+        return any(event == one or event.startswith(f"{one}.") for one in self.events)
+
+
+def _scheme(name: str, table: Mapping[str, object]) -> Scheme:
+    known = {one.name: one for one in fields(Scheme)}  # pyright: ignore[reportArgumentType] - `sealed` makes fields
+    for field, value in table.items():
+        if field not in known:
+            raise bad_setup(f"webhook {name}: unknown field scheme.{field}{meant([field], [*known])}")
+        kind = bool if field == "has_base64_secrets" else str
+        if not isinstance(value, kind):
+            raise bad_setup(
+                f"webhook {name}: scheme.{field} is {'true or false' if kind is bool else 'a text'}"
+            )
+    if "signature_header" not in table:
+        raise bad_setup(f"webhook {name}: scheme.signature_header is missing")
+    return Scheme(**table)  # pyright: ignore[reportArgumentType] - checked above
+
+
+@sealed
+class Taken:
+    """The outcome of a delivery."""
+
+    session_id: str | None = None
+    run_id: str | None = None
+    """The run that was started, or whose request was answered."""
+    reply: str | None = None
+    """The body of the response, of a handshake."""
+    refused: str | None = None
+    """Why an answer was refused; the channel tells its author."""
+    user: str | None = None
+    """The author of a refused answer."""
+
+
+class Webhooks:
+    """Entry points by name, with their secrets.
+
+    The server has one; an application with its own server calls `verify` and `take`.
+    """
+
+    def __init__(
+        self,
+        webhooks: Iterable[Webhook],
+        *,
+        variable: Callable[[str], str | None] = parts.variable,
+        clock: parts.Clock | None = None,
+    ) -> None:
+        given = check_items(webhooks, Webhook, what="webhooks", words="Webhooks")
+        self._by_name = {one.name: one for one in given}
+        self._clock = clock or parts.SystemClock()
+        if len(self._by_name) < len(given):
+            raise bad_setup("two webhooks have the same name; give each its own")
+        if len(given) > WEBHOOKS_MAX:
+            raise bad_setup(f"webhooks: found {len(given):,}, limit {WEBHOOKS_MAX}")
+        self._secrets = {one.name: _secrets(one, variable) for one in given}
+
+    def __iter__(self) -> Iterator[Webhook]:
+        return iter(self._by_name.values())
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """All secrets, for `AgentRuntime.open(secrets=…)`: no record or log line may hold them."""
+        return tuple(dict.fromkeys(secret for some in self._secrets.values() for secret in some))
+
+    def find(self, name: str) -> Webhook | None:
+        """Return a webhook by its name; None if there is none."""
+        return self._by_name.get(name)
+
+    def verify(self, name: str, headers: Mapping[str, str], body: bytes) -> SignedRequest:
+        """Check the signature of a request and parse it.
+
+        Raises:
+            SignatureRefused: it is not signed with a secret of the webhook, or not lately.
+            PayloadRefused: the body cannot be parsed.
+            KeyError: there is no such webhook.
+        """
+        webhook = self._by_name[name]
+        small = {key.lower(): value for key, value in headers.items()}
+        now_s = self._clock.now().timestamp()
+        webhook.signing.check(small, body, self._secrets[name], now_s=now_s)
+        return _parsed(webhook, small, body)
+
+    async def take(self, runtime: "AgentRuntime", delivery: SignedRequest) -> Taken:
+        """Start the run of a delivery, or answer a request; return once that is durable.
+
+        Raises:
+            PayloadRefused: the webhook does not understand the body.
+            Conflict: the delivery id was used with another message, or the session was deleted.
+            AgentError: the run cannot be started.
+        """
+        webhook = self._by_name[delivery.entry]
+        match webhook.identify(delivery):
+            case None:
+                return Taken()
+            case Reply(text):
+                return Taken(reply=text)
+            case Message() as message:
+                return await _started(runtime, webhook, delivery, message)
+            case Answer() as answer:
+                return await _answered(runtime, webhook, answer)
+
+
+def derived(*parts: str) -> str:
+    """Return an id that is a digest of texts."""
+    text = "".join(f"{len(part)}:{part}" for part in parts)
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:44]
+
+
+def _secrets(webhook: Webhook, variable: Callable[[str], str | None]) -> tuple[str, ...]:
+    found = {name: variable(name) for name in webhook.secrets}
+    for name, secret in found.items():
+        problem = webhook.signing.secret_problem(secret or "")
+        if problem is not None:
+            words = f"webhook {webhook.name} needs the environment variable {name} with its secret"
+            raise bad_setup(f"{words}: {'it is not set' if secret is None else problem}")
+    return tuple(secret for secret in found.values() if secret)
+
+
+def _parsed(webhook: Webhook, headers: Mapping[str, str], body: bytes) -> SignedRequest:
+    """Return a request with its payload: JSON, or a form with JSON in its field `payload`."""
+    raw = body
+    if headers.get("content-type", "").partition(";")[0].strip().lower() == _FORM:
+        try:
+            raw = parse_qs(body.decode(), strict_parsing=True, max_num_fields=16)["payload"][0].encode()
+        except (ValueError, KeyError):
+            raise PayloadRefused("the form has no field payload") from None
+    count = count_values(raw, VALUES_MAX)
+    if count > VALUES_MAX:
+        raise PayloadRefused(f"the body has too many values: {count:,}, limit {VALUES_MAX:,}")
+    try:
+        payload = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise PayloadRefused("the body is not JSON") from None
+    if not isinstance(payload, dict):
+        raise PayloadRefused("the body is not a JSON object")
+    found, scheme = cast(JsonObject, payload), webhook.signing
+    given = headers.get(scheme.id_header or "") or _text_at(found, scheme.id_path)
+    events = (headers.get(scheme.event_header or ""), _text_at(found, scheme.event_path))
+    return SignedRequest(
+        webhook.name,
+        given or sha256(body).hexdigest(),
+        ".".join(one for one in events if one),
+        found,
+        headers,
+    )
+
+
+def _text_at(payload: JsonObject, path: str | None) -> str | None:
+    """Return the text, number or flag at a path such as `issue.labels.0.name`; None if there is none."""
+    found: object = payload
+    for part in (path or "").split("."):
+        if isinstance(found, dict):
+            found = cast("dict[str, object]", found).get(part)
+        elif isinstance(found, list) and part.isdigit() and int(part[:6]) < len(cast("list[object]", found)):
+            found = cast("list[object]", found)[int(part[:6])]
+        else:
+            return None
+    if isinstance(found, bool):
+        return str(found).lower()
+    return str(found) if isinstance(found, str | int | float) else None
+
+
+def _filled(template: str, delivery: SignedRequest) -> str:
+    known = {"event": delivery.event, "delivery": delivery.delivery_id}
+
+    def value(path: str) -> str:
+        found = known.get(path, _text_at(delivery.payload, path))
+        if found is None:
+            raise PayloadRefused(f"webhook {delivery.entry}: the body has no text at {path}")
+        return found
+
+    return _PLACE.sub(lambda match: value(match[1]), template)
+
+
+async def _started(
+    runtime: "AgentRuntime", webhook: Webhook, delivery: SignedRequest, message: Message
+) -> Taken:
+    session_id = webhook.session_id(message.session)
+    run_id = f"webhook:{derived(webhook.name, delivery.delivery_id)}"
+    store = runtime.ports.store
+    assert store is not None, "a runtime that can start has one"
+    if message.needs_session and await store.session(session_id) is None:
+        return Taken()
+    await runtime.start(
+        webhook.agent,
+        message.text[:MESSAGE_CHARS_MAX],
+        session_id=session_id,
+        run_id=run_id,
+        owner=webhook.owner,
+        source=SourceRef(kind=SourceKind.REMOTE_CHANNEL, id=message.user or webhook.name),
+        metadata={"webhook": webhook.name, "event": delivery.event, "delivery": delivery.delivery_id[:256]},
+    )
+    return Taken(session_id, run_id)
+
+
+async def _answered(runtime: "AgentRuntime", webhook: Webhook, answer: Answer) -> Taken:
+    """Answer a request in the name of a user; what the request does not allow is told to them."""
+    session_id = webhook.session_id(answer.session)
+    found = await runtime.sessions.request(answer.request_id)
+    run_id, refused = None if found is None else found.run_id, None
+    response = InputResponse(request_id=answer.request_id, option_id=answer.option_id, responder=answer.user)
+    if found is None or found.owner != webhook.owner:
+        run_id, refused = None, "this request does not exist any more"
+    elif isinstance(found, SettledRequest):
+        refused = "this request was answered before"
+    elif answer.user not in webhook.approvers and consents(found.request, response):
+        refused = "you may not approve this call; you may deny it"
+    else:
+        try:
+            await runtime.answer_session(found.session_id, [response])
+        except (Conflict, Denied, Rejected) as error:
+            refused = error.message
+    return Taken(session_id, run_id, refused=refused, user=answer.user)

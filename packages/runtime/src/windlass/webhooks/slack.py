@@ -1,0 +1,178 @@
+"""Slack as a channel: threads are sessions, approvals are buttons.
+
+Messages come by the Events API, clicks by interactions, both to the address of one webhook with the scheme
+`slack`. Messages go out by the web API. A thread is named by team, channel and the time of its first message,
+so a session id says where its answers belong.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Final, cast
+from urllib.parse import urlsplit
+
+from pydantic import JsonValue
+
+from windlass import parts
+from windlass.ports.channel import Answer, Delivered, Incoming, Message, Notice, Reply, SignedRequest
+from windlass.refusals import bad_setup
+from windlass.webhooks.inbound import is_variable
+from windlass.webhooks.outbound import outcome_of, post
+from windlass_protocol import JsonObject, encode
+from windlass_protocol.lazy import lazy_pattern
+
+SLACK_API: Final = "https://slack.com/api"
+TEXT_CHARS_MAX: Final = 12_000
+"""Characters of a message; Slack cuts longer ones."""
+_SECTION_CHARS_MAX: Final = 2_900
+_LABEL_CHARS_MAX: Final = 75
+_OPTIONS_MAX: Final = 25
+_ACTION: Final = "windlass"
+_MENTION: Final = lazy_pattern(r"^\s*<@[A-Z0-9]+(?:\|[^>]*)?>\s*")
+_LATER: Final = frozenset(
+    {"ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout"}
+)
+"""Errors of Slack after which the same message may be taken."""
+_STYLES: Final = {"danger": "danger", "primary": "primary"}
+
+
+class SlackChannel:
+    """A Slack app as a channel; `token` is the environment variable with its bot token (`xoxb-…`).
+
+    The app needs the scope `chat:write` and the events `app_mention` and `message.im`; with
+    `message.channels`, replies in a thread need no mention.
+    """
+
+    def __init__(
+        self,
+        token: str,
+        *,
+        api: str = SLACK_API,
+        variable: Callable[[str], str | None] = parts.variable,
+    ) -> None:
+        if not is_variable(token):
+            raise bad_setup(
+                "token of SlackChannel is the name of an environment variable, such as SLACK_TOKEN"
+            )
+        if urlsplit(api).scheme not in ("http", "https"):
+            raise bad_setup(f"api of SlackChannel is an address such as {SLACK_API}")
+        self._token = token
+        self._api = api.rstrip("/")
+        self._variable = variable
+
+    def identify(self, delivery: SignedRequest) -> Incoming:
+        """Return the message, the click or the handshake of a request of Slack."""
+        payload = delivery.payload
+        match payload.get("type"):
+            case "url_verification":
+                return Reply(str(payload["challenge"]))
+            case "event_callback":
+                return _message(payload)
+            case "block_actions":
+                return _click(payload)
+            case _:
+                return None
+
+    def render(self, notice: Notice) -> JsonObject | None:
+        """Return the arguments of `chat.postMessage`, or `chat.postEphemeral` for one user."""
+        _, channel, thread = _place(notice.session)
+        text = _escaped(notice.text)[:TEXT_CHARS_MAX]
+        content: JsonObject = {"channel": channel, "thread_ts": thread, "text": text}
+        if notice.user is not None:
+            content["user"] = notice.user
+        if notice.request is not None:
+            content["blocks"] = _blocks(notice)
+        return content
+
+    async def deliver(self, content: JsonObject, *, key: str) -> Delivered:
+        """Call the web API of Slack."""
+        token = self._variable(self._token)
+        if not token:
+            return Delivered(f"the environment variable {self._token} is not set")
+        method = "chat.postEphemeral" if "user" in content else "chat.postMessage"
+        body = dict(content)
+        if key:
+            # Who reads messages by the API can tell that two of them are one.
+            body["metadata"] = {"event_type": "windlass_delivery", "event_payload": {"id": key}}
+        headers = {"authorization": f"Bearer {token}", "content-type": "application/json; charset=utf-8"}
+        # The address is the operator's choice, not that of a sender.
+        answer = await post(f"{self._api}/{method}", headers, encode(body), is_private=True)
+        outcome = outcome_of(answer)
+        if outcome.problem is not None or isinstance(answer, Delivered):
+            return outcome
+        try:
+            said = json.loads(answer.body)
+        except ValueError:
+            return Delivered("the answer of Slack is not JSON")
+        if said.get("ok") is True:
+            return Delivered()
+        error = str(said.get("error"))[:80]
+        return Delivered(f"Slack refused the message: {error}", is_final=error not in _LATER)
+
+
+def _message(payload: JsonObject) -> Message | None:
+    event = cast(JsonObject, payload["event"])
+    kind, thread = event.get("type"), event.get("thread_ts")
+    # Bots, edits and joins: our own messages come back as well.
+    if kind not in ("app_mention", "message") or "bot_id" in event or "subtype" in event:
+        return None
+    text, is_direct = str(event.get("text") or ""), event.get("channel_type") == "im"
+    if kind == "message" and not is_direct and (thread is None or _MENTION.match(text)):
+        # A mention comes as an event of its own; other messages of a channel are not for us.
+        return None
+    said = _plain(_MENTION.sub("", text, count=1)).strip()
+    if not said:
+        return None
+    session = f"{payload['team_id']}:{event['channel']}:{thread or event['ts']}"
+    needs_session = kind == "message" and not is_direct
+    return Message(session, said, user=str(event["user"]), needs_session=needs_session)
+
+
+def _click(payload: JsonObject) -> Answer | None:
+    action = cast("list[JsonObject]", payload["actions"])[0]
+    if not str(action.get("action_id")).startswith(f"{_ACTION}:"):
+        return None
+    value = json.loads(str(action["value"]))
+    return Answer(value["session"], value["request"], value["option"], _of(payload, "user", "id"))
+
+
+def _of(payload: JsonObject, name: str, field: str) -> str:
+    return str(cast(JsonObject, payload[name])[field])
+
+
+def _blocks(notice: Notice) -> JsonValue:
+    """Return a request as text and buttons."""
+    request = notice.request
+    assert request is not None, "a notice with a request"
+    shown = json.dumps(request.action.input, indent=1, ensure_ascii=False, default=str)
+    words = _escaped(f"{notice.text}\n```{shown}```")[:_SECTION_CHARS_MAX]
+    blocks: list[JsonValue] = [{"type": "section", "text": {"type": "mrkdwn", "text": words}}]
+    buttons: list[JsonValue] = []
+    for number, option in enumerate((request.options or ())[:_OPTIONS_MAX]):
+        value: JsonObject = {"session": notice.session, "request": request.request_id, "option": option.id}
+        button: JsonObject = {
+            "type": "button",
+            "action_id": f"{_ACTION}:{number}",
+            "text": {"type": "plain_text", "text": option.label[:_LABEL_CHARS_MAX]},
+            "value": encode(value).decode(),
+        }
+        style = _STYLES.get(str(option.style or ""))
+        if style is not None:
+            button["style"] = style
+        buttons.append(button)
+    if buttons:
+        blocks.append({"type": "actions", "elements": buttons})
+    return blocks
+
+
+def _place(session: str) -> tuple[str, str, str]:
+    team, channel, thread = session.split(":", 2)
+    return team, channel, thread
+
+
+def _escaped(text: str) -> str:
+    """Return a text that mentions nobody: a model must not be able to call a whole channel."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _plain(text: str) -> str:
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")

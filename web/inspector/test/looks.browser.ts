@@ -85,7 +85,7 @@ inBrowser("the look of the inspector", () => {
     const { page } = await openPage(server.url, "/overview", { colorScheme: "dark" });
     const background = (): Promise<string> => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     await page.getByText("Tools that fail").waitFor();
-    expect(await background()).toBe("rgb(11, 17, 32)");
+    expect(await background()).toBe("rgb(12, 12, 15)");
     await page.getByLabel("Theme").first().selectOption("light");
     expect(await background()).toBe("rgb(255, 255, 255)");
     await page.reload();

@@ -64,11 +64,29 @@ export {
   type KnownCall,
   type RequestCardProps,
 } from "./requests.js";
-export { CopyButton, Markdown } from "./markdown.js";
+export { Markdown } from "./markdown.js";
+export {
+  Badge,
+  Button,
+  Chip,
+  CodeView,
+  CopyButton,
+  Dialog,
+  JsonView,
+  Panel,
+  type BadgeProps,
+  type ButtonProps,
+  type ChipProps,
+  type CodeViewProps,
+  type DialogProps,
+  type JsonViewProps,
+  type PanelProps,
+  type Tone,
+} from "./primitives.js";
 export { SSEStreamView, TraceTree, type SSEStreamViewProps, type TraceTreeProps } from "./trace.js";
 export { runIdOf, traceShape, type SpanKind, type SpanStatus, type TraceNode, type TraceShape } from "./spans.js";
 export { DecisionCard } from "./decisions.js";
-export { BUTTONS, CARD, classes, CODE, FIELD, FOCUS } from "./styles.js";
+export { BUTTONS, CARD, CHIPS, classes, CODE, FIELD, FOCUS } from "./styles.js";
 export {
   cut,
   formatAgo,

@@ -1,17 +1,9 @@
 /** Markdown written by a model. It is not trusted: it can format text, and nothing else. */
-import {
-  Children,
-  isValidElement,
-  memo,
-  useEffect,
-  useMemo,
-  useState,
-  type ComponentPropsWithoutRef,
-  type ReactNode,
-} from "react";
+import { Children, isValidElement, memo, useMemo, type ComponentPropsWithoutRef, type ReactNode } from "react";
 import ReactMarkdown, { type Components, type Options } from "react-markdown";
 import remarkGfm from "remark-gfm";
-import { BUTTONS, classes, FOCUS } from "./styles.js";
+import { CodeView } from "./primitives.js";
+import { classes, FOCUS } from "./styles.js";
 
 /** The elements that may be rendered. HTML of the model is dropped, and none of these can run or fetch anything. */
 const ELEMENTS = [
@@ -164,53 +156,13 @@ export const Markdown = memo(function Markdown({ text, isLive = false }: Markdow
   );
 });
 
-const COPIED_MS = 2_000;
-
-/** Code with its language and a button that copies it. */
+/** Code in its language, with a button that copies it. */
 function CodeBlock({ children }: { readonly children?: ReactNode }): ReactNode {
   const { text, language } = codeOf(children);
   return (
-    <figure className="my-2 overflow-hidden rounded-md border border-agent-border bg-agent-code">
-      <figcaption className="flex items-center justify-between gap-2 border-b border-agent-border px-3 py-1 text-xs text-agent-muted">
-        <span>{language ?? "code"}</span>
-        <CopyButton text={text} />
-      </figcaption>
-      <pre
-        className={classes("overflow-x-auto p-3 text-xs", FOCUS)}
-        tabIndex={0}
-        role="group"
-        aria-label={`${language ?? "code"} block`}
-      >
-        <code className="font-mono text-agent-text">{text}</code>
-      </pre>
-    </figure>
-  );
-}
-
-/** A button that copies a text. */
-export function CopyButton({ text, label = "Copy" }: { readonly text: string; readonly label?: string }): ReactNode {
-  const [isCopied, setIsCopied] = useState(false);
-  useEffect(() => {
-    if (!isCopied) return;
-    const timer = setTimeout(() => {
-      setIsCopied(false);
-    }, COPIED_MS);
-    return () => {
-      clearTimeout(timer);
-    };
-  }, [isCopied]);
-  const copy = (): void => {
-    navigator.clipboard.writeText(text).then(
-      () => {
-        setIsCopied(true);
-      },
-      () => undefined,
-    );
-  };
-  return (
-    <button type="button" className={classes(BUTTONS.default, "min-h-7! px-2! py-0.5! text-xs!")} onClick={copy}>
-      <span aria-live="polite">{isCopied ? "Copied" : label}</span>
-    </button>
+    <div className="my-2">
+      <CodeView text={text} title={language ?? "code"} language={language} />
+    </div>
   );
 }
 

@@ -28,7 +28,8 @@ import {
 } from "react";
 import { Collapsible } from "radix-ui";
 import { cut, formatBytes, formatDuration, formatValue, sentence } from "./format.js";
-import { BUTTONS, CARD, classes, CODE, FOCUS } from "./styles.js";
+import { CodeView } from "./primitives.js";
+import { BUTTONS, CARD, classes, FOCUS } from "./styles.js";
 import { Markdown } from "./markdown.js";
 import { RequestCard } from "./requests.js";
 
@@ -403,7 +404,6 @@ const WAITS: Readonly<Record<InputKind, string>> = {
   recovery: "interrupted: may have happened",
   authorization: "waits for authorization",
 };
-const RESULT_CHARS_MAX = 20_000;
 
 /** A call with its arguments, status and result. Tool output is plain text. */
 export const ToolCallRenderer = memo(function ToolCallRenderer({
@@ -475,10 +475,10 @@ function Inside({ view, isAsked }: { readonly view: CallView; readonly isAsked: 
   const { call, inputText, progress, result, subagent } = view;
   return (
     <>
-      {!isAsked && <Block title="Arguments" text={inputText ?? formatValue(call.arguments)} />}
-      {progress?.partial !== undefined && <Block title="So far" text={formatValue(progress.partial)} />}
+      {!isAsked && <CodeView title="Arguments" text={inputText ?? formatValue(call.arguments)} />}
+      {progress?.partial !== undefined && <CodeView title="So far" text={formatValue(progress.partial)} />}
       {result !== undefined && (
-        <Block
+        <CodeView
           title={result.toolResult?.success === true ? "Result" : view.status === "stopped" ? "Stopped" : "Error"}
           text={result.content}
         />
@@ -487,17 +487,6 @@ function Inside({ view, isAsked }: { readonly view: CallView; readonly isAsked: 
         <p className="text-xs text-agent-muted">Session {subagent.childSessionId}</p>
       )}
     </>
-  );
-}
-
-function Block({ title, text }: { readonly title: string; readonly text: string }): ReactNode {
-  return (
-    <div>
-      <p className="mb-1 text-xs text-agent-muted">{title}</p>
-      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={title}>
-        {cut(text, RESULT_CHARS_MAX)}
-      </pre>
-    </div>
   );
 }
 

@@ -124,7 +124,7 @@ test("code shows its language, and is copied verbatim", () => {
   const written = vi.fn(() => Promise.resolve());
   vi.stubGlobal("navigator", { clipboard: { writeText: written } });
   render(<Markdown text={"```ts\nconst a = '<b>';\n```"} />);
-  expect(screen.getByRole("group", { name: "ts block" }).textContent).toBe("const a = '<b>';");
+  expect(screen.getByRole("group", { name: "ts" }).textContent).toBe("const a = '<b>';");
   fireEvent.click(screen.getByRole("button", { name: "Copy" }));
   expect(written).toHaveBeenCalledWith("const a = '<b>';");
   vi.unstubAllGlobals();

@@ -7,20 +7,7 @@ import { useCallback, useDeferredValue, useEffect, useId, useMemo, useRef, useSt
 import { forkAt, TimeMachine } from "../records.js";
 import { isOver, runsOfSessionQuery, safePointQuery, sessionQuery } from "../queries.js";
 import { navigate, to, useQueryState } from "../router.js";
-import {
-  ButtonLink,
-  Empty,
-  Failure,
-  Heading,
-  Loading,
-  SMALL_BUTTON,
-  SMALL_DANGER,
-  SMALL_FIELD,
-  Status,
-  Tabs,
-  TextLink,
-  useNow,
-} from "../parts.js";
+import { ButtonLink, Empty, Failure, Heading, Loading, SMALL_FIELD, Status, Tabs, TextLink, useNow } from "../parts.js";
 import { JournalView, RecordPanel } from "../journal.js";
 import { tellDone, useKeys } from "../shell.js";
 import { RunLine } from "./sessions.js";
@@ -216,7 +203,7 @@ function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNod
         <span>of {last.toLocaleString("en-US")}</span>
         <button
           type="button"
-          className={SMALL_BUTTON}
+          className={BUTTONS.default}
           disabled={point == null}
           title={
             point === null
@@ -230,7 +217,7 @@ function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNod
         {seq < last && (
           <button
             type="button"
-            className={SMALL_BUTTON}
+            className={BUTTONS.default}
             onClick={() => {
               onMove(last);
             }}
@@ -304,7 +291,7 @@ function Keeping({ session, title }: { readonly session: SessionInfo; readonly t
     <>
       <button
         type="button"
-        className={SMALL_BUTTON}
+        className={BUTTONS.default}
         title="Everything that is stored of it, as lines of JSON"
         disabled={save.isPending}
         onClick={() => {
@@ -315,7 +302,7 @@ function Keeping({ session, title }: { readonly session: SessionInfo; readonly t
       </button>
       <button
         type="button"
-        className={SMALL_DANGER}
+        className={BUTTONS.danger}
         onClick={() => {
           setIsAsking(true);
         }}

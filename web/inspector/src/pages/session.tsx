@@ -2,7 +2,17 @@
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { chatItems, type Event } from "@windlass/protocol";
 import type { SessionInfo } from "@windlass/protocol/client";
-import { BUTTONS, classes, CostMeter, MessageList, useSession, shortId, formatWhen } from "@windlass/ui";
+import {
+  Button,
+  BUTTONS,
+  classes,
+  CostMeter,
+  Dialog,
+  MessageList,
+  useSession,
+  shortId,
+  formatWhen,
+} from "@windlass/ui";
 import { useCallback, useDeferredValue, useEffect, useId, useMemo, useRef, useState, type ReactNode } from "react";
 import { forkAt, TimeMachine } from "../records.js";
 import { isOver, runsOfSessionQuery, safePointQuery, sessionQuery } from "../queries.js";
@@ -359,33 +369,17 @@ interface ConfirmProps {
   readonly children: ReactNode;
 }
 
-/** Asks once more before something that cannot be taken back. The browser's own dialog: Escape closes it. */
+/** Asks once more before something that cannot be taken back. */
 function Confirm({ title, action, isOpen, isBusy, onConfirm, onClose, children }: ConfirmProps): ReactNode {
-  const dialog = useRef<HTMLDialogElement>(null);
-  const id = useId();
-  useEffect(() => {
-    if (isOpen) dialog.current?.showModal();
-    else dialog.current?.close();
-  }, [isOpen]);
   return (
-    <dialog
-      ref={dialog}
-      onClose={onClose}
-      aria-labelledby={id}
-      className="m-auto w-full max-w-md rounded-lg border border-agent-border bg-agent-bg p-5 text-sm text-agent-text backdrop:bg-black/50"
-    >
-      <h2 id={id} className="mb-2 text-base font-semibold wrap-anywhere">
-        {title}
-      </h2>
+    <Dialog title={title} isOpen={isOpen} onClose={onClose}>
       <div className="flex flex-col gap-2 text-agent-muted">{children}</div>
-      <div className="mt-4 flex justify-end gap-2">
-        <button type="button" className={BUTTONS.default} onClick={onClose}>
-          Keep it
-        </button>
-        <button type="button" className={BUTTONS.danger} disabled={isBusy} onClick={onConfirm}>
+      <div className="flex justify-end gap-2">
+        <Button onClick={onClose}>Keep it</Button>
+        <Button variant="danger" disabled={isBusy} onClick={onConfirm}>
           {action}
-        </button>
+        </Button>
       </div>
-    </dialog>
+    </Dialog>
   );
 }

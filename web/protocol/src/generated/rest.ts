@@ -639,6 +639,17 @@ export const FailingTool = open({
 });
 export type FailingTool = z.infer<typeof FailingTool>;
 
+/** The runs of one agent, model or version over time. */
+export const StatsGroup = open({
+  /** The agent, the model, or the fingerprint of the version. */
+  name: z.string(),
+  /** The whole time. */
+  total: RunNumbers,
+  /** Every interval, oldest first. */
+  buckets: z.array(StatsBucket),
+});
+export type StatsGroup = z.infer<typeof StatsGroup>;
+
 /** Runs over time; a run counts where it started. */
 export const Stats = open({
   /** The start of the time. */
@@ -655,6 +666,8 @@ export const Stats = open({
   waiting: WaitingNumbers,
   /** Tools that failed, worst first. */
   failingTools: z.array(FailingTool),
+  /** The same runs by agent, model or version, most runs first; absent unless asked for. */
+  groups: z.array(StatsGroup).optional(),
 });
 export type Stats = z.infer<typeof Stats>;
 

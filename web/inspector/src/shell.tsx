@@ -254,6 +254,7 @@ const HELP: Help = [
   ["a", "Approve what is selected (inbox)"],
   ["d", "Deny it, with a reason if you like (inbox)"],
   ["s", "Approve every call of the tool in its session (inbox)"],
+  ["e · x · o", "Edit its arguments, pick it to answer several, open its run (inbox)"],
   ["Enter · Shift Enter", "Send; begin a new line (chat)"],
   ["Escape", "Stop the agent (in the field of the chat)"],
   ["← · →", "One record back or forward (a session as it was)"],

@@ -4,6 +4,7 @@ import { useState, type ReactNode } from "react";
 import {
   AgentProvider,
   ApprovalCard,
+  Arguments,
   Badge,
   Button,
   ChatPanel,
@@ -15,6 +16,7 @@ import {
   CostMeter,
   DecisionCard,
   Dialog,
+  EditButton,
   Markdown,
   MessageList,
   OrchestrationPlanCard,
@@ -28,6 +30,7 @@ import {
   SSEStreamView,
   ToolCallRenderer,
   TraceTree,
+  useArgumentDraft,
   useChatStream,
 } from "../src/index.js";
 import { DECISION, events, message, QUESTION, TRACE } from "../test/samples.js";
@@ -957,6 +960,29 @@ const code: GalleryPage = {
 const PYTHON =
   'def refund(order: int) -> str:\n    # Once: the key is sent along.\n    return f"re_{order}" if order > 0 else None\n';
 
+const changed: GalleryPage = {
+  name: "Arguments",
+  about: "Arguments of a call, which may be changed before it is approved.",
+  states: [{ name: "To change", draw: () => <Changed isOpen={false} /> }],
+};
+
+const editing: GalleryPage = {
+  name: "EditButton",
+  about: "Opens arguments for changes.",
+  states: [{ name: "Above its arguments", draw: () => <Changed isOpen /> }],
+};
+
+function Changed({ isOpen }: { readonly isOpen: boolean }): ReactNode {
+  const input = { cents: 4990, reason: "The lamp arrived broken.\nTwice." };
+  const draft = useArgumentDraft(input);
+  return (
+    <>
+      {isOpen && <EditButton input={input} draft={draft} />}
+      <Arguments input={input} draft={draft} label="Arguments of refund" />
+    </>
+  );
+}
+
 const json: GalleryPage = {
   name: "JsonView",
   about: "A value as JSON.",
@@ -989,4 +1015,6 @@ export const PAGES: readonly GalleryPage[] = [
   dialog,
   code,
   json,
+  changed,
+  editing,
 ];

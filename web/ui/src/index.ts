@@ -52,15 +52,20 @@ export {
 } from "./messages.js";
 export {
   ApprovalCard,
+  Arguments,
+  EditButton,
+  effectOf,
   Facts,
   Fields,
   InterruptedCard,
   QuestionCard,
   RequestCard,
   useApprovals,
+  useArgumentDraft,
   wordsOf,
   type Approvals,
   type ApprovalsOptions,
+  type ArgumentDraft,
   type KnownCall,
   type RequestCardProps,
 } from "./requests.js";

@@ -6,6 +6,8 @@ import { lineDiff } from "../src/pages/proposals.js";
 import { to } from "../src/router.js";
 import { aboutCall } from "../src/queries.js";
 import { intervalOf, niceMax, stacked } from "../src/chart.js";
+import { askedFor, wantedOf } from "../src/pages/approvals.js";
+import { branchesOf } from "../src/pages/chat.js";
 import { changeOf, pointsOf, seriesOf, toolsByRate, waitingByKind } from "../src/pages/overview.js";
 import type { Approval, RunNumbers, Stats } from "@windlass/protocol/client";
 
@@ -351,5 +353,44 @@ describe("the numbers of the overview", () => {
       ["recovery", 1, "3"],
       ["approval", 2, "1"],
     ]);
+  });
+});
+
+describe("the inbox", () => {
+  const asked = (kind: string, agentId: string): Approval =>
+    ({ request: { kind, requestId: `${kind} ${agentId}` }, agentId, sessionId: "s" }) as unknown as Approval;
+
+  it("lists requests of a kind and an agent", () => {
+    const all = [asked("approval", "desk"), asked("question", "desk"), asked("approval", "lead")];
+    expect(wantedOf(all, "", "")).toHaveLength(3);
+    expect(wantedOf(all, "approval", "lead").map(({ request }) => request.requestId)).toEqual(["approval lead"]);
+  });
+
+  it("tells a call by its arguments and a question by its words, with nothing hidden", () => {
+    const request = (kind: string, input: unknown, prompt = ""): Approval["request"] =>
+      ({ kind, prompt, action: { input } }) as unknown as Approval["request"];
+    expect(askedFor(request("approval", { order: 771, reason: "Never\n arrived" }))).toBe(
+      "order 771, reason Never arrived",
+    );
+    expect(askedFor(request("approval", [1]))).toBe("[ 1 ]");
+    expect(askedFor(request("question", {}, "Which\u202e one?"))).toBe("Which\\u202e one?");
+  });
+});
+
+describe("copies of a conversation", () => {
+  const session = (sessionId: string, predecessorId?: string) => ({
+    sessionId,
+    predecessorId,
+    predecessorSeq: 4,
+    title: "",
+  });
+
+  it("are its origin and the copies of that, and none for a session without", () => {
+    const all = [session("a"), session("b", "a"), session("c", "a"), session("d")];
+    expect(branchesOf(session("b", "a"), all).map(({ sessionId }) => sessionId)).toEqual(["a", "b", "c"]);
+    expect(branchesOf(session("a"), all).map(({ sessionId }) => sessionId)).toEqual(["a", "b", "c"]);
+    expect(branchesOf(session("d"), all)).toEqual([]);
+    // One that is too old for the list of the newest is there all the same.
+    expect(branchesOf(session("x", "w"), all).map(({ label }) => label)).toEqual(["original", "copy x, from record 4"]);
   });
 });

@@ -139,6 +139,7 @@ inBrowser("the first five minutes", () => {
     await page.getByLabel("Message").fill("Hello");
     await page.keyboard.press("Enter");
     await page.getByRole("button", { name: "Stop" }).click();
+    await page.getByRole("dialog", { name: "Stop the run?" }).getByRole("button", { name: "Stop the run" }).click();
     await status(page, "cancelled").waitFor();
     await page.getByRole("button", { name: "Retry" }).click();
     await page.getByRole("button", { name: "Stop" }).waitFor();

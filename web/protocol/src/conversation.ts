@@ -18,6 +18,7 @@ import type {
   Event,
   EventDataByType,
   InputRequest,
+  InputResolution,
   RunStatus,
   ToolCall,
   ToolMode,
@@ -48,7 +49,7 @@ export interface LiveInput {
 
 /** How far a call is, apart from its result. */
 export interface CallProgress {
-  readonly stage: "started" | "settled";
+  readonly stage: "asked" | "started" | "settled";
   readonly startedAt?: string | undefined;
   readonly mode?: ToolMode | undefined;
   /** How often it was begun. */
@@ -60,6 +61,18 @@ export interface CallProgress {
   /** How it ended. */
   readonly status?: "completed" | "failed" | "rejected" | "cancelled" | undefined;
   readonly durationMs?: number | undefined;
+  /** What a person said about it last. */
+  readonly answer?: CallAnswer | undefined;
+}
+
+/** What a person said about a call. */
+export interface CallAnswer {
+  readonly outcome: InputResolution["outcome"];
+  readonly at: string;
+  readonly by?: string | undefined;
+  readonly text?: string | undefined;
+  /** Whether they changed its arguments. */
+  readonly isChanged: boolean;
 }
 
 /** A subagent at work for a call. */
@@ -113,6 +126,8 @@ export interface Conversation {
   readonly attachments: ReadonlyMap<string, readonly Attachment[]>;
   /** By message and call: `${messageId}/${callId}`. */
   readonly calls: ReadonlyMap<string, CallProgress>;
+  /** Calls that people are asked about, by request. */
+  readonly asked: ReadonlyMap<string, string>;
   /** By call. */
   readonly subagents: ReadonlyMap<string, Subagent>;
   readonly run?: RunView | undefined;
@@ -125,6 +140,7 @@ export const EMPTY_CONVERSATION: Conversation = {
   reasoning: new Map(),
   attachments: new Map(),
   calls: new Map(),
+  asked: new Map(),
   subagents: new Map(),
   notes: [],
   usage: NO_USAGE,
@@ -173,6 +189,7 @@ class ConversationDraft {
   private calls: ReadonlyMap<string, CallProgress>;
   /** Copied once for all that is taken in at once. */
   private ownCalls: Map<string, CallProgress> | undefined;
+  private asked: ReadonlyMap<string, string>;
   private subagents: ReadonlyMap<string, Subagent>;
   private pending: Event[] = [];
 
@@ -182,6 +199,7 @@ class ConversationDraft {
       attachments: this.attachments,
       reasoning: this.reasoning,
       calls: this.calls,
+      asked: this.asked,
       subagents: this.subagents,
     } = before);
   }
@@ -202,10 +220,10 @@ class ConversationDraft {
 
   freeze(): Conversation {
     this.flush();
-    const { chat, live, reasoning, attachments, calls, subagents, run, notes, usage, before } = this;
+    const { chat, live, reasoning, attachments, calls, asked, subagents, run, notes, usage, before } = this;
     const isSame =
       chat === before.chat && live === before.live && calls === before.calls && subagents === before.subagents;
-    return isSame ? before : { chat, live, reasoning, attachments, calls, subagents, run, notes, usage };
+    return isSame ? before : { chat, live, reasoning, attachments, calls, asked, subagents, run, notes, usage };
   }
 
   private flush(): void {
@@ -245,7 +263,7 @@ class ConversationDraft {
 
   partial(data: Data<"action.partial">): void {
     this.flush();
-    this.progress(data.callId, { partial: data.output });
+    this.progress(data.callId, { stage: "started", partial: data.output });
   }
 
   /** The live step, emptied if it is another one or of an attempt that failed. */
@@ -317,10 +335,27 @@ class ConversationDraft {
     if (choice === "skip") this.progress(callId, { stage: "settled", status: "rejected", partial: undefined });
   }
 
+  /** Requests of subagents are about calls of other sessions. */
+  requested({ requests, childSessionId }: Data<"input.requested">): void {
+    if (childSessionId !== undefined) return;
+    for (const { requestId, action } of requests) this.asked = new Map(this.asked).set(requestId, action.callId);
+  }
+
+  resolved({ resolutions }: Data<"input.resolved">, event: Event): void {
+    for (const { requestId, outcome, response } of resolutions) {
+      const callId = this.asked.get(requestId);
+      if (callId === undefined) continue;
+      this.asked = new Map([...this.asked].filter(([id]) => id !== requestId));
+      const isChanged = response?.arguments !== undefined;
+      const answer = { outcome, at: event.meta.at, by: response?.responder, text: response?.text, isChanged };
+      this.progress(callId, { answer });
+    }
+  }
+
   private progress(callId: string, changes: Partial<CallProgress>): void {
     const key = this.keyOf(callId);
     if (key === undefined) return;
-    const before: CallProgress = this.calls.get(key) ?? { stage: "started" };
+    const before: CallProgress = this.calls.get(key) ?? { stage: "asked" };
     this.calls = this.ownCalls ??= new Map(this.calls);
     this.ownCalls.set(key, { ...before, ...changes });
   }
@@ -422,6 +457,12 @@ const RECORDS: Handlers<ConversationDraft> = {
   },
   "action.result": (draft, data) => {
     draft.actionSettled(data);
+  },
+  "input.requested": (draft, data) => {
+    draft.requested(data);
+  },
+  "input.resolved": (draft, data, event) => {
+    draft.resolved(data, event);
   },
   "recovery.effect_settled": (draft, data) => {
     draft.skipped(data);
@@ -681,7 +722,7 @@ function statusOf({ result, progress, request, isOver }: CallFacts): CallStatus 
   }
   if (request !== undefined) return "waiting";
   if (isOver) return "abandoned";
-  return progress === undefined ? "requested" : "running";
+  return progress === undefined || progress.stage === "asked" ? "requested" : "running";
 }
 
 function sameOrNew(before: ChatItem | undefined, row: ChatItem): ChatItem {

@@ -1,7 +1,16 @@
 /** Markdown written by a model. It is not trusted: it can format text, and nothing else. */
-import { Children, isValidElement, memo, useMemo, type ComponentPropsWithoutRef, type ReactNode } from "react";
+import {
+  Children,
+  isValidElement,
+  memo,
+  useMemo,
+  type ComponentPropsWithoutRef,
+  type CSSProperties,
+  type ReactNode,
+} from "react";
 import ReactMarkdown, { type Components, type Options } from "react-markdown";
 import remarkGfm from "remark-gfm";
+import { undisguised } from "./format.js";
 import { CodeView } from "./primitives.js";
 import { classes, FOCUS } from "./styles.js";
 
@@ -51,18 +60,39 @@ export function safeAddress(address: string): string | undefined {
   }
 }
 
+const HOST = /(?:[\p{L}\p{N}-]+\.)+\p{L}{2,}/u;
+
+/**
+ * The host that a link really leads to, if its text may hide that; undefined if it does not.
+ *
+ * Its text is the name of another host, the host has letters that look like others, or a name stands before an @.
+ */
+export function hostToShow(address: string, text: string): string | undefined {
+  const { host, username, protocol } = new URL(address);
+  if (protocol === "mailto:") return undefined;
+  const named = HOST.exec(text)?.[0]
+    .toLowerCase()
+    .replace(/^www\./u, "");
+  const isOther = named !== undefined && named !== host.replace(/^www\./u, "").replace(/:\d+$/u, "");
+  return isOther || username !== "" || host.includes("xn--") ? host : undefined;
+}
+
 function Link({ href = "", children }: ComponentPropsWithoutRef<"a">): ReactNode {
   const address = safeAddress(href);
   if (address === undefined) return <span>{children}</span>;
+  const host = hostToShow(address, textOf(children));
   return (
-    <a
-      href={address}
-      target="_blank"
-      rel="noopener noreferrer nofollow"
-      className={classes("text-agent-link underline", FOCUS)}
-    >
-      {children}
-    </a>
+    <>
+      <a
+        href={address}
+        target="_blank"
+        rel="noopener noreferrer nofollow"
+        className={classes("text-agent-link underline", FOCUS)}
+      >
+        {children}
+      </a>
+      {host !== undefined && <span className="text-agent-warning"> [leads to {host}]</span>}
+    </>
   );
 }
 
@@ -76,6 +106,12 @@ const heading = (size: string) =>
     // A heading of the model is none of the page.
     return <p className={classes("mt-3 mb-1 font-semibold", size)}>{children}</p>;
   };
+
+/** How the cells of a column are aligned, as a class: styles in the page are refused. */
+function alignOf(style: CSSProperties | undefined): string {
+  if (style?.textAlign === "right") return "text-right";
+  return style?.textAlign === "center" ? "text-center" : "text-left";
+}
 
 const COMPONENTS: Components = {
   a: Link,
@@ -108,8 +144,12 @@ const COMPONENTS: Components = {
       <table className="border-collapse text-sm">{children}</table>
     </div>
   ),
-  th: ({ children }) => <th className="border border-agent-border px-2 py-1 text-left font-semibold">{children}</th>,
-  td: ({ children }) => <td className="border border-agent-border px-2 py-1">{children}</td>,
+  th: ({ children, style }) => (
+    <th className={classes("border border-agent-border px-2 py-1 font-semibold", alignOf(style))}>{children}</th>
+  ),
+  td: ({ children, style }) => (
+    <td className={classes("border border-agent-border px-2 py-1", alignOf(style))}>{children}</td>
+  ),
   // Footnotes come with ids, which would be there once for each message.
   li: ({ children }) => <li>{children}</li>,
   section: ({ children }) => <div className="mt-2 border-t border-agent-border text-xs">{children}</div>,
@@ -206,8 +246,11 @@ function breakLines(node: Node): void {
 }
 
 function linesOf(node: Node): Node[] {
-  if (node.type !== "text" || node.value?.includes("\n") !== true) return [node];
-  return node.value
+  if (node.value === undefined) return [node];
+  // Characters that turn text around or cannot be seen are shown for what they are, in code as well.
+  const text = undisguised(node.value);
+  if (node.type !== "text" || !text.includes("\n")) return [{ ...node, value: text }];
+  return text
     .split("\n")
     .flatMap((value, at) => [
       ...(at === 0 ? [] : [{ type: "break" }]),

@@ -1,6 +1,7 @@
 /** Messages of a conversation: the list, its rows, tool calls and the plan of subagents. */
 import type {
   Attachment,
+  CallAnswer,
   CallStatus,
   CallView,
   ChatItem,
@@ -27,8 +28,8 @@ import {
   type ReactNode,
 } from "react";
 import { Collapsible } from "radix-ui";
-import { cut, formatBytes, formatDuration, formatValue, sentence } from "./format.js";
-import { CodeView } from "./primitives.js";
+import { cut, formatBytes, formatDuration, formatValue, formatWhen, sentence, undisguised, visible } from "./format.js";
+import { Badge, CodeView, CopyButton, type Tone } from "./primitives.js";
 import { BUTTONS, CARD, classes, FOCUS } from "./styles.js";
 import { Markdown } from "./markdown.js";
 import { RequestCard } from "./requests.js";
@@ -262,7 +263,18 @@ function Message({
           />
         )}
         <Calls calls={calls} onAnswer={onAnswer} renderers={renderers} reconnects={reconnects} />
-        <div className={classes("absolute top-full", isUser ? "right-2" : "left-0")}>{actions?.(item)}</div>
+        {!isLive && message.createdAt !== "" && (
+          <div
+            className={classes(
+              "absolute top-full flex items-center gap-2 text-xs whitespace-nowrap text-agent-muted group-focus-within/row:opacity-100 group-hover/row:opacity-100 [@media(hover:hover)]:opacity-0",
+              isUser ? "right-2" : "left-0",
+            )}
+          >
+            <time dateTime={message.createdAt}>{formatWhen(message.createdAt)}</time>
+            {message.content !== "" && <CopyButton text={message.content} label="Copy message" />}
+            {actions?.(item)}
+          </div>
+        )}
       </div>
     </article>
   );
@@ -307,7 +319,11 @@ function Words({
   readonly isLive: boolean;
 }): ReactNode {
   if (text === "") return null;
-  return isUser ? <p className="whitespace-pre-wrap break-words">{text}</p> : <Markdown text={text} isLive={isLive} />;
+  return isUser ? (
+    <p className="whitespace-pre-wrap break-words">{undisguised(text)}</p>
+  ) : (
+    <Markdown text={text} isLive={isLive} />
+  );
 }
 
 /** The names of attachments. Only the model reads the files; the page does not open them. */
@@ -458,7 +474,11 @@ function Header({ view }: { readonly view: CallView }): ReactNode {
       >
         {sign}
       </span>
-      <span className="min-w-0 flex-1 truncate font-mono">{name === "" ? "a tool" : name}</span>
+      <span className="min-w-0 flex-1 truncate">
+        <span className="font-mono">{name === "" ? "a tool" : name}</span>{" "}
+        <span className="text-xs text-agent-muted">{inOneLine(call.arguments)}</span>
+      </span>
+      {progress?.answer !== undefined && <Answered answer={progress.answer} />}
       {isDestructive && (
         <span className="rounded bg-agent-raised px-1.5 text-xs text-agent-danger-text">{progress?.mode}</span>
       )}
@@ -470,12 +490,44 @@ function Header({ view }: { readonly view: CallView }): ReactNode {
   );
 }
 
+const LINE_CHARS_MAX = 120;
+
+/** The arguments of a call in few words: names and values. */
+function inOneLine(given: ToolCall["arguments"]): string {
+  const parts = Object.entries(given).map(([name, value]) => `${name} ${formatValue(value)}`);
+  return cut(visible(parts.join(", ")).replace(/\s+/gu, " "), LINE_CHARS_MAX);
+}
+
+const ANSWERS: Readonly<Partial<Record<CallAnswer["outcome"], readonly [string, Tone]>>> = {
+  approved: ["approved", "good"],
+  denied: ["denied", "bad"],
+  expired: ["lapsed", "plain"],
+};
+
+/** What a person said about the call: it stays with the call. */
+function Answered({ answer: { outcome, isChanged, by } }: { readonly answer: CallAnswer }): ReactNode {
+  const [word, tone] = ANSWERS[outcome] ?? ["answered", "plain" as const];
+  return (
+    <Badge tone={tone}>
+      {word}
+      {isChanged && " with changes"}
+      {by !== undefined && ` by ${cut(by, 24)}`}
+    </Badge>
+  );
+}
+
 /** A call that waits for approval shows its arguments in the request card. */
 function Inside({ view, isAsked }: { readonly view: CallView; readonly isAsked: boolean }): ReactNode {
   const { call, inputText, progress, result, subagent } = view;
   return (
     <>
       {!isAsked && <CodeView title="Arguments" text={inputText ?? formatValue(call.arguments)} />}
+      {progress?.answer !== undefined && (
+        <p className="text-xs text-agent-muted">
+          A person answered at <time dateTime={progress.answer.at}>{formatWhen(progress.answer.at)}</time>
+          {progress.answer.text !== undefined && `: ${visible(progress.answer.text)}`}
+        </p>
+      )}
       {progress?.partial !== undefined && <CodeView title="So far" text={formatValue(progress.partial)} />}
       {result !== undefined && (
         <CodeView

@@ -588,12 +588,15 @@ function Consent({ approval, isDenying, isSending, editRef, onDenying, onAnswer 
           }}
         />
       </div>
-      <ul aria-label="Answers" className="grid gap-3 sm:grid-cols-2 lg:grid-cols-3">
+      <ul aria-label="Answers" className={classes(CARD, "flex flex-col")}>
         {options.map((option) => {
           const isChanged = option.id === "approve" && draft.changed !== undefined;
           return (
-            <li key={option.id} className={classes(CARD, "flex flex-col gap-2 px-4 py-3")}>
-              <p className="flex-1 text-agent-muted">{effectOf(option, isChanged)}</p>
+            <li
+              key={option.id}
+              className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2 border-agent-border px-4 py-2.5 not-last:border-b"
+            >
+              <p className="min-w-52 flex-1 text-agent-muted">{effectOf(option, isChanged)}</p>
               <OptionButton
                 option={isChanged ? { ...option, label: "Approve with changes" } : option}
                 isDisabled={isSending || (option.id === "approve" && draft.unreadable.length > 0)}
@@ -623,13 +626,7 @@ function OptionButton({
 }): ReactNode {
   const key = KEYS[option.id];
   return (
-    <Button
-      variant={option.style ?? "default"}
-      className="self-start"
-      disabled={isDisabled}
-      aria-keyshortcuts={key}
-      onClick={onPick}
-    >
+    <Button variant={option.style ?? "default"} disabled={isDisabled} aria-keyshortcuts={key} onClick={onPick}>
       {option.label}
       {key !== undefined && (
         <kbd aria-hidden className={classes("text-xs opacity-80", KEY_HINT)}>

@@ -1,8 +1,9 @@
 /** A chat with an agent. */
 import { useQuery } from "@tanstack/react-query";
 import type { CallStatus } from "@windlass/protocol";
-import type { AgentInfo } from "@windlass/protocol/client";
+import type { AgentInfo, SessionInfo } from "@windlass/protocol/client";
 import {
+  Button,
   classes,
   Composer,
   Connection,
@@ -11,13 +12,14 @@ import {
   MessageList,
   OrchestrationPlanCard,
   planOf,
+  shortId,
   useChatStream,
   type ChatStream,
   type MessageItem,
 } from "@windlass/ui";
 import { useCallback, useMemo, useState, type ReactNode } from "react";
 import { forkAtMessage } from "../records.js";
-import { agentsQuery, recentSessionsQuery } from "../queries.js";
+import { agentsQuery, recentSessionsQuery, sessionQuery } from "../queries.js";
 import { Link, navigate, to, usePlace } from "../router.js";
 import { Ago, ButtonLink, Code, Empty, Failure, Heading, Select, Status, useNow } from "../parts.js";
 
@@ -157,6 +159,7 @@ function SessionHeading({ chat, sessionId }: { readonly chat: ChatStream; readon
       facts={run !== undefined && <Status status={run.status} />}
     >
       <div className="flex flex-wrap items-center gap-2 text-sm">
+        <Branches sessionId={sessionId} />
         <CostMeter usage={chat.conversation.usage.session} className="mr-2" />
         {run !== undefined && <ButtonLink href={to(["runs", run.runId])}>Run</ButtonLink>}
         <ButtonLink href={to(["sessions", sessionId])}>Journal</ButtonLink>
@@ -165,6 +168,56 @@ function SessionHeading({ chat, sessionId }: { readonly chat: ChatStream; readon
         </ButtonLink>
       </div>
     </Heading>
+  );
+}
+
+/** A session among the copies of one conversation. */
+interface Branch {
+  readonly sessionId: string;
+  readonly label: string;
+}
+
+/** The sessions that share a conversation with one: what it was copied from, its copies, and other copies of its origin. */
+export function branchesOf(
+  current: Pick<SessionInfo, "sessionId" | "predecessorId" | "predecessorSeq">,
+  others: readonly Pick<SessionInfo, "sessionId" | "predecessorId" | "predecessorSeq" | "title">[],
+): readonly Branch[] {
+  const origin = current.predecessorId ?? current.sessionId;
+  const known = others.some(({ sessionId }) => sessionId === current.sessionId)
+    ? others
+    : [{ ...current, title: "" }, ...others];
+  const copies = known
+    .filter(
+      ({ sessionId, predecessorId }) =>
+        predecessorId === origin || predecessorId === current.sessionId || sessionId === current.sessionId,
+    )
+    .filter(({ sessionId }) => sessionId !== origin);
+  if (copies.length === 0) return [];
+  return [
+    { sessionId: origin, label: "original" },
+    ...copies.map(({ sessionId, predecessorSeq }) => ({
+      sessionId,
+      label: `copy ${shortId(sessionId)}, from record ${predecessorSeq ?? 0}`,
+    })),
+  ];
+}
+
+/** Switches between the copies of a conversation; nothing for a session without copies. */
+function Branches({ sessionId }: { readonly sessionId: string }): ReactNode {
+  const { data: session } = useQuery(sessionQuery(sessionId));
+  const { data: recent } = useQuery(recentSessionsQuery);
+  if (session === undefined) return null;
+  const branches = branchesOf(session, recent ?? []);
+  if (branches.length === 0) return null;
+  return (
+    <Select
+      label="Branch"
+      value={sessionId}
+      options={branches.map((branch) => [branch.sessionId, branch.label])}
+      onChange={(next) => {
+        navigate(to(["chat", next]));
+      }}
+    />
   );
 }
 
@@ -182,25 +235,20 @@ function Actions({
   const isOpen = item.calls.some(({ status }) => UNDER_WAY.has(status));
   if (item.isLive || item.id === "pending" || isOpen) return null;
   return (
-    <p className="text-xs hover-only:opacity-0 group-hover/row:opacity-100 group-focus-within/row:opacity-100">
-      <button
-        type="button"
-        className={classes(
-          "cursor-pointer rounded text-agent-muted underline decoration-dotted hover:text-agent-text",
-          FOCUS,
-        )}
-        title={
-          isOwn
-            ? "Begin a copy of this session in front of this message, and say something else"
-            : "Begin a copy of this session that ends here"
-        }
-        onClick={() => {
-          onFork(item);
-        }}
-      >
-        {isOwn ? "Fork and edit" : "Fork from here"}
-      </button>
-    </p>
+    <Button
+      variant="quiet"
+      className="min-h-6! px-1.5! py-0! text-xs!"
+      title={
+        isOwn
+          ? "Begin a copy of this session in front of this message, and say something else"
+          : "Begin a copy of this session that ends here"
+      }
+      onClick={() => {
+        onFork(item);
+      }}
+    >
+      {isOwn ? "Fork and edit" : "Fork from here"}
+    </Button>
   );
 }
 

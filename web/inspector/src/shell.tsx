@@ -36,8 +36,8 @@ export function Shell({ pages, current, onHelp, children }: ShellProps): ReactNo
   const main = useRef<HTMLElement>(null);
   const isFirst = useRef(true);
   useEffect(() => {
-    // After navigation by keyboard the focus is at the top of the page.
-    if (!isFirst.current) main.current?.focus();
+    // After navigation by keyboard the focus is at the top of the page, unless the page has put it somewhere itself.
+    if (!isFirst.current && main.current?.contains(document.activeElement) !== true) main.current?.focus();
     isFirst.current = false;
   }, [page]);
   return (

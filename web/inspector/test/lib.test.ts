@@ -7,7 +7,7 @@ import { to } from "../src/router.js";
 import { aboutCall } from "../src/queries.js";
 import { intervalOf, niceMax, stacked } from "../src/chart.js";
 import { askedFor, wantedOf } from "../src/pages/approvals.js";
-import { branchesOf } from "../src/pages/chat.js";
+import { branchesOf, fixFor } from "../src/pages/chat.js";
 import { changeOf, pointsOf, seriesOf, toolsByRate, waitingByKind } from "../src/pages/overview.js";
 import type { Approval, RunNumbers, Stats } from "@windlass/protocol/client";
 
@@ -393,4 +393,14 @@ describe("copies of a conversation", () => {
     // One that is too old for the list of the newest is there all the same.
     expect(branchesOf(session("x", "w"), all).map(({ label }) => label)).toEqual(["original", "copy x, from record 4"]);
   });
+});
+
+it("the line that mends an agent is the variable that its problem names, or what to install", () => {
+  expect(fixFor("missing provider adapter for package route openai: set the variable OPENAI_API_KEY, or give …")).toBe(
+    "export OPENAI_API_KEY=",
+  );
+  expect(fixFor("missing provider adapter for package route x: run pip install windlass[openai]")).toBe(
+    "pip install windlass[openai]",
+  );
+  expect(fixFor("something else")).toBeUndefined();
 });

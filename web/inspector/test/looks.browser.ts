@@ -24,7 +24,7 @@ inBrowser("the look of the inspector", () => {
     await server.run("curious", "Ask me.");
     await server.run("demo", "Use weather, then pay.");
     paths.push(
-      ["/chat", "Say something to begin."],
+      ["/chat", "Try to break it."],
       [`/chat/${done.sessionId}`, /^weather says/u],
       ["/approvals", "Asked by"],
       ["/sessions", /Use weather/u],

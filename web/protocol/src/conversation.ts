@@ -114,7 +114,15 @@ export type Note =
       readonly isPassing: boolean;
     }
   | { readonly kind: "cancelled"; readonly id: string; readonly at: number; readonly text: string }
-  | { readonly kind: "compacted"; readonly id: string; readonly at: number; readonly text: string };
+  | { readonly kind: "compacted"; readonly id: string; readonly at: number; readonly text: string }
+  /** A process ended in the middle, and another one goes on behind the records that were kept. */
+  | {
+      readonly kind: "recovered";
+      readonly id: string;
+      readonly at: number;
+      readonly text: string;
+      readonly keptCount: number;
+    };
 
 /** All that a client shows of a session. Frozen: what did not change is the same object as before. */
 export interface Conversation {
@@ -375,6 +383,12 @@ class ConversationDraft {
 
   // Runs.
 
+  recovered({ seq = 1 }: Event): void {
+    this.keepWords();
+    const text = "The process of this run ended in the middle. Another one goes on from its records.";
+    this.note({ kind: "recovered", text, keptCount: seq - 1 });
+  }
+
   runStarted({ runId, agentId, modelId }: Data<"run.started">, event: Event): void {
     this.run = { runId, agentId, modelId, status: "running", startedAt: event.meta.at };
   }
@@ -475,6 +489,9 @@ const RECORDS: Handlers<ConversationDraft> = {
   },
   "compaction.completed": (draft, { summary }) => {
     draft.note({ kind: "compacted", text: summary ?? "" });
+  },
+  "recovery.started": (draft, _, event) => {
+    draft.recovered(event);
   },
   "run.started": (draft, data, event) => {
     draft.runStarted(data, event);

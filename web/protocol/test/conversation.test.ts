@@ -333,3 +333,10 @@ it("keeps what a person said about a call with the call, and leaves out requests
   story.request("a", { childSessionId: "child" });
   expect(story.state.asked.size).toBe(0);
 });
+
+it("says where a process ended, and how many records were kept", () => {
+  const story = new Story().begin().ask("a").start("a");
+  story.say("recovery.started", { epoch: 2, runId: "r1" }).result("a", "completed", "sent");
+  const [note] = story.items.flatMap((item) => (item.kind === "note" ? [item.note] : []));
+  expect(note).toMatchObject({ kind: "recovered", keptCount: 5 });
+});

@@ -16,6 +16,7 @@ import {
 import type { FeedState } from "@windlass/protocol/client";
 import {
   useCallback,
+  useEffect,
   useId,
   useMemo,
   useRef,
@@ -267,6 +268,8 @@ export interface ComposerProps {
   readonly placeholder?: string | undefined;
   /** Whether it is known whom to speak to; yes when absent. */
   readonly isReady?: boolean | undefined;
+  /** Whether the field has the focus from the start, where there is a keyboard. */
+  readonly isFocused?: boolean | undefined;
 }
 
 const ENDED_BADLY: ReadonlySet<string> = new Set(["failed", "cancelled", "budget_exhausted"]);
@@ -283,9 +286,15 @@ export function Composer({
   draft = "",
   placeholder = "Say something",
   isReady = true,
+  isFocused = false,
 }: ComposerProps): ReactNode {
   const { text, setText, files, setFiles, say } = useDraft(chat, draft);
   const [isStopping, setIsStopping] = useState(false);
+  const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => {
+    // On a phone the focus would open a keyboard over half of the page.
+    if (isFocused && matchMedia("(pointer: fine)").matches) field.current?.focus({ preventScroll: true });
+  }, [isFocused]);
   const id = useId();
   const trouble = troubleWith(files);
   const canSend = isReady && trouble === undefined && (text.trim() !== "" || files.length > 0);
@@ -302,8 +311,10 @@ export function Composer({
     if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
       event.preventDefault();
       send();
-    } else if (event.key === "Escape" && isWorking(chat)) {
-      setIsStopping(true);
+    } else if (event.key === "Escape") {
+      // Without anything to stop it leaves the field, so that the keys of the page are heard again.
+      if (isWorking(chat)) setIsStopping(true);
+      else field.current?.blur();
     }
   };
   return (
@@ -340,6 +351,7 @@ export function Composer({
             Message
           </label>
           <textarea
+            ref={field}
             id={id}
             rows={2}
             className={classes(FIELD, "min-w-40 flex-1 resize-none max-sm:order-first max-sm:basis-full")}

@@ -28,7 +28,17 @@ import {
   type ReactNode,
 } from "react";
 import { Collapsible } from "radix-ui";
-import { cut, formatBytes, formatDuration, formatValue, formatWhen, sentence, undisguised, visible } from "./format.js";
+import {
+  cut,
+  formatBytes,
+  formatDuration,
+  formatValue,
+  formatWhen,
+  plural,
+  sentence,
+  undisguised,
+  visible,
+} from "./format.js";
 import { Badge, CodeView, CopyButton, type Tone } from "./primitives.js";
 import { BUTTONS, CARD, classes, FOCUS } from "./styles.js";
 import { Markdown } from "./markdown.js";
@@ -379,6 +389,13 @@ function NoteRow({ note }: { readonly note: Note }): ReactNode {
       );
     case "cancelled":
       return <p className="text-sm text-agent-muted">{note.text}</p>;
+    case "recovered":
+      return (
+        <p className="flex flex-wrap items-center gap-2 text-xs text-agent-muted">
+          <Badge tone="info">survived a crash</Badge>
+          {note.text} {plural(note.keptCount, "record")} were kept, and no call that had a result was made again.
+        </p>
+      );
     case "compacted":
       return (
         <p className="border-t border-agent-border pt-1 text-center text-xs text-agent-muted">

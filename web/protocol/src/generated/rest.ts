@@ -546,6 +546,8 @@ export const AgentInfo = open({
   subagents: z.array(z.string()),
   /** Its version, as its author calls it. */
   version: z.string().optional(),
+  /** Why it cannot run yet, such as a missing key, and what to do; absent if it can. */
+  problem: z.string().optional(),
 });
 export type AgentInfo = z.infer<typeof AgentInfo>;
 

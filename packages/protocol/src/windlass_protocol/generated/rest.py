@@ -744,6 +744,7 @@ def _make_AgentInfo() -> object:
         tools: tuple[Str, ...]
         subagents: tuple[Str, ...]
         version: Maybe[Str] = None
+        problem: Maybe[Str] = None
 
     return AgentInfo
 

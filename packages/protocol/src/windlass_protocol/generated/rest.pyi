@@ -553,6 +553,8 @@ class AgentInfo(Open):
     """The ids of its subagents."""
     version: Maybe[Str] = None
     """Its version, as its author calls it."""
+    problem: Maybe[Str] = None
+    """Why it cannot run yet, such as a missing key, and what to do; absent if it can."""
 
 class AgentList(Open):
     """All agents of a server."""

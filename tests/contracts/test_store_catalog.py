@@ -444,6 +444,33 @@ def test_runs_are_counted_by_when_they_began_and_how_they_ended(play: Play) -> N
     play(story)
 
 
+def test_runs_are_counted_apart_by_agent_and_by_version(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        for number, took_s in enumerate((1, 2), 1):
+            mine = await begin(store, f"s{number}", f"r{number}")
+            await end(store, mine, f"r{number}", at=f"2026-01-31T09:30:{took_s:02}.250Z")
+        run = NewRun("r3", "a2", "f2", at=AT)
+        item = {**body("r3"), "agentId": "a2"}
+        number = (await store.post("s3", kind=START, key="start:r3", body=item, run=run)).number
+        mine = await claim(store, "s3")
+        begun = replace(fact("run.started", "r3", agentId="a2"), agent_id="a2")
+        runs = (("r3", RunStatus.RUNNING),)
+        await store.append(Batch(mine, 0, (begun,), consumes=(number,), standing=Standing.RUNNING, runs=runs))
+        hour = CountFilter("2026-01-31T09:00:00.000Z", "2026-01-31T10:00:00.000Z", 1_800_000)
+        whole = await other.counted_runs(hour)
+        by_agent = await other.counted_runs(replace(hour, split="agent"))
+        assert [(cell.group, cell.status, cell.count) for cell in by_agent.cells] == [
+            ("a1", RunStatus.COMPLETED, 2),
+            ("a2", RunStatus.RUNNING, 1),
+        ]
+        assert by_agent.times == (RunTimes(1, 1_000, 2_000, "a1"), RunTimes(None, 1_000, 2_000, "a1"))
+        by_version = await other.counted_runs(replace(hour, split="version"))
+        assert [cell.group for cell in by_version.cells] == ["f1", "f2"]
+        assert [replace(cell, group="") for cell in by_version.cells] == list(whole.cells)
+
+    play(story)
+
+
 def test_runs_of_subagents_count_only_for_their_own_agent(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         await begin(store)

@@ -86,6 +86,10 @@ def test_a_server_logs_its_settings_models_without_a_key_and_runs_that_fail(tmp_
         assert started["message"] == "server started"
         assert (started["address"], started["agents"]) == (address, ["broken", "keyless"])
         assert started["authentication"] == "none: open to this machine"
+        with urllib.request.urlopen(f"{address}/v1/agents", timeout=300) as answer:
+            problems = {one["agentId"]: one.get("problem") for one in json.load(answer)["agents"]}
+        assert problems["broken"] is None
+        assert "OPENAI_API_KEY" in problems["keyless"]
         assert post(address, {"message": "go", "agent": "broken"}) == 202
         failed = next(one for one in entries if one["logger"] == "windlass.runs")
     assert (failed["level"], failed["agentId"]) == ("warning", "broken")

@@ -71,6 +71,17 @@ def test_each_user_sees_their_own_runs_in_numbers(tmp_path: Path) -> None:
             assert (paid["total"]["runs"], paid["failingTools"]) == (1, [])
             assert (await ann.get("/stats")).json()["total"]["runs"] == 4
 
+            assert "groups" not in found
+            for split, names in (("agent", ["seeker", "payer"]), ("model", ["scripted"])):
+                groups = (await ann.get("/stats", params={**HOUR, "split": split})).json()["groups"]
+                assert [one["name"] for one in groups] == names
+                assert sum(one["total"]["runs"] for one in groups) == 4
+                assert sum(bucket["failed"] for one in groups for bucket in one["buckets"]) == 1
+            versions = (await ann.get("/stats", params={**HOUR, "split": "version"})).json()["groups"]
+            assert [one["total"]["runs"] for one in versions] == [3, 1]
+            assert all(one["name"].startswith("sha256:") for one in versions)
+            assert (await ann.get("/stats", params={"split": "mood"})).status_code == 422
+
             why = (await ann.get("/failures")).json()
             assert (why["runs"], why["failed"], why["isAll"]) == (3, 1, True)
             [group] = why["groups"]

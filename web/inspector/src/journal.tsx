@@ -1,18 +1,19 @@
 /** A journal on the page: records as rows, and the panel about one record. */
 import { attachmentsOf, type Event, type PolicyDecision } from "@windlass/protocol";
 import {
+  BUTTONS,
   classes,
-  CODE,
+  CodeView,
   CopyButton,
   cut,
   Fields,
   FOCUS,
-  formatBytes,
   formatCost,
   formatCount,
   formatDuration,
   formatMoment,
   formatValue,
+  JsonView,
   plural,
   useRunRecords,
 } from "@windlass/ui";
@@ -20,7 +21,7 @@ import { memo, useMemo, useState, type ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import type { PromptMessage, StepPrompt } from "@windlass/protocol/client";
 import { to, useQueryState } from "./router.js";
-import { ButtonLink, Empty, Loading, SMALL_BUTTON, SMALL_FIELD, TextLink, VirtualList } from "./parts.js";
+import { ButtonLink, Empty, Loading, SMALL_FIELD, TextLink, VirtualList } from "./parts.js";
 import { callFacts, kindOf, outcomeOf, stepFacts, tell, type CallFacts, type StepFacts, type Tone } from "./records.js";
 import { promptQuery } from "./queries.js";
 
@@ -125,7 +126,7 @@ const RecordRow = memo(function RecordRow({ record, isSelected, onSelect, isRaw 
       }}
       className={classes(
         "flex min-h-8 w-full cursor-pointer items-baseline gap-3 px-3 py-1 text-left text-sm",
-        isSelected ? "bg-agent-raised" : "hover:bg-agent-surface",
+        isSelected ? "bg-agent-accent-soft" : "hover:bg-agent-surface",
         FOCUS,
       )}
     >
@@ -204,14 +205,13 @@ function Details({
 }): ReactNode {
   const calls = useMemo(() => callFacts(records, record), [records, record]);
   const step = useMemo(() => stepFacts(records, record), [records, record]);
-  const raw = JSON.stringify(record, undefined, 2);
   return (
     <div className="flex flex-col gap-4 p-4 text-sm">
       <div className="flex items-start justify-between gap-2">
         <h2 className="min-w-0 font-semibold break-words">{tell(record).title}</h2>
         <span className="flex shrink-0 gap-2">
           <CopyButton text={location.href} label="Copy link" />
-          <button type="button" className={SMALL_BUTTON} onClick={onClose}>
+          <button type="button" className={BUTTONS.default} onClick={onClose}>
             Close
           </button>
         </span>
@@ -238,7 +238,7 @@ function Details({
           Raw record
         </summary>
         <div className="mt-2">
-          <Block title="Record" text={raw} action={<CopyButton text={raw} label="Copy record" />} />
+          <JsonView title="Record" value={record} copyLabel="Copy record" />
         </div>
       </details>
     </div>
@@ -260,15 +260,15 @@ function Call({ call }: { readonly call: CallFacts }): ReactNode {
         )}
       </p>
       <Titled title="Arguments" action={<CopyButton text={formatValue(call.input)} label="Copy arguments" />}>
-        <div className="rounded-md border border-agent-border bg-agent-bg p-3">
+        <div className="rounded-md border border-agent-border bg-agent-bg px-3 py-2">
           <Fields value={call.input} label="Arguments" />
         </div>
       </Titled>
       {result !== undefined && (
-        <Block
+        <CodeView
           title={`Result: ${outcomeOf(result.status, result.error?.code)}${result.durationMs === undefined ? "" : `, ${formatDuration(result.durationMs)}`}`}
           text={output}
-          action={<CopyButton text={output} label="Copy result" />}
+          copyLabel="Copy result"
         />
       )}
       {call.attempts.length > 0 && (
@@ -372,41 +372,9 @@ function Step({ step }: { readonly step: StepFacts }): ReactNode {
         </p>
       )}
       {place !== undefined && <Prompt {...place} count={promptCount} />}
-      {step.reasoning !== "" && <Block title="Reasoning" text={step.reasoning} />}
-      {step.said !== "" && <Block title="Answer" text={step.said} />}
+      {step.reasoning !== "" && <CodeView title="Reasoning" text={step.reasoning} />}
+      {step.said !== "" && <CodeView title="Answer" text={step.said} />}
     </section>
-  );
-}
-
-/** A text in full; a large one says how large it is, and is shown whole on demand. */
-function Block({
-  title,
-  text,
-  action,
-}: {
-  readonly title: string;
-  readonly text: string;
-  readonly action?: ReactNode;
-}): ReactNode {
-  const [isWhole, setIsWhole] = useState(false);
-  const isCut = !isWhole && text.length > TEXT_CHARS_MAX;
-  return (
-    <Titled title={title} action={action}>
-      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={title}>
-        {isCut ? cut(text, TEXT_CHARS_MAX) : text}
-      </pre>
-      {isCut && (
-        <button
-          type="button"
-          className={classes(SMALL_BUTTON, "mt-1")}
-          onClick={() => {
-            setIsWhole(true);
-          }}
-        >
-          Show all {formatBytes(text.length)}
-        </button>
-      )}
-    </Titled>
   );
 }
 
@@ -465,7 +433,7 @@ function Whole({ prompt }: { readonly prompt: StepPrompt }): ReactNode {
           {words}
         </p>
       ))}
-      {system !== "" && <Box title="Instructions" text={system} />}
+      {system !== "" && <CodeView title="Instructions" text={system} />}
       {tools.length > 0 && (
         <div className="flex flex-col gap-1">
           <p className="text-agent-muted">Tools</p>
@@ -481,7 +449,7 @@ function Whole({ prompt }: { readonly prompt: StepPrompt }): ReactNode {
           ))}
         </div>
       )}
-      {outputSchema !== undefined && <Box title="Schema of the output" text={formatValue(outputSchema)} />}
+      {outputSchema !== undefined && <CodeView title="Schema of the output" text={formatValue(outputSchema)} />}
       <div>
         <p className="mb-1 text-agent-muted">
           Messages{messages.length > shown.length && `, the last ${MESSAGES_MAX} of ${messages.length}`}
@@ -520,17 +488,6 @@ function Message({ message }: { readonly message: PromptMessage }): ReactNode {
           {call.name}({formatValue(call.arguments)})
         </p>
       ))}
-    </div>
-  );
-}
-
-function Box({ title, text }: { readonly title: string; readonly text: string }): ReactNode {
-  return (
-    <div>
-      <p className="mb-1 text-agent-muted">{title}</p>
-      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={title}>
-        {cut(text, TEXT_CHARS_MAX)}
-      </pre>
     </div>
   );
 }

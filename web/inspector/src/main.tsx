@@ -31,8 +31,8 @@ function App(): ReactNode {
 function Inside(): ReactNode {
   const queries = useMemo(newQueryClient, []);
   const [isHelpOpen, setIsHelpOpen] = useState(false);
-  const { path } = usePlace();
-  const { nav, content } = openPage(path);
+  const { path, query } = usePlace();
+  const { nav, content } = openPage(path, query);
   useKeys({
     ...pageKeys(NAVIGATION),
     "?": () => {

@@ -4,6 +4,7 @@
  * Each is a file of its own in the build, and the rest is fetched as soon as the first one is shown: a page can be
  * opened while the server restarts.
  */
+import { Activity, ChartColumn, CircleX, GitCompareArrows, Inbox, Lightbulb, MessageSquare, Rows3, Split } from "lucide-react";
 import { lazy, type ReactNode } from "react";
 import { Empty, Heading, KEY_HINT, TextLink } from "./parts.js";
 import type { NavPage } from "./shell.js";
@@ -46,12 +47,15 @@ interface Page {
 
 /** The navigation; `g` and the key open a page. */
 export const NAVIGATION: readonly NavPage[] = [
-  { path: "chat", label: "Chat", key: "c", icon: "M4 5h16v11H9l-5 4z" },
-  { path: "approvals", label: "Inbox", key: "a", icon: "M4 12l5 5L20 6" },
-  { path: "runs", label: "Runs", key: "r", icon: "M4 5h16v4H4zM4 13h16v4H4z" },
-  { path: "sessions", label: "Sessions", key: "s", icon: "M4 6h16M4 12h16M4 18h10" },
-  { path: "decisions", label: "Decisions", key: "d", icon: "M12 4v6m0 0l-6 10m6-10l6 10" },
-  { path: "overview", label: "Overview", key: "o", icon: "M4 19V9m6 10V5m6 14v-7m4 7H2" },
+  { path: "chat", label: "Chat", key: "c", icon: MessageSquare },
+  { path: "approvals", label: "Inbox", key: "a", icon: Inbox },
+  { path: "runs", label: "Runs", key: "r", icon: Activity },
+  { path: "sessions", label: "Sessions", key: "s", icon: Rows3 },
+  { path: "overview", label: "Overview", key: "o", icon: ChartColumn, isAboutMany: true },
+  { path: "decisions", label: "Decisions", key: "d", icon: Split, isAboutMany: true },
+  { path: "decisions?view=failures", label: "Failures", icon: CircleX, isAboutMany: true, isView: true },
+  { path: "decisions?view=versions", label: "Versions", icon: GitCompareArrows, isAboutMany: true, isView: true },
+  { path: "decisions?view=proposals", label: "Proposals", icon: Lightbulb, isAboutMany: true, isView: true },
 ];
 
 const PAGES: readonly Page[] = [
@@ -77,14 +81,18 @@ const PAGES: readonly Page[] = [
 ];
 
 /** The navigation entry of an address, and what to draw there. */
-export function openPage([name = "chat", ...parts]: readonly string[]): {
+export function openPage(
+  [name = "chat", ...parts]: readonly string[],
+  query: URLSearchParams,
+): {
   readonly nav: string | undefined;
   readonly content: ReactNode;
 } {
   const page = PAGES.find(({ path }) => path === name);
+  const view = NAVIGATION.find(({ path }) => path === `${name}?view=${query.get("view") ?? ""}`);
   // The ids of subagents have slashes, and may be typed as they are.
   const id = parts.length === 0 ? undefined : parts.join("/");
-  return { nav: page?.nav, content: page === undefined ? <UnknownPage /> : page.render(id, parts) };
+  return { nav: view?.path ?? page?.nav, content: page === undefined ? <UnknownPage /> : page.render(id, parts) };
 }
 
 function UnknownPage(): ReactNode {

@@ -1,5 +1,6 @@
 /** Small parts that pages share: styles, texts, links, tabs and lists. */
-import { BUTTONS, CARD, classes, FIELD, FOCUS, formatAgo, formatWhen, sentence } from "@windlass/ui";
+import { Badge, Button, BUTTONS, CARD, classes, Dialog, FIELD, FOCUS, formatAgo, formatWhen, sentence, type Tone } from "@windlass/ui";
+import { Check, Circle, Equal, Hourglass, Play, Square, X, type LucideIcon } from "lucide-react";
 import { ApiError, ConnectionError, ProtocolError } from "@windlass/protocol/client";
 import {
   useEffect,
@@ -14,10 +15,8 @@ import { Tabs as Radix } from "radix-ui";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { Link } from "./router.js";
 
-// Smaller variants of the shared classes; the exclamation marks override those.
-export const SMALL_FIELD = `${FIELD} min-h-8 w-auto! py-1! text-xs!`;
-export const SMALL_BUTTON = `${BUTTONS.default} min-h-8! px-2.5! py-1! text-xs!`;
-export const SMALL_DANGER = `${BUTTONS.default} min-h-8! px-2.5! py-1! text-xs! text-agent-danger-text!`;
+/** A field as wide as its content. */
+export const SMALL_FIELD = `${FIELD} w-auto!`;
 
 /** A hint at a key: for those who have a keyboard. */
 export const KEY_HINT = "max-sm:hidden pointer-coarse:hidden";
@@ -42,7 +41,7 @@ export function Heading({ title, parent, facts, about, children }: HeadingProps)
     document.title = `${title} · Windlass`;
   }, [title]);
   return (
-    <header className="flex min-h-14 flex-wrap items-center gap-x-4 gap-y-2 border-b border-agent-border px-4 py-2">
+    <header className="flex min-h-13 flex-wrap items-center gap-x-4 gap-y-2 border-b border-agent-border px-4 py-2">
       <div className="flex min-w-0 flex-1 basis-60 flex-wrap items-center gap-x-3 gap-y-1">
         <div className="max-w-full min-w-0">
           {parent !== undefined && (
@@ -152,41 +151,27 @@ export function Loading({ label = "Loading" }: { readonly label?: string }): Rea
   );
 }
 
-const COLORS: Readonly<Record<string, string>> = {
-  running: "text-agent-accent-text bg-agent-accent/10",
-  waiting: "text-agent-warning bg-agent-warning/10",
-  cancelling: "text-agent-warning bg-agent-warning/10",
-  completed: "text-agent-success bg-agent-success/10",
-  accepted: "text-agent-success bg-agent-success/10",
-  applied: "text-agent-success bg-agent-success/10",
-  better: "text-agent-success bg-agent-success/10",
-  failed: "text-agent-danger-text bg-agent-danger/10",
-  refused: "text-agent-danger-text bg-agent-danger/10",
-  worse: "text-agent-danger-text bg-agent-danger/10",
-  budget_exhausted: "text-agent-danger-text bg-agent-danger/10",
-  open: "text-agent-warning bg-agent-warning/10",
-};
-const SIGNS: Readonly<Record<string, string>> = {
-  pending: "○",
-  running: "▸",
-  waiting: "?",
-  cancelling: "◌",
-  completed: "✓",
-  failed: "✕",
-  cancelled: "–",
-  budget_exhausted: "✕",
-  idle: "○",
-  open: "?",
-  accepted: "✓",
-  applied: "✓",
-  refused: "✕",
-  better: "✓",
-  worse: "✕",
-  unclear: "~",
-  working: "▸",
+const STATES: Readonly<Record<string, readonly [tone: Tone, icon: LucideIcon]>> = {
+  pending: ["plain", Circle],
+  idle: ["plain", Circle],
+  running: ["info", Play],
+  working: ["info", Play],
+  waiting: ["wait", Hourglass],
+  open: ["wait", Hourglass],
+  cancelling: ["wait", Square],
+  cancelled: ["plain", Square],
+  completed: ["good", Check],
+  accepted: ["good", Check],
+  applied: ["good", Check],
+  better: ["good", Check],
+  failed: ["bad", X],
+  refused: ["bad", X],
+  worse: ["bad", X],
+  budget_exhausted: ["bad", X],
+  unclear: ["plain", Equal],
 };
 
-/** Where a run, a session or a proposal is; a sign and a word, so that colour is not all. */
+/** Where a run, a session or a proposal is; an icon and a word, so that colour is not all. */
 export function Status({
   status,
   words,
@@ -195,19 +180,16 @@ export function Status({
   /** Other words than its name, such as what is waited for. */
   readonly words?: string | undefined;
 }): ReactNode {
+  const [tone, Icon] = STATES[status] ?? ["plain", Circle];
   return (
-    <span
-      data-status={status}
-      className={classes(
-        "inline-flex shrink-0 items-center gap-1 rounded-full px-2 py-0.5 text-xs font-medium whitespace-nowrap",
-        COLORS[status] ?? "bg-agent-raised text-agent-muted",
-      )}
-    >
-      <span aria-hidden className={classes(status === "running" && "motion-safe:animate-pulse")}>
-        {SIGNS[status] ?? "·"}
-      </span>
+    <Badge tone={tone} data-status={status}>
+      <Icon
+        aria-hidden
+        strokeWidth={2.5}
+        className={classes("size-3", status === "running" && "motion-safe:animate-pulse")}
+      />
       {words ?? status.replaceAll("_", " ")}
-    </span>
+    </Badge>
   );
 }
 
@@ -246,7 +228,7 @@ export function TextLink(props: ComponentPropsWithoutRef<typeof Link>): ReactNod
 /** A link that stands by itself, beside buttons. */
 export function ButtonLink(props: ComponentPropsWithoutRef<typeof Link>): ReactNode {
   const { className, ...rest } = props;
-  return <Link className={classes(SMALL_BUTTON, className)} {...rest} />;
+  return <Link className={classes(BUTTONS.default, className)} {...rest} />;
 }
 
 interface SelectProps {
@@ -301,14 +283,14 @@ export function Tabs({ tabs, value, onChange, label }: TabsProps): ReactNode {
     <Radix.Root value={current?.id ?? ""} onValueChange={onChange} className="flex min-h-0 flex-1 flex-col">
       <Radix.List
         aria-label={label}
-        className="flex gap-1 overflow-x-auto border-b border-agent-border px-3 max-sm:gap-0 max-sm:px-1"
+        className="flex gap-4.5 overflow-x-auto border-b border-agent-border px-4 max-sm:gap-3"
       >
         {tabs.map(({ id, label: text }) => (
           <Radix.Trigger
             key={id}
             value={id}
             className={classes(
-              "min-h-10 shrink-0 cursor-pointer border-b-2 border-transparent px-3 text-sm max-sm:px-2 whitespace-nowrap text-agent-muted data-[state=active]:border-agent-accent data-[state=active]:font-medium data-[state=active]:text-agent-text",
+              "min-h-9 shrink-0 cursor-pointer border-b-2 border-transparent text-sm whitespace-nowrap text-agent-muted hover:text-agent-text data-[state=active]:border-agent-accent data-[state=active]:font-semibold data-[state=active]:text-agent-text",
               FOCUS,
               // Inside: what scrolls sideways cuts off what sticks out above.
               "focus-visible:-outline-offset-2!",
@@ -441,33 +423,17 @@ interface ConfirmProps {
   readonly children: ReactNode;
 }
 
-/** Asks once more before something that cannot be taken back. The browser's own dialog: Escape closes it. */
+/** Asks once more before something that cannot be taken back. */
 export function Confirm({ title, action, isOpen, isBusy, onConfirm, onClose, children }: ConfirmProps): ReactNode {
-  const dialog = useRef<HTMLDialogElement>(null);
-  const id = useId();
-  useEffect(() => {
-    if (isOpen) dialog.current?.showModal();
-    else dialog.current?.close();
-  }, [isOpen]);
   return (
-    <dialog
-      ref={dialog}
-      onClose={onClose}
-      aria-labelledby={id}
-      className="m-auto w-full max-w-md rounded-lg border border-agent-border bg-agent-bg p-5 text-sm text-agent-text backdrop:bg-black/50"
-    >
-      <h2 id={id} className="mb-2 text-base font-semibold wrap-anywhere">
-        {title}
-      </h2>
+    <Dialog title={title} isOpen={isOpen} onClose={onClose}>
       <div className="flex flex-col gap-2 text-agent-muted">{children}</div>
-      <div className="mt-4 flex justify-end gap-2">
-        <button type="button" className={BUTTONS.default} onClick={onClose}>
-          Keep it
-        </button>
-        <button type="button" className={BUTTONS.danger} disabled={isBusy} onClick={onConfirm}>
+      <div className="flex justify-end gap-2">
+        <Button onClick={onClose}>Keep it</Button>
+        <Button variant="danger" disabled={isBusy} onClick={onConfirm}>
           {action}
-        </button>
+        </Button>
       </div>
-    </dialog>
+    </Dialog>
   );
 }

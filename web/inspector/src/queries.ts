@@ -341,16 +341,25 @@ export const recentRunsQuery = (agent: string | undefined) =>
     refetchInterval: SLOW_MS,
   });
 
-/** Runs over a time that ends now, cut into parts. */
-export const statsQuery = (rangeMs: number, parts: number, agent: string | undefined) =>
+/** Which runs are counted, and how. */
+interface StatsWish {
+  readonly agent?: string | undefined;
+  readonly split?: "agent" | "model" | "version" | undefined;
+  /** Whether the same time before is meant. */
+  readonly isBefore?: boolean | undefined;
+}
+
+/** Runs over a time that ends now, or where that begins, cut into parts. */
+export const statsQuery = (rangeMs: number, parts: number, { agent, split, isBefore = false }: StatsWish) =>
   queryOptions({
-    queryKey: ["stats", rangeMs, parts, agent],
+    queryKey: ["stats", rangeMs, parts, agent, split, isBefore],
     queryFn: ({ signal }) => {
       const bucket = Math.ceil(rangeMs / parts / 1_000);
       // Whole parts: the newest one grows, and none of the others moves.
-      const to = Math.ceil(Date.now() / 1_000 / bucket) * bucket;
+      const now = Math.ceil(Date.now() / 1_000 / bucket) * bucket;
+      const to = isBefore ? now - bucket * parts : now;
       const at = (seconds: number): string => new Date(seconds * 1_000).toISOString();
-      return client.stats({ from: at(to - bucket * parts), to: at(to), bucket, agent }, { signal });
+      return client.stats({ from: at(to - bucket * parts), to: at(to), bucket, agent, split }, { signal });
     },
     refetchInterval: SLOW_MS,
     placeholderData: keepPreviousData,

@@ -1,20 +1,25 @@
 /** The frame around the pages: navigation, keys, notices, theme and the error boundary. */
 import { useQuery } from "@tanstack/react-query";
-import { BUTTONS, classes, FOCUS } from "@windlass/ui";
-import { Component, useEffect, useRef, useState, useSyncExternalStore, type ReactNode } from "react";
+import { Badge, Button, classes, Dialog, FOCUS } from "@windlass/ui";
+import { Keyboard, LogOut, ShipWheel, SunMoon, type LucideIcon } from "lucide-react";
+import { Component, Fragment, useEffect, useRef, useState, useSyncExternalStore, type ReactNode } from "react";
 import { door } from "./auth.js";
 import { approvalsQuery } from "./queries.js";
 import { Link, navigate, usePlace } from "./router.js";
-import { Failure, SMALL_BUTTON, SMALL_FIELD } from "./parts.js";
+import { Failure, SMALL_FIELD } from "./parts.js";
 
 /** An entry of the navigation. */
 export interface NavPage {
+  /** The address, without its first slash. */
   readonly path: string;
   readonly label: string;
   /** Pressed after `g`, opens the page. */
-  readonly key: string;
-  /** The path of an SVG of 24 by 24. */
-  readonly icon: string;
+  readonly key?: string | undefined;
+  readonly icon: LucideIcon;
+  /** The entries about many runs stand below the others, under a title of their own. */
+  readonly isAboutMany?: boolean | undefined;
+  /** A view of another page: a phone, which has room for five entries, shows it inside that page alone. */
+  readonly isView?: boolean | undefined;
 }
 
 interface ShellProps {
@@ -31,31 +36,36 @@ export function Shell({ pages, current, onHelp, children }: ShellProps): ReactNo
   const main = useRef<HTMLElement>(null);
   const isFirst = useRef(true);
   useEffect(() => {
-    // After navigation by keyboard the focus is at the top of the page.
-    if (!isFirst.current) main.current?.focus();
+    // After navigation by keyboard the focus is at the top of the page, unless the page has put it somewhere itself.
+    if (!isFirst.current && main.current?.contains(document.activeElement) !== true) main.current?.focus();
     isFirst.current = false;
   }, [page]);
   return (
-    <div className="flex h-dvh flex-col-reverse sm:flex-row">
+    <div className="flex h-dvh flex-col-reverse text-sm sm:flex-row">
       <a href="#main" className="sr-only focus:not-sr-only focus:absolute focus:z-10 focus:bg-agent-bg focus:p-2">
         Skip to the page
       </a>
       <nav
         aria-label="Pages"
-        className="flex shrink-0 border-agent-border bg-agent-surface max-sm:border-t sm:w-44 sm:flex-col sm:border-r sm:p-2"
+        className="flex shrink-0 border-agent-border bg-agent-surface max-sm:border-t sm:w-44 sm:flex-col sm:overflow-y-auto sm:border-r sm:p-2 lg:w-52"
       >
-        <p className="hidden items-center gap-2 px-3 pt-2 pb-4 text-sm font-semibold sm:flex">
-          <img src="/icon.svg" alt="" className="size-5" />
+        <p className="hidden items-center gap-2 px-2 pt-1 pb-3 font-bold sm:flex">
+          <ShipWheel aria-hidden className="size-4.5" strokeWidth={2.25} />
           Windlass
         </p>
-        <ul className="flex flex-1 sm:flex-col sm:gap-1">
-          {pages.map((one) => (
-            <li key={one.path} className="min-w-0 flex-1 sm:flex-none">
-              <NavLink page={one} isCurrent={one.path === current} />
-            </li>
+        <ul className="flex flex-1 sm:flex-col sm:gap-0.5">
+          {pages.map((one, at) => (
+            <Fragment key={one.path}>
+              {one.isAboutMany === true && pages[at - 1]?.isAboutMany !== true && (
+                <li className="mt-3 mb-1 hidden px-2 text-head font-semibold text-agent-muted sm:block">Improve</li>
+              )}
+              <li className={classes("min-w-0 flex-1 sm:flex-none", one.isView === true && "max-sm:hidden")}>
+                <NavLink page={one} isCurrent={one.path === current} />
+              </li>
+            </Fragment>
           ))}
         </ul>
-        <div className="hidden flex-col gap-2 p-1 sm:flex">
+        <div className="hidden flex-col gap-0.5 pt-2 sm:flex">
           <Foot onHelp={onHelp} />
         </div>
       </nav>
@@ -76,53 +86,42 @@ function Notice(): ReactNode {
       className={
         text === undefined
           ? "sr-only"
-          : "flex items-center justify-between gap-3 border-b border-agent-border bg-agent-success/10 px-4 py-2 text-sm"
+          : "flex items-center justify-between gap-3 border-b border-agent-border bg-agent-success-soft px-4 py-2"
       }
     >
       {text !== undefined && (
         <>
           <span className="min-w-0 wrap-anywhere">{text}</span>
-          <button
-            type="button"
-            className={SMALL_BUTTON}
+          <Button
             onClick={() => {
               tellDone(undefined);
             }}
           >
             Close
-          </button>
+          </Button>
         </>
       )}
     </div>
   );
 }
 
+const ENTRY =
+  "relative flex w-full items-center rounded-md transition-colors duration-agent max-sm:min-h-12 max-sm:flex-col max-sm:justify-center max-sm:gap-1 max-sm:px-1 max-sm:text-xs sm:min-h-agent-control sm:gap-2.5 sm:px-2";
+const ENTRY_OFF = "text-agent-muted hover:bg-agent-raised hover:text-agent-text";
+
 function NavLink({ page, isCurrent }: { readonly page: NavPage; readonly isCurrent: boolean }): ReactNode {
-  const { path, label, icon } = page;
+  const { path, label, icon: Icon } = page;
   return (
     <Link
       href={`/${path}`}
       aria-current={isCurrent ? "page" : undefined}
       className={classes(
-        "relative flex min-h-12 flex-col items-center justify-center gap-1 rounded-md px-1 text-xs sm:min-h-9 sm:flex-row sm:justify-start sm:gap-3 sm:px-3 sm:text-sm",
-        isCurrent
-          ? "bg-agent-raised font-medium text-agent-text"
-          : "text-agent-muted hover:bg-agent-raised hover:text-agent-text",
+        ENTRY,
+        isCurrent ? "bg-agent-accent-soft font-semibold text-agent-accent-text" : ENTRY_OFF,
         FOCUS,
       )}
     >
-      <svg
-        aria-hidden
-        viewBox="0 0 24 24"
-        className="size-4 shrink-0"
-        fill="none"
-        stroke="currentColor"
-        strokeWidth="2"
-        strokeLinecap="round"
-        strokeLinejoin="round"
-      >
-        <path d={icon} />
-      </svg>
+      <Icon aria-hidden className="size-4 shrink-0" />
       <span className="max-w-full truncate">{label}</span>
       {path === "approvals" && <Waiting />}
     </Link>
@@ -134,11 +133,11 @@ function Waiting(): ReactNode {
   const count = data?.requests.length ?? 0;
   if (count === 0) return null;
   return (
-    <span className="absolute top-1 right-1 min-w-5 rounded-full bg-agent-accent px-1.5 text-center text-xs text-agent-on-accent sm:static sm:ml-auto">
+    <Badge tone="wait" className="max-sm:absolute max-sm:top-1 max-sm:right-1 max-sm:px-1.5! sm:ml-auto">
       {count}
       {data?.next == null ? "" : "+"}
       <span className="sr-only"> waiting</span>
-    </span>
+    </Badge>
   );
 }
 
@@ -149,12 +148,30 @@ export function Foot({ onHelp }: { readonly onHelp?: () => void }): ReactNode {
     setTheme(next);
     applyTheme(next);
   };
+  const entry = classes(ENTRY, ENTRY_OFF, "cursor-pointer", FOCUS);
   return (
     <>
-      <label className="flex items-center justify-between gap-2 text-xs text-agent-muted">
+      {door.key !== undefined && (
+        <button
+          type="button"
+          className={entry}
+          onClick={() => {
+            door.leave();
+          }}
+        >
+          <LogOut aria-hidden className="size-4" /> Forget the API key
+        </button>
+      )}
+      {onHelp !== undefined && (
+        <button type="button" className={entry} onClick={onHelp}>
+          <Keyboard aria-hidden className="size-4" /> Keyboard <kbd className="ml-auto text-xs">?</kbd>
+        </button>
+      )}
+      <label className="flex min-h-agent-control items-center gap-2.5 px-2 text-agent-muted">
+        <SunMoon aria-hidden className="size-4 shrink-0" />
         Theme
         <select
-          className={SMALL_FIELD}
+          className={classes(SMALL_FIELD, "ml-auto text-xs!")}
           value={theme}
           onChange={(event) => {
             const found = THEMES.find((one) => one === event.target.value);
@@ -168,22 +185,6 @@ export function Foot({ onHelp }: { readonly onHelp?: () => void }): ReactNode {
           ))}
         </select>
       </label>
-      {onHelp !== undefined && (
-        <button type="button" className={SMALL_BUTTON} onClick={onHelp}>
-          Keys <kbd className="text-xs">?</kbd>
-        </button>
-      )}
-      {door.key !== undefined && (
-        <button
-          type="button"
-          className={SMALL_BUTTON}
-          onClick={() => {
-            door.leave();
-          }}
-        >
-          Forget the API key
-        </button>
-      )}
     </>
   );
 }
@@ -212,7 +213,7 @@ export function useKeys(keys: Keys): void {
     const onKey = (event: KeyboardEvent): void => {
       // A key that is held down is one press: what comes next was not seen yet.
       const isMeant = !event.defaultPrevented && !event.repeat && !event.ctrlKey && !event.metaKey && !event.altKey;
-      if (!isMeant || isTyping(event.target) || document.querySelector("dialog[open]") !== null) return;
+      if (!isMeant || isTyping(event.target) || document.querySelector("[role=dialog]") !== null) return;
       const isPair = event.timeStamp - first.at < PAIR_MS;
       const run = (isPair ? latest.current[`${first.key} ${event.key}`] : undefined) ?? latest.current[event.key];
       first = { key: event.key, at: event.timeStamp };
@@ -230,12 +231,18 @@ export function useKeys(keys: Keys): void {
 /** The keys that open pages, on every page. */
 export function pageKeys(pages: readonly NavPage[]): Keys {
   return Object.fromEntries(
-    pages.map(({ path, key }) => [
-      `g ${key}`,
-      () => {
-        navigate(`/${path}`);
-      },
-    ]),
+    pages.flatMap(({ path, key }) =>
+      key === undefined
+        ? []
+        : [
+            [
+              `g ${key}`,
+              () => {
+                navigate(`/${path}`);
+              },
+            ],
+          ],
+    ),
   );
 }
 
@@ -247,6 +254,7 @@ const HELP: Help = [
   ["a", "Approve what is selected (inbox)"],
   ["d", "Deny it, with a reason if you like (inbox)"],
   ["s", "Approve every call of the tool in its session (inbox)"],
+  ["e · x · o", "Edit its arguments, pick it to answer several, open its run (inbox)"],
   ["Enter · Shift Enter", "Send; begin a new line (chat)"],
   ["Escape", "Stop the agent (in the field of the chat)"],
   ["← · →", "One record back or forward (a session as it was)"],
@@ -259,27 +267,15 @@ interface KeysDialogProps {
 }
 
 function helpOf(pages: readonly NavPage[]): Help {
-  const names = pages.map(({ label }) => label.toLowerCase()).join(", ");
-  return [["?", "Show these keys"], [pages.map(({ key }) => `g ${key}`).join(" · "), `Go to ${names}`], ...HELP];
+  const opened = pages.flatMap(({ key, label }) => (key === undefined ? [] : [{ key, label }]));
+  const names = opened.map(({ label }) => label.toLowerCase()).join(", ");
+  return [["?", "Show these keys"], [opened.map(({ key }) => `g ${key}`).join(" · "), `Go to ${names}`], ...HELP];
 }
 
-/** Lists the keys. The browser's own dialog: it holds the focus, and Escape closes it. */
+/** Lists the keys. */
 export function KeysDialog({ pages, isOpen, onClose }: KeysDialogProps): ReactNode {
-  const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
-    if (isOpen) dialog.current?.showModal();
-    else dialog.current?.close();
-  }, [isOpen]);
   return (
-    <dialog
-      ref={dialog}
-      onClose={onClose}
-      aria-labelledby="keys-title"
-      className="m-auto max-w-lg rounded-lg border border-agent-border bg-agent-bg p-5 text-agent-text backdrop:bg-black/50"
-    >
-      <h2 id="keys-title" className="mb-3 text-base font-semibold">
-        Keys
-      </h2>
+    <Dialog title="Keys" isOpen={isOpen} onClose={onClose}>
       <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-2 text-sm">
         {helpOf(pages).map(([keys, text]) => (
           <div key={keys} className="contents">
@@ -288,19 +284,7 @@ export function KeysDialog({ pages, isOpen, onClose }: KeysDialogProps): ReactNo
           </div>
         ))}
       </dl>
-      <form method="dialog" className="mt-4 text-right">
-        <button
-          type="submit"
-          className={BUTTONS.default}
-          onClick={(event) => {
-            event.preventDefault();
-            onClose();
-          }}
-        >
-          Close
-        </button>
-      </form>
-    </dialog>
+    </Dialog>
   );
 }
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { flaws } from "./axe.js";
-import { inBrowser, openPage, Windlass } from "./rig.js";
+import { inBrowser, openPage, SHOTS, Windlass } from "./rig.js";
 
 const PHONE = { width: 375, height: 700 };
 
@@ -81,6 +81,33 @@ inBrowser("what the inspector does with sessions", () => {
     await page.getByText("There are no sessions yet.").waitFor();
     expect(faults).toEqual([]);
     await page.context().close();
+  });
+
+  it("the overview is read with the keyboard, split, and leads to the runs behind a bar", async () => {
+    const { page, faults } = await openPage(server.url, "/overview?range=1h");
+    await page.getByText("Nothing ran in the last 1h.").waitFor();
+    for (const agent of ["demo", "shaky"]) await server.run(agent, "How is Oslo?");
+    await server.run("broken", "Try.");
+    await page.goto(`${server.url}/overview?range=1h`);
+    const runs = page.getByRole("slider", { name: "Runs: intervals" });
+    const told = (): Promise<string | null> => runs.getAttribute("aria-valuetext");
+    await expect.poll(told).toMatch(/, runs \d$/u);
+    await page.getByLabel("Split").selectOption("agent");
+    await expect.poll(told).toMatch(/broken \d/u);
+    await runs.focus();
+    await page.keyboard.press("Home");
+    expect(await runs.getAttribute("aria-valuenow")).toBe("0");
+    expect(await told()).toMatch(/demo 0, .*shaky 0/u);
+    await page.keyboard.press("End");
+    expect(await runs.getAttribute("aria-valuenow")).toBe("47");
+    expect(await flaws(page)).toEqual([]);
+    await page.screenshot({ path: `${SHOTS}/overview.png` });
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/list=runs.*from=/u);
+    expect(faults).toEqual([]);
+    await page.context().close();
+    for (const { sessionId } of (await server.get<{ sessions: { sessionId: string }[] }>("/sessions")).sessions)
+      await fetch(`${server.api}/sessions/${sessionId}`, { method: "DELETE" });
   });
 
   it("lists follow what happens, without being asked again and again", async () => {

@@ -5,6 +5,11 @@ import { callFacts, forkPoint, isStory, stepFacts, tell, TimeMachine } from "../
 import { lineDiff } from "../src/pages/proposals.js";
 import { to } from "../src/router.js";
 import { aboutCall } from "../src/queries.js";
+import { intervalOf, niceMax, stacked } from "../src/chart.js";
+import { askedFor, wantedOf } from "../src/pages/approvals.js";
+import { branchesOf, fixFor } from "../src/pages/chat.js";
+import { changeOf, pointsOf, seriesOf, toolsByRate, waitingByKind } from "../src/pages/overview.js";
+import type { Approval, RunNumbers, Stats } from "@windlass/protocol/client";
 
 type Draft = readonly [type: string, data: Record<string, unknown>];
 
@@ -259,4 +264,143 @@ describe("records in words", () => {
     const record = records[7] as Event;
     expect(stepFacts(part, record)).toEqual(stepFacts(records, record));
   });
+});
+
+describe("the numbers of the overview", () => {
+  const numbers = (runs: number, failed = 0): RunNumbers => ({
+    runs,
+    completed: runs - failed,
+    failed,
+    cancelled: 0,
+    open: 0,
+    inputTokens: 0,
+    outputTokens: 0,
+    costMicros: 0,
+  });
+  const buckets = (...counts: readonly number[]) =>
+    counts.map((runs, at) => ({ ...numbers(runs), at: `2026-01-01T0${at}:00:00.000Z` }));
+  const stats: Stats = {
+    from: "2026-01-01T00:00:00.000Z",
+    to: "2026-01-01T02:00:00.000Z",
+    bucketS: 3_600,
+    total: numbers(9),
+    buckets: buckets(4, 5),
+    waiting: { runs: 0, requests: 0 },
+    failingTools: [],
+  };
+
+  it("are one row, or one for each group and one for all others", () => {
+    const runs = (one: RunNumbers): number => one.runs;
+    expect(seriesOf(stats, runs, "runs")).toEqual([{ label: "runs", values: [4, 5] }]);
+    const groups = [
+      { name: "desk", total: numbers(5), buckets: buckets(3, 2) },
+      { name: `sha256:${"ab".repeat(32)}`, total: numbers(2), buckets: buckets(1, 1) },
+    ];
+    expect(seriesOf({ ...stats, groups }, runs, "runs")).toEqual([
+      { label: "desk", values: [3, 2] },
+      { label: "abababab", values: [1, 1] },
+      { label: "others", values: [0, 2] },
+    ]);
+    const all = [{ name: "desk", total: numbers(9), buckets: buckets(4, 5) }];
+    expect(seriesOf({ ...stats, groups: all }, runs, "runs").map(({ label }) => label)).toEqual(["desk"]);
+  });
+
+  it("stand on each other, and their scale ends at a round number", () => {
+    expect(
+      stacked([
+        { label: "a", values: [1, 2] },
+        { label: "b", values: [undefined, 3] },
+      ]),
+    ).toEqual([
+      [1, 5],
+      [1, 2],
+    ]);
+    expect([0, 1, 3, 11, 61_000, 0.4].map(niceMax)).toEqual([1, 1, 4, 20, 80_000, 0.4]);
+  });
+
+  it("are compared with the time before, if anything ran then", () => {
+    expect(changeOf(108, 100)).toBe("▲ 8 %");
+    expect(changeOf(50, 100)).toBe("▼ 50 %");
+    expect([changeOf(5, 0), changeOf(5, 5), changeOf(undefined, 5), changeOf(5, undefined)]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+    ]);
+    expect(pointsOf(numbers(1_000, 19), numbers(1_000, 23))).toBe("▼ 0.4 points");
+    expect(pointsOf(numbers(10, 1), numbers(0))).toBeUndefined();
+  });
+
+  it("name an interval by its day and its hours", () => {
+    expect(intervalOf(Date.parse("2026-01-31T09:30:00") / 1_000, 1_800)).toBe("31 Jan, 09:30 to 10:00");
+    expect(intervalOf(Date.parse("2026-01-31T00:00:00") / 1_000, 86_400)).toBe("31 Jan to 1 Feb");
+  });
+
+  it("rank tools by how often they fail, and those with few calls last", () => {
+    const tools = [
+      { tool: "often", calls: 900, failed: 40 },
+      { tool: "once", calls: 1, failed: 1 },
+      { tool: "broken", calls: 51, failed: 37 },
+    ];
+    expect(toolsByRate(tools).map(({ tool }) => tool)).toEqual(["broken", "often", "once"]);
+  });
+
+  it("count what waits by its kind, interrupted calls first", () => {
+    const asked = (kind: string | undefined, askedAt: string): Approval =>
+      ({ request: { kind, requestId: askedAt }, askedAt, sessionId: "s" }) as unknown as Approval;
+    const waiting = waitingByKind([asked(undefined, "2"), asked("approval", "1"), asked("recovery", "3")]);
+    expect(waiting.map(({ kind, count, oldest }) => [kind, count, oldest])).toEqual([
+      ["recovery", 1, "3"],
+      ["approval", 2, "1"],
+    ]);
+  });
+});
+
+describe("the inbox", () => {
+  const asked = (kind: string, agentId: string): Approval =>
+    ({ request: { kind, requestId: `${kind} ${agentId}` }, agentId, sessionId: "s" }) as unknown as Approval;
+
+  it("lists requests of a kind and an agent", () => {
+    const all = [asked("approval", "desk"), asked("question", "desk"), asked("approval", "lead")];
+    expect(wantedOf(all, "", "")).toHaveLength(3);
+    expect(wantedOf(all, "approval", "lead").map(({ request }) => request.requestId)).toEqual(["approval lead"]);
+  });
+
+  it("tells a call by its arguments and a question by its words, with nothing hidden", () => {
+    const request = (kind: string, input: unknown, prompt = ""): Approval["request"] =>
+      ({ kind, prompt, action: { input } }) as unknown as Approval["request"];
+    expect(askedFor(request("approval", { order: 771, reason: "Never\n arrived" }))).toBe(
+      "order 771, reason Never arrived",
+    );
+    expect(askedFor(request("approval", [1]))).toBe("[ 1 ]");
+    expect(askedFor(request("question", {}, "Which\u202e one?"))).toBe("Which\\u202e one?");
+  });
+});
+
+describe("copies of a conversation", () => {
+  const session = (sessionId: string, predecessorId?: string) => ({
+    sessionId,
+    predecessorId,
+    predecessorSeq: 4,
+    title: "",
+  });
+
+  it("are its origin and the copies of that, and none for a session without", () => {
+    const all = [session("a"), session("b", "a"), session("c", "a"), session("d")];
+    expect(branchesOf(session("b", "a"), all).map(({ sessionId }) => sessionId)).toEqual(["a", "b", "c"]);
+    expect(branchesOf(session("a"), all).map(({ sessionId }) => sessionId)).toEqual(["a", "b", "c"]);
+    expect(branchesOf(session("d"), all)).toEqual([]);
+    // One that is too old for the list of the newest is there all the same.
+    expect(branchesOf(session("x", "w"), all).map(({ label }) => label)).toEqual(["original", "copy x, from record 4"]);
+  });
+});
+
+it("the line that mends an agent is the variable that its problem names, or what to install", () => {
+  expect(fixFor("missing provider adapter for package route openai: set the variable OPENAI_API_KEY, or give …")).toBe(
+    "export OPENAI_API_KEY=",
+  );
+  expect(fixFor("missing provider adapter for package route x: run pip install windlass[openai]")).toBe(
+    "pip install windlass[openai]",
+  );
+  expect(fixFor("something else")).toBeUndefined();
 });

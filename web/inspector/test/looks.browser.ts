@@ -24,7 +24,7 @@ inBrowser("the look of the inspector", () => {
     await server.run("curious", "Ask me.");
     await server.run("demo", "Use weather, then pay.");
     paths.push(
-      ["/chat", "Say something to begin."],
+      ["/chat", "Try to break it."],
       [`/chat/${done.sessionId}`, /^weather says/u],
       ["/approvals", "Asked by"],
       ["/sessions", /Use weather/u],
@@ -40,7 +40,7 @@ inBrowser("the look of the inspector", () => {
       ["/decisions?view=failures", /runs failed/u],
       ["/decisions?view=versions&agent=demo", "Tokens of a run"],
       ["/decisions?view=proposals", "Nothing is proposed."],
-      ["/overview", "Tools that fail"],
+      ["/overview", "Tools by failure rate"],
       ["/nowhere", "There is no such page."],
     );
   });
@@ -84,12 +84,12 @@ inBrowser("the look of the inspector", () => {
   it("dark mode follows the system, and a chosen mode is kept", async () => {
     const { page } = await openPage(server.url, "/overview", { colorScheme: "dark" });
     const background = (): Promise<string> => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
-    await page.getByText("Tools that fail").waitFor();
-    expect(await background()).toBe("rgb(11, 17, 32)");
+    await page.getByText("Tools by failure rate").waitFor();
+    expect(await background()).toBe("rgb(12, 12, 15)");
     await page.getByLabel("Theme").first().selectOption("light");
     expect(await background()).toBe("rgb(255, 255, 255)");
     await page.reload();
-    await page.getByText("Tools that fail").waitFor();
+    await page.getByText("Tools by failure rate").waitFor();
     expect(await background()).toBe("rgb(255, 255, 255)");
     await page.context().close();
   });
@@ -126,7 +126,7 @@ inBrowser("the look of the inspector", () => {
 
   it("5,000 sessions are scrolled through, with few rows drawn", async () => {
     const { page, faults } = await openPage(server.url, "/overview");
-    await page.getByText("Tools that fail").waitFor();
+    await page.getByText("Tools by failure rate").waitFor();
     const at = "2026-01-01T00:00:00.000Z";
     await page.route("**/v1/sessions?**", async (route) => {
       const after = Number(new URL(route.request().url()).searchParams.get("after") ?? "0");

@@ -37,7 +37,7 @@ inBrowser("pictures for the documentation", () => {
       ["run", `/runs/${shaky.runId}?at=10`, "Call of"],
       ["trace", `/runs/${waiting.runId}?at=5`, "Model call"],
       ["decisions", `/decisions?run=${shaky.runId}`, "It failed"],
-      ["overview", "/overview?range=1h", "Tools that fail"],
+      ["overview", "/overview?range=1h", "Tools by failure rate"],
     );
   });
   afterAll(() => Promise.all([server.end(), other.end()]));

@@ -139,6 +139,7 @@ inBrowser("the first five minutes", () => {
     await page.getByLabel("Message").fill("Hello");
     await page.keyboard.press("Enter");
     await page.getByRole("button", { name: "Stop" }).click();
+    await page.getByRole("dialog", { name: "Stop the run?" }).getByRole("button", { name: "Stop the run" }).click();
     await status(page, "cancelled").waitFor();
     await page.getByRole("button", { name: "Retry" }).click();
     await page.getByRole("button", { name: "Stop" }).waitFor();
@@ -153,7 +154,10 @@ inBrowser("the first five minutes", () => {
   it("an agent without the key of its model says what to set, and not that waiting helps", async () => {
     const { page } = await openPage(server.url, "/chat?agent=paid");
     await page.getByText("Has no key.").waitFor();
-    await page.getByLabel("Message").fill("Hello");
+    // It is told before anything is said, with the line that mends it; the field is ready all the same.
+    await page.getByRole("note").getByText("export OPENAI_API_KEY=").waitFor();
+    await page.getByLabel("Agent").getByText("paid (not set up)").waitFor({ state: "attached" });
+    await page.keyboard.type("Hello");
     await page.keyboard.press("Enter");
     await page
       .getByText(/set the variable OPENAI_API_KEY/u)

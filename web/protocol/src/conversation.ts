@@ -18,6 +18,7 @@ import type {
   Event,
   EventDataByType,
   InputRequest,
+  InputResolution,
   RunStatus,
   ToolCall,
   ToolMode,
@@ -48,7 +49,7 @@ export interface LiveInput {
 
 /** How far a call is, apart from its result. */
 export interface CallProgress {
-  readonly stage: "started" | "settled";
+  readonly stage: "asked" | "started" | "settled";
   readonly startedAt?: string | undefined;
   readonly mode?: ToolMode | undefined;
   /** How often it was begun. */
@@ -60,6 +61,18 @@ export interface CallProgress {
   /** How it ended. */
   readonly status?: "completed" | "failed" | "rejected" | "cancelled" | undefined;
   readonly durationMs?: number | undefined;
+  /** What a person said about it last. */
+  readonly answer?: CallAnswer | undefined;
+}
+
+/** What a person said about a call. */
+export interface CallAnswer {
+  readonly outcome: InputResolution["outcome"];
+  readonly at: string;
+  readonly by?: string | undefined;
+  readonly text?: string | undefined;
+  /** Whether they changed its arguments. */
+  readonly isChanged: boolean;
 }
 
 /** A subagent at work for a call. */
@@ -101,7 +114,15 @@ export type Note =
       readonly isPassing: boolean;
     }
   | { readonly kind: "cancelled"; readonly id: string; readonly at: number; readonly text: string }
-  | { readonly kind: "compacted"; readonly id: string; readonly at: number; readonly text: string };
+  | { readonly kind: "compacted"; readonly id: string; readonly at: number; readonly text: string }
+  /** A process ended in the middle, and another one goes on behind the records that were kept. */
+  | {
+      readonly kind: "recovered";
+      readonly id: string;
+      readonly at: number;
+      readonly text: string;
+      readonly keptCount: number;
+    };
 
 /** All that a client shows of a session. Frozen: what did not change is the same object as before. */
 export interface Conversation {
@@ -113,6 +134,8 @@ export interface Conversation {
   readonly attachments: ReadonlyMap<string, readonly Attachment[]>;
   /** By message and call: `${messageId}/${callId}`. */
   readonly calls: ReadonlyMap<string, CallProgress>;
+  /** Calls that people are asked about, by request. */
+  readonly asked: ReadonlyMap<string, string>;
   /** By call. */
   readonly subagents: ReadonlyMap<string, Subagent>;
   readonly run?: RunView | undefined;
@@ -125,6 +148,7 @@ export const EMPTY_CONVERSATION: Conversation = {
   reasoning: new Map(),
   attachments: new Map(),
   calls: new Map(),
+  asked: new Map(),
   subagents: new Map(),
   notes: [],
   usage: NO_USAGE,
@@ -173,6 +197,7 @@ class ConversationDraft {
   private calls: ReadonlyMap<string, CallProgress>;
   /** Copied once for all that is taken in at once. */
   private ownCalls: Map<string, CallProgress> | undefined;
+  private asked: ReadonlyMap<string, string>;
   private subagents: ReadonlyMap<string, Subagent>;
   private pending: Event[] = [];
 
@@ -182,6 +207,7 @@ class ConversationDraft {
       attachments: this.attachments,
       reasoning: this.reasoning,
       calls: this.calls,
+      asked: this.asked,
       subagents: this.subagents,
     } = before);
   }
@@ -202,10 +228,10 @@ class ConversationDraft {
 
   freeze(): Conversation {
     this.flush();
-    const { chat, live, reasoning, attachments, calls, subagents, run, notes, usage, before } = this;
+    const { chat, live, reasoning, attachments, calls, asked, subagents, run, notes, usage, before } = this;
     const isSame =
       chat === before.chat && live === before.live && calls === before.calls && subagents === before.subagents;
-    return isSame ? before : { chat, live, reasoning, attachments, calls, subagents, run, notes, usage };
+    return isSame ? before : { chat, live, reasoning, attachments, calls, asked, subagents, run, notes, usage };
   }
 
   private flush(): void {
@@ -245,7 +271,7 @@ class ConversationDraft {
 
   partial(data: Data<"action.partial">): void {
     this.flush();
-    this.progress(data.callId, { partial: data.output });
+    this.progress(data.callId, { stage: "started", partial: data.output });
   }
 
   /** The live step, emptied if it is another one or of an attempt that failed. */
@@ -317,10 +343,27 @@ class ConversationDraft {
     if (choice === "skip") this.progress(callId, { stage: "settled", status: "rejected", partial: undefined });
   }
 
+  /** Requests of subagents are about calls of other sessions. */
+  requested({ requests, childSessionId }: Data<"input.requested">): void {
+    if (childSessionId !== undefined) return;
+    for (const { requestId, action } of requests) this.asked = new Map(this.asked).set(requestId, action.callId);
+  }
+
+  resolved({ resolutions }: Data<"input.resolved">, event: Event): void {
+    for (const { requestId, outcome, response } of resolutions) {
+      const callId = this.asked.get(requestId);
+      if (callId === undefined) continue;
+      this.asked = new Map([...this.asked].filter(([id]) => id !== requestId));
+      const isChanged = response?.arguments !== undefined;
+      const answer = { outcome, at: event.meta.at, by: response?.responder, text: response?.text, isChanged };
+      this.progress(callId, { answer });
+    }
+  }
+
   private progress(callId: string, changes: Partial<CallProgress>): void {
     const key = this.keyOf(callId);
     if (key === undefined) return;
-    const before: CallProgress = this.calls.get(key) ?? { stage: "started" };
+    const before: CallProgress = this.calls.get(key) ?? { stage: "asked" };
     this.calls = this.ownCalls ??= new Map(this.calls);
     this.ownCalls.set(key, { ...before, ...changes });
   }
@@ -339,6 +382,12 @@ class ConversationDraft {
   }
 
   // Runs.
+
+  recovered({ seq = 1 }: Event): void {
+    this.keepWords();
+    const text = "The process of this run ended in the middle. Another one goes on from its records.";
+    this.note({ kind: "recovered", text, keptCount: seq - 1 });
+  }
 
   runStarted({ runId, agentId, modelId }: Data<"run.started">, event: Event): void {
     this.run = { runId, agentId, modelId, status: "running", startedAt: event.meta.at };
@@ -423,6 +472,12 @@ const RECORDS: Handlers<ConversationDraft> = {
   "action.result": (draft, data) => {
     draft.actionSettled(data);
   },
+  "input.requested": (draft, data) => {
+    draft.requested(data);
+  },
+  "input.resolved": (draft, data, event) => {
+    draft.resolved(data, event);
+  },
   "recovery.effect_settled": (draft, data) => {
     draft.skipped(data);
   },
@@ -434,6 +489,9 @@ const RECORDS: Handlers<ConversationDraft> = {
   },
   "compaction.completed": (draft, { summary }) => {
     draft.note({ kind: "compacted", text: summary ?? "" });
+  },
+  "recovery.started": (draft, _, event) => {
+    draft.recovered(event);
   },
   "run.started": (draft, data, event) => {
     draft.runStarted(data, event);
@@ -681,7 +739,7 @@ function statusOf({ result, progress, request, isOver }: CallFacts): CallStatus 
   }
   if (request !== undefined) return "waiting";
   if (isOver) return "abandoned";
-  return progress === undefined ? "requested" : "running";
+  return progress === undefined || progress.stage === "asked" ? "requested" : "running";
 }
 
 function sameOrNew(before: ChatItem | undefined, row: ChatItem): ChatItem {

@@ -32,6 +32,7 @@ export {
 } from "./conversation.js";
 export type {
   Attachment,
+  CallAnswer,
   CallProgress,
   CallStatus,
   CallView,

@@ -313,3 +313,30 @@ it("keeps the names of files that came with a message, and how large they are", 
     },
   ]);
 });
+
+it("keeps what a person said about a call with the call, and leaves out requests of subagents", () => {
+  const story = new Story().begin().ask("a", "b").request("a").request("b");
+  const resolve = (callId: string, outcome: string, response: JsonObject) =>
+    story.say("input.resolved", { ...STEP, resolutions: [{ requestId: `q/${callId}`, outcome, response }] });
+  expect(story.call("a")).toMatchObject({ status: "waiting" });
+  resolve("a", "approved", { requestId: "q/a", responder: "ann", arguments: { to: "c" } });
+  expect(story.call("a")).toMatchObject({
+    status: "requested",
+    progress: { answer: { outcome: "approved", by: "ann", isChanged: true } },
+  });
+  story.start("a").result("a", "completed", "sent");
+  expect(story.call("a")).toMatchObject({ status: "succeeded", progress: { answer: { by: "ann" } } });
+  resolve("b", "denied", { requestId: "q/b", responder: "bob", text: "No." });
+  story.result("b", "rejected", "denied");
+  expect(story.call("b")).toMatchObject({ status: "denied", progress: { answer: { text: "No.", isChanged: false } } });
+  expect(story.state.asked.size).toBe(0);
+  story.request("a", { childSessionId: "child" });
+  expect(story.state.asked.size).toBe(0);
+});
+
+it("says where a process ended, and how many records were kept", () => {
+  const story = new Story().begin().ask("a").start("a");
+  story.say("recovery.started", { epoch: 2, runId: "r1" }).result("a", "completed", "sent");
+  const [note] = story.items.flatMap((item) => (item.kind === "note" ? [item.note] : []));
+  expect(note).toMatchObject({ kind: "recovered", keptCount: 5 });
+});

@@ -4,23 +4,33 @@ import { useState, type ReactNode } from "react";
 import {
   AgentProvider,
   ApprovalCard,
+  Arguments,
+  Badge,
+  Button,
   ChatPanel,
+  Chip,
+  CodeView,
   Composer,
   Connection,
   CopyButton,
   CostMeter,
   DecisionCard,
+  Dialog,
+  EditButton,
   Markdown,
   MessageList,
   OrchestrationPlanCard,
   Facts,
   Fields,
   InterruptedCard,
+  JsonView,
+  Panel,
   QuestionCard,
   RequestCard,
   SSEStreamView,
   ToolCallRenderer,
   TraceTree,
+  useArgumentDraft,
   useChatStream,
 } from "../src/index.js";
 import { DECISION, events, message, QUESTION, TRACE } from "../test/samples.js";
@@ -827,6 +837,158 @@ const copy: GalleryPage = {
   ],
 };
 
+const button: GalleryPage = {
+  name: "Button",
+  about: "A button, by how much it matters.",
+  states: [
+    {
+      name: "Each kind",
+      draw: () => (
+        <p className="flex flex-wrap gap-2">
+          {(["default", "primary", "danger", "quiet"] as const).map((variant) => (
+            <Button key={variant} variant={variant}>
+              {variant}
+            </Button>
+          ))}
+        </p>
+      ),
+    },
+    { name: "Disabled", draw: () => <Button disabled>Not now</Button> },
+  ],
+};
+
+const badge: GalleryPage = {
+  name: "Badge",
+  about: "A state in a word.",
+  states: [
+    {
+      name: "Each tone",
+      draw: () => (
+        <p className="flex flex-wrap gap-2">
+          {(["good", "bad", "wait", "info", "plain"] as const).map((tone) => (
+            <Badge key={tone} tone={tone}>
+              {tone}
+            </Badge>
+          ))}
+        </p>
+      ),
+    },
+  ],
+};
+
+const chip: GalleryPage = {
+  name: "Chip",
+  about: "A choice that is on or off.",
+  states: [{ name: "On and off", draw: () => <Chips /> }],
+};
+
+function Chips(): ReactNode {
+  const [isOn, setIsOn] = useState(true);
+  return (
+    <p className="flex gap-2">
+      <Chip isOn={isOn} onChange={setIsOn}>
+        fold waits
+      </Chip>
+      <Chip
+        isOn={!isOn}
+        onChange={(next) => {
+          setIsOn(!next);
+        }}
+      >
+        errors only
+      </Chip>
+    </p>
+  );
+}
+
+const panel: GalleryPage = {
+  name: "Panel",
+  about: "A box with a title.",
+  states: [
+    {
+      name: "With something beside the title",
+      draw: () => (
+        <Panel title="Needs people" aside={<Badge tone="wait">3</Badge>}>
+          Three approvals wait.
+        </Panel>
+      ),
+    },
+  ],
+};
+
+const dialog: GalleryPage = {
+  name: "Dialog",
+  about: "Holds the focus until it is closed.",
+  states: [{ name: "Opened by a button", draw: () => <Opener /> }],
+};
+
+function Opener(): ReactNode {
+  const [isOpen, setIsOpen] = useState(false);
+  return (
+    <>
+      <Button
+        onClick={() => {
+          setIsOpen(true);
+        }}
+      >
+        Stop the run…
+      </Button>
+      <Dialog
+        title="Stop the run?"
+        isOpen={isOpen}
+        onClose={() => {
+          setIsOpen(false);
+        }}
+      >
+        What was said stays.
+      </Dialog>
+    </>
+  );
+}
+
+const code: GalleryPage = {
+  name: "CodeView",
+  about: "A text as it is, with its language in colour.",
+  states: [
+    { name: "Python", draw: () => <CodeView title="python" language="python" text={PYTHON} /> },
+    { name: "No language", draw: () => <CodeView title="Log" text="begun, then nothing" /> },
+    { name: "Long", draw: () => <CodeView title="Long log" text={LONG.repeat(200)} /> },
+    { name: "Hostile", draw: () => <CodeView title="Hostile log" language="html" text={HOSTILE} /> },
+  ],
+};
+
+const PYTHON =
+  'def refund(order: int) -> str:\n    # Once: the key is sent along.\n    return f"re_{order}" if order > 0 else None\n';
+
+const changed: GalleryPage = {
+  name: "Arguments",
+  about: "Arguments of a call, which may be changed before it is approved.",
+  states: [{ name: "To change", draw: () => <Changed isOpen={false} /> }],
+};
+
+const editing: GalleryPage = {
+  name: "EditButton",
+  about: "Opens arguments for changes.",
+  states: [{ name: "Above its arguments", draw: () => <Changed isOpen /> }],
+};
+
+function Changed({ isOpen }: { readonly isOpen: boolean }): ReactNode {
+  const input = { cents: 4990, reason: "The lamp arrived broken.\nTwice." };
+  const draft = useArgumentDraft(input);
+  return (
+    <>
+      {isOpen && <EditButton input={input} draft={draft} />}
+      <Arguments input={input} draft={draft} label="Arguments of refund" />
+    </>
+  );
+}
+
+const json: GalleryPage = {
+  name: "JsonView",
+  about: "A value as JSON.",
+  states: [{ name: "A result", draw: () => <JsonView title="Result" value={{ receipt: "re_8841", cents: 4990 }} /> }],
+};
+
 export const PAGES: readonly GalleryPage[] = [
   chat,
   composer,
@@ -846,4 +1008,13 @@ export const PAGES: readonly GalleryPage[] = [
   decision,
   cost,
   copy,
+  button,
+  badge,
+  chip,
+  panel,
+  dialog,
+  code,
+  json,
+  changed,
+  editing,
 ];

@@ -16,6 +16,7 @@ import {
 import type { FeedState } from "@windlass/protocol/client";
 import {
   useCallback,
+  useEffect,
   useId,
   useMemo,
   useRef,
@@ -31,6 +32,7 @@ import type { Transport } from "./transport.js";
 import { toError, useErrorUntil } from "./data.js";
 import { formatBytes, formatCost, formatCount, sentence } from "./format.js";
 import { MessageList, OrchestrationPlanCard, planOf, type ToolRenderer } from "./messages.js";
+import { Button, Dialog } from "./primitives.js";
 import { BUTTONS, classes, FIELD, FOCUS } from "./styles.js";
 
 /** Where to chat. */
@@ -266,6 +268,8 @@ export interface ComposerProps {
   readonly placeholder?: string | undefined;
   /** Whether it is known whom to speak to; yes when absent. */
   readonly isReady?: boolean | undefined;
+  /** Whether the field has the focus from the start, where there is a keyboard. */
+  readonly isFocused?: boolean | undefined;
 }
 
 const ENDED_BADLY: ReadonlySet<string> = new Set(["failed", "cancelled", "budget_exhausted"]);
@@ -282,8 +286,15 @@ export function Composer({
   draft = "",
   placeholder = "Say something",
   isReady = true,
+  isFocused = false,
 }: ComposerProps): ReactNode {
   const { text, setText, files, setFiles, say } = useDraft(chat, draft);
+  const [isStopping, setIsStopping] = useState(false);
+  const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => {
+    // On a phone the focus would open a keyboard over half of the page.
+    if (isFocused && matchMedia("(pointer: fine)").matches) field.current?.focus({ preventScroll: true });
+  }, [isFocused]);
   const id = useId();
   const trouble = troubleWith(files);
   const canSend = isReady && trouble === undefined && (text.trim() !== "" || files.length > 0);
@@ -300,8 +311,10 @@ export function Composer({
     if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
       event.preventDefault();
       send();
-    } else if (event.key === "Escape" && chat.isStreaming) {
-      stop(chat);
+    } else if (event.key === "Escape") {
+      // Without anything to stop it leaves the field, so that the keys of the page are heard again.
+      if (isWorking(chat)) setIsStopping(true);
+      else field.current?.blur();
     }
   };
   return (
@@ -338,6 +351,7 @@ export function Composer({
             Message
           </label>
           <textarea
+            ref={field}
             id={id}
             rows={2}
             className={classes(FIELD, "min-w-40 flex-1 resize-none max-sm:order-first max-sm:basis-full")}
@@ -353,7 +367,7 @@ export function Composer({
             }}
           />
           <span id={`${id}-help`} className="sr-only">
-            Enter sends, Shift and Enter begins a line, Escape stops the agent.
+            Enter sends, Shift and Enter begins a line, Escape asks whether to stop the agent.
           </span>
           <span aria-hidden className="flex-1 sm:hidden" />
           <Buttons
@@ -363,9 +377,19 @@ export function Composer({
             onQueue={() => {
               say("queue");
             }}
+            onStop={() => {
+              setIsStopping(true);
+            }}
           />
         </div>
       </div>
+      <StopDialog
+        chat={chat}
+        isOpen={isStopping && isWorking(chat)}
+        onClose={() => {
+          setIsStopping(false);
+        }}
+      />
     </form>
   );
 }
@@ -374,8 +398,35 @@ function isWorking(chat: ChatStream): boolean {
   return chat.isStreaming && chat.sessionId !== undefined;
 }
 
-function stop(chat: ChatStream): void {
-  chat.cancel().catch(() => undefined);
+/** Asks before a run is ended: that cannot be taken back. It closes by itself when the run ends first. */
+function StopDialog({
+  chat,
+  isOpen,
+  onClose,
+}: {
+  readonly chat: ChatStream;
+  readonly isOpen: boolean;
+  readonly onClose: () => void;
+}): ReactNode {
+  return (
+    <Dialog title="Stop the run?" isOpen={isOpen} onClose={onClose}>
+      <p className="text-sm text-agent-muted">
+        The answer ends here, and calls that are under way are stopped. What was said and done stays.
+      </p>
+      <div className="flex justify-end gap-2">
+        <Button onClick={onClose}>Let it go on</Button>
+        <Button
+          variant="danger"
+          onClick={() => {
+            onClose();
+            chat.cancel().catch(() => undefined);
+          }}
+        >
+          Stop the run
+        </Button>
+      </div>
+    </Dialog>
+  );
 }
 
 /** The message that is being written, with its files. */
@@ -401,21 +452,16 @@ interface ButtonsProps {
   readonly canSend: boolean;
   readonly isSteering: boolean;
   readonly onQueue: () => void;
+  readonly onStop: () => void;
 }
 
-function Buttons({ chat, canSend, isSteering, onQueue }: ButtonsProps): ReactNode {
+function Buttons({ chat, canSend, isSteering, onQueue, onStop }: ButtonsProps): ReactNode {
   return (
     <>
       {isWorking(chat) ? (
-        <button
-          type="button"
-          className={BUTTONS.danger}
-          onClick={() => {
-            stop(chat);
-          }}
-        >
+        <Button variant="danger" onClick={onStop}>
           Stop
-        </button>
+        </Button>
       ) : (
         <Retry chat={chat} />
       )}

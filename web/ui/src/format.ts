@@ -130,6 +130,15 @@ export function visible(text: string): string {
     .join("\n");
 }
 
+/** Marks of direction, and characters without a look of their own; joiners and variants belong to scripts and emoji. */
+const DISGUISE =
+  /(?![\u200c\u200d\ufe00-\ufe0f\u{e0100}-\u{e01ef}\u{e0020}-\u{e007f}])(?:\p{Default_Ignorable_Code_Point}|\p{Bidi_Control})/gu;
+
+/** A text in which no character hides or turns others around; everything else is as it was. */
+export function undisguised(text: string): string {
+  return text.replace(DISGUISE, escaped);
+}
+
 function escaped(character: string): string {
   const code = character.codePointAt(0) ?? 0;
   return code > 0xffff ? `\\U${code.toString(16).padStart(8, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;

@@ -52,19 +52,42 @@ export {
 } from "./messages.js";
 export {
   ApprovalCard,
+  Arguments,
+  EditButton,
+  effectOf,
   Facts,
   Fields,
   InterruptedCard,
   QuestionCard,
   RequestCard,
   useApprovals,
+  useArgumentDraft,
   wordsOf,
   type Approvals,
   type ApprovalsOptions,
+  type ArgumentDraft,
   type KnownCall,
   type RequestCardProps,
 } from "./requests.js";
-export { CopyButton, Markdown } from "./markdown.js";
+export { Markdown } from "./markdown.js";
+export {
+  Badge,
+  Button,
+  Chip,
+  CodeView,
+  CopyButton,
+  Dialog,
+  JsonView,
+  Panel,
+  type BadgeProps,
+  type ButtonProps,
+  type ChipProps,
+  type CodeViewProps,
+  type DialogProps,
+  type JsonViewProps,
+  type PanelProps,
+  type Tone,
+} from "./primitives.js";
 export { SSEStreamView, TraceTree, type SSEStreamViewProps, type TraceTreeProps } from "./trace.js";
 export { runIdOf, traceShape, type SpanKind, type SpanStatus, type TraceNode, type TraceShape } from "./spans.js";
 export { DecisionCard } from "./decisions.js";
@@ -77,7 +100,7 @@ export {
   type TableColumn,
   type TableSort,
 } from "./table.js";
-export { BUTTONS, CARD, classes, CODE, FIELD, FOCUS } from "./styles.js";
+export { BUTTONS, CARD, CHIPS, classes, CODE, FIELD, FOCUS } from "./styles.js";
 export {
   cut,
   formatAgo,

@@ -3,15 +3,16 @@ import {
   Children,
   isValidElement,
   memo,
-  useEffect,
   useMemo,
-  useState,
   type ComponentPropsWithoutRef,
+  type CSSProperties,
   type ReactNode,
 } from "react";
 import ReactMarkdown, { type Components, type Options } from "react-markdown";
 import remarkGfm from "remark-gfm";
-import { BUTTONS, classes, FOCUS } from "./styles.js";
+import { undisguised } from "./format.js";
+import { CodeView } from "./primitives.js";
+import { classes, FOCUS } from "./styles.js";
 
 /** The elements that may be rendered. HTML of the model is dropped, and none of these can run or fetch anything. */
 const ELEMENTS = [
@@ -59,18 +60,39 @@ export function safeAddress(address: string): string | undefined {
   }
 }
 
+const HOST = /(?:[\p{L}\p{N}-]+\.)+\p{L}{2,}/u;
+
+/**
+ * The host that a link really leads to, if its text may hide that; undefined if it does not.
+ *
+ * Its text is the name of another host, the host has letters that look like others, or a name stands before an @.
+ */
+export function hostToShow(address: string, text: string): string | undefined {
+  const { host, username, protocol } = new URL(address);
+  if (protocol === "mailto:") return undefined;
+  const named = HOST.exec(text)?.[0]
+    .toLowerCase()
+    .replace(/^www\./u, "");
+  const isOther = named !== undefined && named !== host.replace(/^www\./u, "").replace(/:\d+$/u, "");
+  return isOther || username !== "" || host.includes("xn--") ? host : undefined;
+}
+
 function Link({ href = "", children }: ComponentPropsWithoutRef<"a">): ReactNode {
   const address = safeAddress(href);
   if (address === undefined) return <span>{children}</span>;
+  const host = hostToShow(address, textOf(children));
   return (
-    <a
-      href={address}
-      target="_blank"
-      rel="noopener noreferrer nofollow"
-      className={classes("text-agent-link underline", FOCUS)}
-    >
-      {children}
-    </a>
+    <>
+      <a
+        href={address}
+        target="_blank"
+        rel="noopener noreferrer nofollow"
+        className={classes("text-agent-link underline", FOCUS)}
+      >
+        {children}
+      </a>
+      {host !== undefined && <span className="text-agent-warning"> [leads to {host}]</span>}
+    </>
   );
 }
 
@@ -84,6 +106,12 @@ const heading = (size: string) =>
     // A heading of the model is none of the page.
     return <p className={classes("mt-3 mb-1 font-semibold", size)}>{children}</p>;
   };
+
+/** How the cells of a column are aligned, as a class: styles in the page are refused. */
+function alignOf(style: CSSProperties | undefined): string {
+  if (style?.textAlign === "right") return "text-right";
+  return style?.textAlign === "center" ? "text-center" : "text-left";
+}
 
 const COMPONENTS: Components = {
   a: Link,
@@ -116,8 +144,12 @@ const COMPONENTS: Components = {
       <table className="border-collapse text-sm">{children}</table>
     </div>
   ),
-  th: ({ children }) => <th className="border border-agent-border px-2 py-1 text-left font-semibold">{children}</th>,
-  td: ({ children }) => <td className="border border-agent-border px-2 py-1">{children}</td>,
+  th: ({ children, style }) => (
+    <th className={classes("border border-agent-border px-2 py-1 font-semibold", alignOf(style))}>{children}</th>
+  ),
+  td: ({ children, style }) => (
+    <td className={classes("border border-agent-border px-2 py-1", alignOf(style))}>{children}</td>
+  ),
   // Footnotes come with ids, which would be there once for each message.
   li: ({ children }) => <li>{children}</li>,
   section: ({ children }) => <div className="mt-2 border-t border-agent-border text-xs">{children}</div>,
@@ -164,53 +196,13 @@ export const Markdown = memo(function Markdown({ text, isLive = false }: Markdow
   );
 });
 
-const COPIED_MS = 2_000;
-
-/** Code with its language and a button that copies it. */
+/** Code in its language, with a button that copies it. */
 function CodeBlock({ children }: { readonly children?: ReactNode }): ReactNode {
   const { text, language } = codeOf(children);
   return (
-    <figure className="my-2 overflow-hidden rounded-md border border-agent-border bg-agent-code">
-      <figcaption className="flex items-center justify-between gap-2 border-b border-agent-border px-3 py-1 text-xs text-agent-muted">
-        <span>{language ?? "code"}</span>
-        <CopyButton text={text} />
-      </figcaption>
-      <pre
-        className={classes("overflow-x-auto p-3 text-xs", FOCUS)}
-        tabIndex={0}
-        role="group"
-        aria-label={`${language ?? "code"} block`}
-      >
-        <code className="font-mono text-agent-text">{text}</code>
-      </pre>
-    </figure>
-  );
-}
-
-/** A button that copies a text. */
-export function CopyButton({ text, label = "Copy" }: { readonly text: string; readonly label?: string }): ReactNode {
-  const [isCopied, setIsCopied] = useState(false);
-  useEffect(() => {
-    if (!isCopied) return;
-    const timer = setTimeout(() => {
-      setIsCopied(false);
-    }, COPIED_MS);
-    return () => {
-      clearTimeout(timer);
-    };
-  }, [isCopied]);
-  const copy = (): void => {
-    navigator.clipboard.writeText(text).then(
-      () => {
-        setIsCopied(true);
-      },
-      () => undefined,
-    );
-  };
-  return (
-    <button type="button" className={classes(BUTTONS.default, "min-h-7! px-2! py-0.5! text-xs!")} onClick={copy}>
-      <span aria-live="polite">{isCopied ? "Copied" : label}</span>
-    </button>
+    <div className="my-2">
+      <CodeView text={text} title={language ?? "code"} language={language} />
+    </div>
   );
 }
 
@@ -254,8 +246,11 @@ function breakLines(node: Node): void {
 }
 
 function linesOf(node: Node): Node[] {
-  if (node.type !== "text" || node.value?.includes("\n") !== true) return [node];
-  return node.value
+  if (node.value === undefined) return [node];
+  // Characters that turn text around or cannot be seen are shown for what they are, in code as well.
+  const text = undisguised(node.value);
+  if (node.type !== "text" || !text.includes("\n")) return [{ ...node, value: text }];
+  return text
     .split("\n")
     .flatMap((value, at) => [
       ...(at === 0 ? [] : [{ type: "break" }]),

@@ -1,6 +1,7 @@
 /** Messages of a conversation: the list, its rows, tool calls and the plan of subagents. */
 import type {
   Attachment,
+  CallAnswer,
   CallStatus,
   CallView,
   ChatItem,
@@ -27,8 +28,19 @@ import {
   type ReactNode,
 } from "react";
 import { Collapsible } from "radix-ui";
-import { cut, formatBytes, formatDuration, formatValue, sentence } from "./format.js";
-import { BUTTONS, CARD, classes, CODE, FOCUS } from "./styles.js";
+import {
+  cut,
+  formatBytes,
+  formatDuration,
+  formatValue,
+  formatWhen,
+  plural,
+  sentence,
+  undisguised,
+  visible,
+} from "./format.js";
+import { Badge, CodeView, CopyButton, type Tone } from "./primitives.js";
+import { BUTTONS, CARD, classes, FOCUS } from "./styles.js";
 import { Markdown } from "./markdown.js";
 import { RequestCard } from "./requests.js";
 
@@ -261,7 +273,18 @@ function Message({
           />
         )}
         <Calls calls={calls} onAnswer={onAnswer} renderers={renderers} reconnects={reconnects} />
-        <div className={classes("absolute top-full", isUser ? "right-2" : "left-0")}>{actions?.(item)}</div>
+        {!isLive && message.createdAt !== "" && (
+          <div
+            className={classes(
+              "absolute top-full flex items-center gap-2 text-xs whitespace-nowrap text-agent-muted group-focus-within/row:opacity-100 group-hover/row:opacity-100 [@media(hover:hover)]:opacity-0",
+              isUser ? "right-2" : "left-0",
+            )}
+          >
+            <time dateTime={message.createdAt}>{formatWhen(message.createdAt)}</time>
+            {message.content !== "" && <CopyButton text={message.content} label="Copy message" />}
+            {actions?.(item)}
+          </div>
+        )}
       </div>
     </article>
   );
@@ -306,7 +329,11 @@ function Words({
   readonly isLive: boolean;
 }): ReactNode {
   if (text === "") return null;
-  return isUser ? <p className="whitespace-pre-wrap break-words">{text}</p> : <Markdown text={text} isLive={isLive} />;
+  return isUser ? (
+    <p className="whitespace-pre-wrap break-words">{undisguised(text)}</p>
+  ) : (
+    <Markdown text={text} isLive={isLive} />
+  );
 }
 
 /** The names of attachments. Only the model reads the files; the page does not open them. */
@@ -362,6 +389,13 @@ function NoteRow({ note }: { readonly note: Note }): ReactNode {
       );
     case "cancelled":
       return <p className="text-sm text-agent-muted">{note.text}</p>;
+    case "recovered":
+      return (
+        <p className="flex flex-wrap items-center gap-2 text-xs text-agent-muted">
+          <Badge tone="info">survived a crash</Badge>
+          {note.text} {plural(note.keptCount, "record")} were kept, and no call that had a result was made again.
+        </p>
+      );
     case "compacted":
       return (
         <p className="border-t border-agent-border pt-1 text-center text-xs text-agent-muted">
@@ -403,7 +437,6 @@ const WAITS: Readonly<Record<InputKind, string>> = {
   recovery: "interrupted: may have happened",
   authorization: "waits for authorization",
 };
-const RESULT_CHARS_MAX = 20_000;
 
 /** A call with its arguments, status and result. Tool output is plain text. */
 export const ToolCallRenderer = memo(function ToolCallRenderer({
@@ -458,7 +491,11 @@ function Header({ view }: { readonly view: CallView }): ReactNode {
       >
         {sign}
       </span>
-      <span className="min-w-0 flex-1 truncate font-mono">{name === "" ? "a tool" : name}</span>
+      <span className="min-w-0 flex-1 truncate">
+        <span className="font-mono">{name === "" ? "a tool" : name}</span>{" "}
+        <span className="text-xs text-agent-muted">{inOneLine(call.arguments)}</span>
+      </span>
+      {progress?.answer !== undefined && <Answered answer={progress.answer} />}
       {isDestructive && (
         <span className="rounded bg-agent-raised px-1.5 text-xs text-agent-danger-text">{progress?.mode}</span>
       )}
@@ -470,15 +507,47 @@ function Header({ view }: { readonly view: CallView }): ReactNode {
   );
 }
 
+const LINE_CHARS_MAX = 120;
+
+/** The arguments of a call in few words: names and values. */
+function inOneLine(given: ToolCall["arguments"]): string {
+  const parts = Object.entries(given).map(([name, value]) => `${name} ${formatValue(value)}`);
+  return cut(visible(parts.join(", ")).replace(/\s+/gu, " "), LINE_CHARS_MAX);
+}
+
+const ANSWERS: Readonly<Partial<Record<CallAnswer["outcome"], readonly [string, Tone]>>> = {
+  approved: ["approved", "good"],
+  denied: ["denied", "bad"],
+  expired: ["lapsed", "plain"],
+};
+
+/** What a person said about the call: it stays with the call. */
+function Answered({ answer: { outcome, isChanged, by } }: { readonly answer: CallAnswer }): ReactNode {
+  const [word, tone] = ANSWERS[outcome] ?? ["answered", "plain" as const];
+  return (
+    <Badge tone={tone}>
+      {word}
+      {isChanged && " with changes"}
+      {by !== undefined && ` by ${cut(by, 24)}`}
+    </Badge>
+  );
+}
+
 /** A call that waits for approval shows its arguments in the request card. */
 function Inside({ view, isAsked }: { readonly view: CallView; readonly isAsked: boolean }): ReactNode {
   const { call, inputText, progress, result, subagent } = view;
   return (
     <>
-      {!isAsked && <Block title="Arguments" text={inputText ?? formatValue(call.arguments)} />}
-      {progress?.partial !== undefined && <Block title="So far" text={formatValue(progress.partial)} />}
+      {!isAsked && <CodeView title="Arguments" text={inputText ?? formatValue(call.arguments)} />}
+      {progress?.answer !== undefined && (
+        <p className="text-xs text-agent-muted">
+          A person answered at <time dateTime={progress.answer.at}>{formatWhen(progress.answer.at)}</time>
+          {progress.answer.text !== undefined && `: ${visible(progress.answer.text)}`}
+        </p>
+      )}
+      {progress?.partial !== undefined && <CodeView title="So far" text={formatValue(progress.partial)} />}
       {result !== undefined && (
-        <Block
+        <CodeView
           title={result.toolResult?.success === true ? "Result" : view.status === "stopped" ? "Stopped" : "Error"}
           text={result.content}
         />
@@ -487,17 +556,6 @@ function Inside({ view, isAsked }: { readonly view: CallView; readonly isAsked: 
         <p className="text-xs text-agent-muted">Session {subagent.childSessionId}</p>
       )}
     </>
-  );
-}
-
-function Block({ title, text }: { readonly title: string; readonly text: string }): ReactNode {
-  return (
-    <div>
-      <p className="mb-1 text-xs text-agent-muted">{title}</p>
-      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={title}>
-        {cut(text, RESULT_CHARS_MAX)}
-      </pre>
-    </div>
   );
 }
 

@@ -4,6 +4,7 @@ import {
   type InputOption,
   type InputRequest,
   type InputResponse,
+  type JsonObject,
   type JsonValue,
 } from "@windlass/protocol";
 import { RadioGroup } from "radix-ui";
@@ -12,7 +13,8 @@ import type { Approval } from "@windlass/protocol/client";
 import { Markdown } from "./markdown.js";
 import { formatExactly, formatWhen, sentence, visible } from "./format.js";
 import { useAsync, useErrorUntil } from "./data.js";
-import { BUTTONS, CARD, classes, CODE, FIELD, FOCUS } from "./styles.js";
+import { Button } from "./primitives.js";
+import { BUTTONS, CARD, classes, FIELD, FOCUS } from "./styles.js";
 import { useSession, useTransport } from "./session.js";
 import type { Transport } from "./transport.js";
 
@@ -168,24 +170,185 @@ export function Fields({ value, label }: { readonly value: JsonValue; readonly l
   );
 }
 
+/** Arguments that a person may change before the call is approved. */
+export interface ArgumentDraft {
+  readonly isOpen: boolean;
+  readonly open: () => void;
+  readonly close: () => void;
+  /** The text of each field: a text as itself, anything else as JSON. */
+  readonly texts: ReadonlyMap<string, string>;
+  readonly set: (name: string, text: string) => void;
+  /** The arguments as they are written; undefined while they are closed, unchanged or not readable. */
+  readonly changed: JsonObject | undefined;
+  /** Fields that hold no JSON. */
+  readonly unreadable: readonly string[];
+}
+
+/** A draft of changed arguments, for a call whose arguments have names. */
+export function useArgumentDraft(input: JsonValue): ArgumentDraft {
+  const given = useMemo(() => (isObject(input) ? input : {}), [input]);
+  const [texts, setTexts] = useState<ReadonlyMap<string, string>>();
+  const read = useMemo(() => readDraft(given, texts), [given, texts]);
+  return {
+    isOpen: texts !== undefined,
+    open: () => {
+      setTexts(new Map(Object.entries(given).map(([name, value]) => [name, draftOf(value)])));
+    },
+    close: () => {
+      setTexts(undefined);
+    },
+    texts: texts ?? new Map<string, string>(),
+    set: (name, text) => {
+      setTexts((before) => new Map(before).set(name, text));
+    },
+    ...read,
+  };
+}
+
+function isObject(value: JsonValue): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function draftOf(value: JsonValue | undefined): string {
+  return typeof value === "string" ? value : JSON.stringify(value, undefined, 2);
+}
+
+function readDraft(
+  given: JsonObject,
+  texts: ReadonlyMap<string, string> | undefined,
+): Pick<ArgumentDraft, "changed" | "unreadable"> {
+  const found: Record<string, JsonValue> = {};
+  const unreadable: string[] = [];
+  for (const [name, text] of texts ?? []) {
+    // A text stays a text: nobody wants to type its quotes, and "12" in place of a name is no number.
+    const isText = typeof given[name] === "string";
+    const value = isText ? text : parsed(text);
+    if (value === undefined) unreadable.push(name);
+    else found[name] = value;
+  }
+  const isChanged = texts !== undefined && unreadable.length === 0 && !isSame(found, given);
+  return { changed: isChanged ? found : undefined, unreadable };
+}
+
+function parsed(text: string): JsonValue | undefined {
+  try {
+    return JSON.parse(text) as JsonValue;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Arguments as fields: read until they are opened, then written. */
+export function Arguments({
+  input,
+  draft,
+  label,
+  isDisabled = false,
+}: {
+  readonly input: JsonValue;
+  readonly draft: ArgumentDraft;
+  readonly label: string;
+  readonly isDisabled?: boolean | undefined;
+}): ReactNode {
+  const id = useId();
+  if (!draft.isOpen) return <Fields value={input} label={label} />;
+  return (
+    <div role="group" aria-label={label} className="flex flex-col gap-2">
+      {[...draft.texts].map(([name, text], at) => {
+        const isBad = draft.unreadable.includes(name);
+        return (
+          <div key={name} className="grid grid-cols-[minmax(4rem,8rem)_1fr] items-start gap-x-4">
+            <label htmlFor={`${id}-${at}`} className="pt-1.5 font-mono text-xs wrap-anywhere text-agent-muted">
+              {visible(name)}
+            </label>
+            <div>
+              <textarea
+                id={`${id}-${at}`}
+                rows={Math.min(text.split("\n").length, ROWS_MAX)}
+                // The first field, opened by the person who writes into it.
+                autoFocus={at === 0}
+                className={classes(FIELD, "font-mono text-xs!")}
+                value={text}
+                disabled={isDisabled}
+                aria-invalid={isBad}
+                onChange={(event) => {
+                  draft.set(name, event.target.value);
+                }}
+              />
+              {isBad && <p className="text-xs text-agent-danger-text">Expected JSON, such as 12, true or [1, 2].</p>}
+            </div>
+          </div>
+        );
+      })}
+      <p className="text-xs text-agent-muted">
+        Changed arguments are checked by the tool and by policy. The journal keeps who changed them, and the agent is
+        told.
+      </p>
+    </div>
+  );
+}
+
+const ROWS_MAX = 12;
+
+/** The button that opens arguments for changes, and closes them; nothing for a call without names in its arguments. */
+export function EditButton({
+  input,
+  draft,
+  isDisabled = false,
+}: {
+  readonly input: JsonValue;
+  readonly draft: ArgumentDraft;
+  readonly isDisabled?: boolean | undefined;
+}): ReactNode {
+  if (!isObject(input) || Object.keys(input).length === 0) return null;
+  return (
+    <Button
+      variant="quiet"
+      className="min-h-6! px-1.5! py-0! text-xs!"
+      disabled={isDisabled}
+      onClick={draft.isOpen ? draft.close : draft.open}
+    >
+      {draft.isOpen ? "Undo changes" : "Edit"}
+    </Button>
+  );
+}
+
+/** What an answer to an approval does. */
+const EFFECTS: Readonly<Record<string, string>> = {
+  approve: "The call runs once, with exactly these arguments.",
+  approve_session: "It runs, and later calls of this tool in this session are not asked about.",
+  deny: "The call is not made. The agent is told, with your reason, and goes on.",
+};
+
+/** What happens after an answer, in words. */
+export function effectOf({ id, description }: InputOption, isChanged = false): string {
+  if (isChanged && id === "approve") return "The call runs once, with your arguments instead of its own.";
+  return description ?? EFFECTS[id] ?? "";
+}
+
 /**
  * Asks for consent to exactly one call.
  *
  * It shows the arguments as they will be used, and the answer carries their digest: consent to something else does
- * not count.
+ * not count. They may be changed first; the answer then carries the changed ones too.
  */
 export function ApprovalCard(props: RequestCardProps): ReactNode {
   const { request } = props;
   const { state, send } = useAnswer(props);
   const [reason, setReason] = useState("");
   const { action } = request;
-  const options = request.options ?? APPROVAL_OPTIONS;
+  const draft = useArgumentDraft(action.input);
+  const options = (request.options ?? APPROVAL_OPTIONS).filter(({ id }) => !draft.isOpen || id !== "approve_session");
   const tool = actionName(action);
   return (
     <Frame request={request} title={`Approve ${tool}?`} words={wordsOf(request)} state={state}>
-      <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={`Arguments of ${tool}`}>
-        {formatExactly(action.input)}
-      </pre>
+      <div className="rounded-md border border-agent-border px-3 py-2">
+        <div className="flex items-center justify-between text-xs font-semibold text-agent-muted">
+          <span>Arguments</span>
+          <EditButton input={action.input} draft={draft} isDisabled={state.isDone} />
+        </div>
+        <Arguments input={action.input} draft={draft} label={`Arguments of ${tool}`} isDisabled={state.isDone} />
+      </div>
       {request.allowFreeform === true && (
         <Words label="Reason (optional)" value={reason} onChange={setReason} isDisabled={state.isDone} rows={1} />
       )}
@@ -195,13 +358,17 @@ export function ApprovalCard(props: RequestCardProps): ReactNode {
             key={option.id}
             type="button"
             className={BUTTONS[option.style ?? "default"]}
-            disabled={state.isDone}
-            title={option.description}
+            disabled={state.isDone || (option.id === "approve" && draft.unreadable.length > 0)}
+            title={effectOf(option, draft.changed !== undefined)}
             onClick={() => {
-              send({ optionId: option.id, text: reason === "" ? undefined : reason });
+              send({
+                optionId: option.id,
+                text: reason === "" ? undefined : reason,
+                arguments: option.id === "approve" ? draft.changed : undefined,
+              });
             }}
           >
-            {option.label}
+            {option.id === "approve" && draft.changed !== undefined ? "Approve with changes" : option.label}
           </button>
         ))}
       </div>
@@ -296,7 +463,7 @@ interface AnswerState {
   readonly error: string | undefined;
 }
 
-type Given = Pick<InputResponse, "optionId" | "text">;
+type Given = Pick<InputResponse, "optionId" | "text" | "arguments">;
 
 function useAnswer({ request, onAnswer, nowMs = Date.now(), reconnects = 0 }: RequestCardProps): {
   readonly state: AnswerState;

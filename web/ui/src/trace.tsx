@@ -40,7 +40,8 @@ import {
   type TraceNode,
   type TraceRow,
 } from "./spans.js";
-import { classes, CODE, FIELD, FOCUS } from "./styles.js";
+import { Badge, Chip, type Tone } from "./primitives.js";
+import { CHIPS, classes, CODE, FIELD, FOCUS } from "./styles.js";
 
 /** A trace to show. */
 export interface TraceTreeProps {
@@ -123,7 +124,7 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
           type="search"
           aria-label="Find in trace"
           placeholder="/ find in trace"
-          className={classes(FIELD, "min-h-8 w-36! py-1! text-xs!")}
+          className={classes(FIELD, "w-56! @max-lg:w-36!")}
           value={find}
           onChange={(event) => {
             setFind(event.target.value);
@@ -138,12 +139,7 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
         <Chip isOn={failedOnly} onChange={setFailedOnly} isDisabled={failed.length === 0}>
           errors {failed.length}
         </Chip>
-        <button
-          type="button"
-          disabled={failed.length === 0}
-          className={classes(CHIP, "border-agent-border")}
-          onClick={nextFailed}
-        >
+        <button type="button" disabled={failed.length === 0} className={CHIPS.off} onClick={nextFailed}>
           next error
         </button>
         <Chip isOn={isFolded} onChange={setIsFolded}>
@@ -208,7 +204,6 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
 }
 
 const NONE_CLOSED: ReadonlySet<string> = new Set();
-const CHIP = `min-h-7 cursor-pointer rounded-full border px-2.5 font-medium disabled:cursor-default disabled:opacity-60 ${FOCUS}`;
 
 function middleOf(node: TraceNode, axis: Axis): number {
   return (axis.at(node.startMs) + axis.at(node.endMs)) / 2 / axis.wholeMs;
@@ -219,35 +214,6 @@ function zoomed({ from, size }: Zoom, factor: number, around: number | undefined
   const next = Math.min(Math.max(size / factor, ZOOM_SIZE_MIN), 1);
   const middle = around ?? from + size / 2;
   return { from: Math.min(Math.max(middle - next / 2, 0), 1 - next), size: next };
-}
-
-function Chip({
-  isOn,
-  onChange,
-  isDisabled = false,
-  children,
-}: {
-  readonly isOn: boolean;
-  readonly onChange: (isOn: boolean) => void;
-  readonly isDisabled?: boolean;
-  readonly children: ReactNode;
-}): ReactNode {
-  return (
-    <button
-      type="button"
-      aria-pressed={isOn}
-      disabled={isDisabled}
-      className={classes(
-        CHIP,
-        isOn ? "border-agent-accent bg-agent-accent/10 text-agent-accent-text" : "border-agent-border",
-      )}
-      onClick={() => {
-        onChange(!isOn);
-      }}
-    >
-      {children}
-    </button>
-  );
 }
 
 function ZoomButton({
@@ -271,7 +237,7 @@ function ZoomButton({
       aria-keyshortcuts={shortcut}
       disabled={isDisabled}
       className={classes(
-        "flex size-7 cursor-pointer items-center justify-center rounded border border-agent-border disabled:opacity-60",
+        "flex size-6 cursor-pointer items-center justify-center rounded-md border border-agent-field disabled:cursor-default disabled:opacity-60 pointer-coarse:size-9",
         FOCUS,
       )}
       onClick={onPress}
@@ -398,7 +364,7 @@ function Rows({ rows, at, axis, zoom, find, isFollowing, onSelect, onToggle, onZ
               aria-expanded={row.node.children.length === 0 ? undefined : row.isOpen}
               className={classes(
                 "absolute top-0 left-0 flex h-8 w-full cursor-pointer items-center gap-2 border-b border-agent-border px-4 text-xs",
-                index === at ? "bg-agent-raised" : "hover:bg-agent-surface",
+                index === at ? "bg-agent-accent-soft" : "hover:bg-agent-surface",
                 find !== "" && isFound(row.node, find) && "font-semibold",
               )}
               style={{ transform: `translateY(${start}px)` }}
@@ -456,16 +422,15 @@ const ICONS: Readonly<Record<SpanKind, readonly [LucideIcon, string]>> = {
   wait: [Hourglass, "bg-agent-kind-wait"],
   other: [Circle, "bg-agent-muted"],
 };
-const BAD = "bg-agent-danger/10 text-agent-danger-text";
-/** Words about spans that are not simply done. */
-const STATES: Readonly<Partial<Record<SpanStatus, string>>> = {
-  running: "bg-agent-accent/10 text-agent-accent-text",
-  waiting: "bg-agent-warning/10 text-agent-warning",
-  interrupted: BAD,
-  failed: BAD,
-  denied: BAD,
-  stopped: "bg-agent-raised text-agent-muted",
-  skipped: "bg-agent-raised text-agent-muted",
+/** Spans that are not simply done. */
+const STATES: Readonly<Partial<Record<SpanStatus, Tone>>> = {
+  running: "info",
+  waiting: "wait",
+  interrupted: "bad",
+  failed: "bad",
+  denied: "bad",
+  stopped: "plain",
+  skipped: "plain",
 };
 
 /** The icon of a kind of span, on its colour. */
@@ -480,17 +445,11 @@ function KindIcon({ kind }: { readonly kind: SpanKind }): ReactNode {
 
 /** How a span is, in words; nothing about one that is done. */
 function SpanState({ node: { status, attempt } }: { readonly node: TraceNode }): ReactNode {
-  const color = STATES[status];
+  const tone = STATES[status];
   return (
     <>
-      {color !== undefined && (
-        <span className={classes("shrink-0 rounded-full px-1.5 font-medium", color)}>{status}</span>
-      )}
-      {attempt > 1 && (
-        <span className="shrink-0 rounded-full bg-agent-warning/10 px-1.5 font-medium text-agent-warning">
-          attempt {attempt}
-        </span>
-      )}
+      {tone !== undefined && <Badge tone={tone}>{status}</Badge>}
+      {attempt > 1 && <Badge tone="wait">attempt {attempt}</Badge>}
     </>
   );
 }

@@ -25,12 +25,9 @@ describe("an approval", () => {
     const user = userEvent.setup();
     const onAnswer = vi.fn<(response: InputResponse) => void>();
     render(<ApprovalCard request={APPROVAL} onAnswer={onAnswer} />);
-    expect(JSON.parse(screen.getByRole("group", { name: "Arguments of pay" }).textContent)).toEqual(
-      APPROVAL.action.input,
-    );
-    expect(names("button")).toEqual(["Approve", "Approve every call of pay in this session", "Deny"]);
-    await user.tab();
-    await user.tab();
+    expect(screen.getByRole("group", { name: "Arguments of pay" }).textContent).toBe("cents9900to“<b>Fjord Inn</b>”");
+    expect(names("button")).toEqual(["Edit", "Approve", "Approve every call of pay in this session", "Deny"]);
+    screen.getByLabelText("Reason (optional)").focus();
     await user.keyboard("too expensive");
     await user.tab();
     await user.tab();
@@ -66,8 +63,31 @@ describe("an approval", () => {
     );
     expect(screen.getAllByText(/zeta/u)).toHaveLength(1);
     expect(screen.getByRole("group", { name: "Arguments of pay" }).textContent).toBe(
-      '{\n  "zeta": "\\U000e0101",\n  "note": "a\\u200bb\\[12 spaces]c"\n}',
+      "zeta“\\U000e0101”note“a\\u200bb\\[12 spaces]c”",
     );
+  });
+
+  it("is given for changed arguments: a text stays a text, anything else must be JSON", async () => {
+    const user = userEvent.setup();
+    const onAnswer = vi.fn<(response: InputResponse) => void>();
+    render(<ApprovalCard request={APPROVAL} onAnswer={onAnswer} />);
+    await user.click(screen.getByRole("button", { name: "Edit" }));
+    // Nothing is changed yet, and nothing is approved for the session with arguments that nobody saw.
+    expect(names("button")).toEqual(["Undo changes", "Approve", "Deny"]);
+    await user.clear(screen.getByLabelText("cents"));
+    await user.type(screen.getByLabelText("cents"), "much");
+    expect(screen.getByRole<HTMLButtonElement>("button", { name: "Approve" }).disabled).toBe(true);
+    screen.getByText("Expected JSON, such as 12, true or [1, 2].");
+    await user.clear(screen.getByLabelText("cents"));
+    await user.type(screen.getByLabelText("cents"), "20");
+    await user.clear(screen.getByLabelText("to"));
+    await user.type(screen.getByLabelText("to"), "7{Enter}8");
+    await user.click(screen.getByRole("button", { name: "Approve with changes" }));
+    const { argumentsHash } = APPROVAL;
+    const changed = { cents: 20, to: "7\n8" };
+    expect(onAnswer.mock.calls).toEqual([
+      [{ requestId: "q1", optionId: "approve", argumentsHash, arguments: changed }],
+    ]);
   });
 
   it("that could not be sent shows the reason, and can be answered again", async () => {
@@ -111,7 +131,7 @@ describe("an approval", () => {
 
   it("without options of its own has the usual two", () => {
     render(<RequestCard request={{ ...APPROVAL, options: undefined, kind: undefined }} onAnswer={() => undefined} />);
-    expect(names("button")).toEqual(["Approve", "Deny"]);
+    expect(names("button")).toEqual(["Edit", "Approve", "Deny"]);
   });
 });
 

@@ -2,7 +2,7 @@ import "./dom.js";
 import { fireEvent, render, screen } from "@testing-library/react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, it, test, vi } from "vitest";
-import { closeTail, Markdown, safeAddress, splitMarkdown } from "../src/markdown.js";
+import { closeTail, hostToShow, Markdown, safeAddress, splitMarkdown } from "../src/markdown.js";
 
 const ELEMENTS = new Set(
   "A BLOCKQUOTE BR BUTTON CODE DEL DIV EM FIGCAPTION FIGURE HR INPUT LI OL P PRE SECTION SPAN STRONG SUP TABLE TBODY TD TH THEAD TR UL".split(
@@ -124,7 +124,7 @@ test("code shows its language, and is copied verbatim", () => {
   const written = vi.fn(() => Promise.resolve());
   vi.stubGlobal("navigator", { clipboard: { writeText: written } });
   render(<Markdown text={"```ts\nconst a = '<b>';\n```"} />);
-  expect(screen.getByRole("group", { name: "ts block" }).textContent).toBe("const a = '<b>';");
+  expect(screen.getByRole("group", { name: "ts" }).textContent).toBe("const a = '<b>';");
   fireEvent.click(screen.getByRole("button", { name: "Copy" }));
   expect(written).toHaveBeenCalledWith("const a = '<b>';");
   vi.unstubAllGlobals();
@@ -207,4 +207,28 @@ describe("text in parts", () => {
     rerender(<Markdown text={"First *one*.\n\nSecond and **more**.\n\n- list"} />);
     expect(container.querySelector("em")).toBe(first);
   });
+});
+
+test("columns of a table are aligned as they say", () => {
+  render(<Markdown text={"| a | b | c |\n|:--|:-:|--:|\n| 1 | 2 | 3 |"} />);
+  const aligned = screen
+    .getAllByRole("cell")
+    .map(({ className }) => /text-(?:left|center|right)/u.exec(className)?.[0]);
+  expect(aligned).toEqual(["text-left", "text-center", "text-right"]);
+});
+
+test("a link that may lead elsewhere than it says names where it leads", () => {
+  expect(hostToShow("https://evil.example/", "https://bank.example/login")).toBe("evil.example");
+  expect(hostToShow("https://bank.example@evil.example/", "your bank")).toBe("evil.example");
+  expect(hostToShow("https://xn--pple-43d.com/", "apple")).toBe("xn--pple-43d.com");
+  expect(hostToShow("https://docs.example.com/a", "the docs")).toBeUndefined();
+  expect(hostToShow("https://www.example.com:8443/a", "example.com/a")).toBeUndefined();
+  expect(hostToShow("mailto:ann@example.com", "ann@other.com")).toBeUndefined();
+  render(<Markdown text="[https://bank.example](https://evil.example)" />);
+  expect(screen.getByText("[leads to evil.example]", { exact: false })).toBeTruthy();
+});
+
+test("characters that turn text around or hide are shown, also in code; those of scripts and emoji stay", () => {
+  const { container } = render(<Markdown text={"pay \u202eevil\u202c `a\u200bb` \u{1f469}\u200d\u{1f4bb}"} />);
+  expect(container.textContent).toBe("pay \\u202eevil\\u202c a\\u200bb \u{1f469}\u200d\u{1f4bb}");
 });

@@ -57,8 +57,23 @@ describe.each(THEMES)("the %s colours", (_, tokens) => {
     },
   );
 
-  it.each(GROUNDS)("show the focus on %s", (ground) => {
+  it.each(GROUNDS)("show the focus and the border of a field on %s", (ground) => {
     expect(contrast(color("focus"), color(ground))).toBeGreaterThanOrEqual(3);
+    expect(contrast(color("field"), color(ground))).toBeGreaterThanOrEqual(3);
+  });
+
+  it.each([
+    ["success", "success-soft"],
+    ["danger-text", "danger-soft"],
+    ["warning", "warning-soft"],
+    ["accent-text", "accent-soft"],
+    ["text", "accent-soft"],
+    ["muted", "accent-soft"],
+    ["danger-text", "accent-soft"],
+    ["success", "accent-soft"],
+    ["warning", "accent-soft"],
+  ])("let %s be read on %s: badges, and rows that are selected", (word, ground) => {
+    expect(contrast(color(word), color(ground))).toBeGreaterThanOrEqual(4.5);
   });
 });
 
@@ -72,6 +87,13 @@ test("every colour is defined once, for light and dark, and exists in Tailwind",
   expect(new Set(names).size).toBe(names.length);
   expect(PRESET.match(/#[0-9a-f]{6}/gu)).toHaveLength(2 * names.length);
   expect([...PRESET.matchAll(/--color-agent-([\w-]+): var\(--agent-\1\);/gu)].map(([, name]) => name)).toEqual(names);
+});
+
+test("motion is over at once for those who want none, and a finger gets more room than a pointer", () => {
+  expect(PRESET).toMatch(/prefers-reduced-motion: reduce\) \{\s*:root \{\s*--agent-motion: 0ms;/u);
+  const sizes = [...PRESET.matchAll(/--agent-control: ([\d.]+)rem;/gu)].map(([, size]) => Number(size));
+  expect(sizes).toHaveLength(2);
+  expect(sizes[1]).toBeGreaterThan(sizes[0] ?? 0);
 });
 
 test("every colour of the components is one that Tailwind makes with the preset", async () => {

@@ -76,9 +76,9 @@ describe.each([
     await user.type(screen.getByRole("textbox", { name: "Message" }), "ask{Enter}");
     const log = within(screen.getByRole("log", { name: "Clerk" }));
     await log.findByText("Let me see. 🌍");
-    expect(log.getByLabelText("You said").textContent).toBe("ask");
+    expect(log.getByLabelText("You said").textContent).toMatch(/^ask/u);
     const card = within(await log.findByRole("group", { name: "Approve pay?" }));
-    expect(card.getByRole("group", { name: "Arguments of pay" }).textContent).toBe('{\n  "cents": 5\n}');
+    expect(card.getByRole("group", { name: "Arguments of pay" }).textContent).toBe("cents5");
     card.getByRole("button", { name: "Approve" }).focus();
     await user.keyboard("{Enter}");
     await log.findByText("All paid.");
@@ -106,6 +106,8 @@ describe.each([
     await user.type(screen.getByRole("textbox", { name: "Message" }), "ask{Enter}");
     await screen.findByRole("group", { name: "Approve pay?" });
     await user.click(screen.getByRole("button", { name: "Stop" }));
+    expect(place.heard()).not.toContain(cancelCall);
+    await user.click(screen.getByRole("button", { name: "Stop the run" }));
     await screen.findAllByText("Stopped.");
     expect(place.heard()).toContain(cancelCall);
     expect(screen.getByText("Let me see. 🌍")).toBeTruthy();
@@ -140,7 +142,7 @@ it("shows the message of a run that never began as failed", async () => {
   const user = mount(place);
   await user.type(screen.getByRole("textbox", { name: "Message" }), "exit{Enter}");
   await screen.findAllByText("The sidecar is gone");
-  expect(screen.getByLabelText("You said").textContent).toBe("exit");
+  expect(screen.getByLabelText("You said").textContent).toMatch(/^exit/u);
   expect(screen.queryByRole("button", { name: "Stop" })).toBeNull();
 });
 
@@ -153,6 +155,7 @@ it("resumes after a broken connection in the middle of an answer", async () => {
     expect(server.scene.requests.filter(({ pathname }) => pathname.endsWith("/events")).length).toBeGreaterThan(1);
   });
   await user.keyboard("{Escape}");
+  await user.click(screen.getByRole("button", { name: "Stop the run" }));
   await screen.findAllByText("Stopped.");
   expect(screen.getAllByText("Let me see. 🌍")).toHaveLength(1);
 });

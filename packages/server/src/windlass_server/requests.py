@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Ite
 from contextlib import asynccontextmanager
 from datetime import datetime
 from hashlib import sha256
-from typing import Annotated, Final, Self, TypeVar, Unpack
+from typing import Annotated, Final, Literal, Self, TypeVar, Unpack
 
 from fastapi import Depends, Header, Path, Request, Response
 from pydantic import BaseModel
@@ -188,10 +188,20 @@ class OwnSessions:
             return found if found.responder == self.principal.user else None
         return found if found.asks(self._names) else None
 
-    async def stats(self, start: datetime, end: datetime, *, bucket_s: int, agent_id: str | None) -> RunStats:
+    async def stats(
+        self,
+        start: datetime,
+        end: datetime,
+        *,
+        bucket_s: int,
+        agent_id: str | None,
+        split: Literal["agent", "version"] | None,
+    ) -> RunStats:
         """Return counts, durations and cost of runs."""
         sessions, owner = self.tenant.runtime.sessions, self.principal.user
-        return await sessions.stats(start, end, bucket_s=bucket_s, agent_id=agent_id, owner=owner)
+        return await sessions.stats(
+            start, end, bucket_s=bucket_s, agent_id=agent_id, owner=owner, split=split
+        )
 
     def look(self, agent_id: str | None = None, start: str | None = None, end: str | None = None) -> RunLook:
         """Return the question for runs of the user that the ledger takes."""

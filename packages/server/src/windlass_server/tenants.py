@@ -451,6 +451,8 @@ class Tenants:
         self._opening = asyncio.Lock()
         self._broken: set[str] = set()
         """Tenants that cannot be opened and are in the log."""
+        self.unready: Mapping[str, str] = {}
+        """Why agents cannot run yet, by agent: keys, SDKs or addresses of providers that are missing."""
 
     async def check(self, expected: Iterable[str] = ()) -> None:
         """Check agents and stores before the server starts.
@@ -461,7 +463,7 @@ class Tenants:
             Rejected: a file of an expected tenant cannot be opened, or an agent has an unknown provider.
         """
         ports = self._in_memory().ports
-        _check_models(ports)
+        self.unready = _check_models(ports)
         _check_deps(ports, self.agents.values())
         for webhook in self.webhooks:
             if webhook.agent not in self.agents:
@@ -702,8 +704,9 @@ def _has_files(path: Path) -> bool:
     return path.exists() or path.with_suffix(EMPTY_SUFFIX).exists()
 
 
-def _check_models(ports: RuntimePorts) -> None:
-    """Refuse agents with an unknown model provider; log those whose provider cannot be used."""
+def _check_models(ports: RuntimePorts) -> dict[str, str]:
+    """Refuse agents with an unknown model provider; log and return those whose provider cannot be used."""
+    unready: dict[str, str] = {}
     routes: tuple[str, ...] | None = getattr(ports.provider_source, "routes", None)
     known = [*ports.providers, *(routes or ())]
     for agent_id in ports.registry.agent_ids:
@@ -717,6 +720,8 @@ def _check_models(ports: RuntimePorts) -> None:
             provider_of(ports, registered.package)
         except Unavailable as error:
             _LOG.warning("agent %s cannot run yet: %s", agent_id, error.message)
+            unready[agent_id] = error.message
+    return unready
 
 
 def _check_deps(ports: RuntimePorts, agents: Iterable[AnyAgent]) -> None:

@@ -3,10 +3,16 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { actionName, type InputOption } from "@windlass/protocol";
 import type { Answer, Approval, ApprovalPage } from "@windlass/protocol/client";
 import {
-  BUTTONS,
+  Arguments,
+  Badge,
+  Button,
   CARD,
+  Chip,
   classes,
   cut,
+  Dialog,
+  EditButton,
+  effectOf,
   Facts,
   FIELD,
   Fields,
@@ -17,31 +23,39 @@ import {
   plural,
   RequestCard,
   shortId,
+  useArgumentDraft,
+  visible,
   wordsOf,
+  type Tone,
 } from "@windlass/ui";
 import { useEffect, useId, useMemo, useRef, useState, type ReactNode, type RefObject } from "react";
 import { client } from "../auth.js";
-import { Ago, Code, Empty, Failure, Heading, KEY_HINT, Loading, TextLink, useNow } from "../parts.js";
+import { Ago, Code, Empty, Failure, Heading, KEY_HINT, Loading, Select, TextLink, useNow } from "../parts.js";
 import { approvalsQuery, askedAboutQuery, toolsQuery, waitingTitlesQuery, type AskedAbout } from "../queries.js";
-import { to, useQueryState } from "../router.js";
+import { navigate, to, useQueryState } from "../router.js";
 import { useKeys } from "../shell.js";
 
 const SOON_MS = 5_000;
 /** More than a row has room for. */
 const ASKED_CHARS_MAX = 120;
 const NONE: readonly Approval[] = [];
+const NOTHING_PICKED: ReadonlySet<string> = new Set();
 
 /** Everything that waits for a person. */
 export function ApprovalsPage(): ReactNode {
   const { data, error, refetch } = useQuery(approvalsQuery);
   const [query, change] = useQueryState();
-  const approvals = useMemo(() => inOrder(data?.requests ?? NONE), [data]);
+  const all = useMemo(() => inOrder(data?.requests ?? NONE), [data]);
+  const [kind, agent] = [query.get("kind") ?? "", query.get("agent") ?? ""];
+  const approvals = useMemo(() => wantedOf(all, kind, agent), [all, kind, agent]);
   const wanted = query.get("at");
   const at = approvals.findIndex(({ request }) => request.requestId === wanted);
   const selected = approvals[at];
   const [isDenying, setIsDenying] = useState(false);
+  const [picked, setPicked] = useState(NOTHING_PICKED);
   const answer = useAnswer();
   const isAnswered = useRef(false);
+  const edit = useRef<HTMLDivElement>(null);
   const first = approvals[0]?.request.requestId;
   useEffect(() => {
     // The selection is by id from the start: when the list changes, a key must not apply to another request.
@@ -65,6 +79,14 @@ export function ApprovalsPage(): ReactNode {
     if (selected?.request.options?.some(({ id }) => id === optionId) === true)
       void give(selected, { optionId }).catch(IS_SHOWN);
   };
+  const togglePicked = (approval: Approval | undefined): void => {
+    if (approval === undefined || !isConsent(approval)) return;
+    const { requestId } = approval.request;
+    setPicked(
+      (before) =>
+        new Set(before.has(requestId) ? [...before].filter((id) => id !== requestId) : [...before, requestId]),
+    );
+  };
   useKeys({
     j: () => {
       select(approvals[Math.min(at + 1, approvals.length - 1)]);
@@ -81,28 +103,56 @@ export function ApprovalsPage(): ReactNode {
     d: () => {
       setIsDenying(selected !== undefined);
     },
+    e: () => {
+      edit.current?.querySelector<HTMLElement>("button")?.click();
+    },
+    x: () => {
+      togglePicked(selected);
+    },
+    o: () => {
+      if (selected?.runId != null) navigate(to(["runs", selected.runId]));
+    },
   });
   return (
     <>
       <Heading
         title="Inbox"
-        facts={approvals.length > 0 && <span className={WAITS}>{plural(approvals.length, "request")} for you</span>}
+        facts={
+          all.length > 0 && <Badge tone="wait">{all.length === 1 ? "1 waits" : `${all.length} wait`} for you</Badge>
+        }
       >
-        <p className="hidden text-xs text-agent-muted sm:block pointer-coarse:hidden">
-          <kbd>j</kbd> <kbd>k</kbd> move, <kbd>a</kbd> approve, <kbd>d</kbd> deny, <kbd>s</kbd> for the session
+        <p className="hidden text-xs text-agent-muted lg:block pointer-coarse:hidden">
+          <kbd>j</kbd> <kbd>k</kbd> move · <kbd>a</kbd> approve · <kbd>s</kbd> for the session · <kbd>d</kbd> deny ·{" "}
+          <kbd>e</kbd> edit · <kbd>x</kbd> pick · <kbd>o</kbd> open
         </p>
       </Heading>
       {answer.error !== null && <Failure error={answer.error} />}
       {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
       {data === undefined && error === null && <Loading />}
-      {data !== undefined && approvals.length === 0 && <NothingWaits />}
-      {approvals.length > 0 && (
+      {data !== undefined && all.length === 0 && <NothingWaits />}
+      {all.length > 0 && (
         <div className="flex min-h-0 flex-1 flex-col md:flex-row">
-          <Inbox approvals={approvals} selected={selected} onSelect={select} isAnswered={isAnswered} />
+          <div className="flex shrink-0 flex-col border-agent-border max-md:max-h-56 max-md:border-b md:w-80 md:border-r xl:w-95">
+            <Filters all={all} kind={kind} agent={agent} onChange={change} />
+            <Bulk
+              picked={approvals.filter(({ request }) => picked.has(request.requestId))}
+              onDone={() => {
+                setPicked(NOTHING_PICKED);
+              }}
+            />
+            <Inbox
+              approvals={approvals}
+              selected={selected}
+              picked={picked}
+              onSelect={select}
+              onPick={togglePicked}
+              isAnswered={isAnswered}
+            />
+          </div>
           {selected === undefined ? (
             <Empty title="This request is no longer open.">
               <p>
-                It was answered, it lapsed, or its run ended. Choose another one
+                It was answered, it lapsed, its run ended, or the filter hides it. Choose another one
                 <span className={KEY_HINT}>
                   , or press <kbd>j</kbd>
                 </span>
@@ -115,6 +165,7 @@ export function ApprovalsPage(): ReactNode {
               approval={selected}
               isDenying={isDenying}
               isSending={answer.isPending}
+              editRef={edit}
               onDenying={setIsDenying}
               onAnswer={(given) => give(selected, given)}
             />
@@ -125,7 +176,6 @@ export function ApprovalsPage(): ReactNode {
   );
 }
 
-const WAITS = "rounded-full bg-agent-warning/10 px-2 py-0.5 text-xs font-medium text-agent-warning";
 /** The error of an answer is shown above the list. */
 const IS_SHOWN = (): void => undefined;
 
@@ -135,15 +185,149 @@ function inOrder(requests: readonly Approval[]): readonly Approval[] {
   return requests.toSorted((one, other) => rank(one) - rank(other));
 }
 
-const KINDS: Readonly<Record<string, readonly [label: string, color: string]>> = {
-  recovery: ["Interrupted call", "bg-agent-danger/10 text-agent-danger-text"],
-  question: ["Question", "bg-agent-accent/10 text-agent-accent-text"],
-  authorization: ["Authorization", "bg-agent-warning/10 text-agent-warning"],
+function kindOf({ request }: Approval): string {
+  return request.kind ?? "approval";
+}
+
+/** Requests of a kind and an agent; all of them for empty words. */
+export function wantedOf(all: readonly Approval[], kind: string, agent: string): readonly Approval[] {
+  return all.filter((one) => (kind === "" || kindOf(one) === kind) && (agent === "" || (one.agentId ?? "") === agent));
+}
+
+/** Whether a request is one for consent, which may be answered together with others. */
+function isConsent({ request }: Approval): boolean {
+  return request.kind !== "question" && request.options?.some(({ id }) => id === "approve") === true;
+}
+
+const KINDS: Readonly<Record<string, readonly [label: string, tone: Tone, many: string]>> = {
+  recovery: ["Interrupted call", "bad", "Interrupted"],
+  approval: ["Approval", "wait", "Approvals"],
+  question: ["Question", "info", "Questions"],
+  authorization: ["Authorization", "wait", "Authorizations"],
 };
 
-function Kind({ kind }: { readonly kind: string | undefined }): ReactNode {
-  const [label, color] = KINDS[kind ?? ""] ?? ["Approval", "bg-agent-warning/10 text-agent-warning"];
-  return <span className={classes("w-fit rounded-full px-2 py-0.5 text-xs font-medium", color)}>{label}</span>;
+function Kind({ kind }: { readonly kind: string }): ReactNode {
+  const [label, tone] = KINDS[kind] ?? [kind, "plain" as const];
+  return <Badge tone={tone}>{label}</Badge>;
+}
+
+interface FiltersProps {
+  readonly all: readonly Approval[];
+  readonly kind: string;
+  readonly agent: string;
+  readonly onChange: (changes: { readonly kind?: string | undefined; readonly agent?: string | undefined }) => void;
+}
+
+/** Which requests are listed: by kind, and by agent where there are several. */
+function Filters({ all, kind, agent, onChange }: FiltersProps): ReactNode {
+  const agents = [...new Set(all.flatMap(({ agentId }) => (agentId == null ? [] : [agentId])))].toSorted();
+  const kinds = Object.keys(KINDS).filter((one) => all.some((approval) => kindOf(approval) === one));
+  if (kinds.length < 2 && agents.length < 2 && kind === "" && agent === "") return null;
+  return (
+    <div className="flex flex-wrap items-center gap-1.5 border-b border-agent-border px-3 py-2">
+      {kinds.map((one) => (
+        <Chip
+          key={one}
+          isOn={kind === one}
+          onChange={(isOn) => {
+            onChange({ kind: isOn ? one : undefined });
+          }}
+        >
+          {KINDS[one]?.[2] ?? one} {all.filter((approval) => kindOf(approval) === one).length}
+        </Chip>
+      ))}
+      {agents.length > 1 && (
+        <Select
+          label="Agent"
+          value={agent}
+          options={[["", "all"], ...agents.map((one) => [one, one] as const)]}
+          onChange={(next) => {
+            onChange({ agent: next });
+          }}
+        />
+      )}
+    </div>
+  );
+}
+
+/** Answers all requests that were picked, after a question that lists them. */
+function Bulk({ picked, onDone }: { readonly picked: readonly Approval[]; readonly onDone: () => void }): ReactNode {
+  const answer = useAnswer();
+  const [optionId, setOptionId] = useState<"approve" | "deny">();
+  const [failed, setFailed] = useState(0);
+  if (picked.length === 0) return null;
+  const verb = optionId === "deny" ? "Deny" : "Approve";
+  const giveAll = async (chosen: "approve" | "deny"): Promise<void> => {
+    setOptionId(undefined);
+    let count = 0;
+    for (const approval of picked)
+      try {
+        await answer.mutateAsync({ approval, given: { optionId: chosen } });
+      } catch {
+        count += 1;
+      }
+    setFailed(count);
+    if (count === 0) onDone();
+  };
+  return (
+    <div className="flex flex-wrap items-center gap-2 border-b border-agent-border bg-agent-accent-soft px-3 py-2">
+      <span className="flex-1 font-medium">{picked.length} picked</span>
+      {(["approve", "deny"] as const).map((one) => (
+        <Button
+          key={one}
+          variant={one === "approve" ? "primary" : "danger"}
+          disabled={answer.isPending}
+          onClick={() => {
+            setOptionId(one);
+          }}
+        >
+          {one === "approve" ? "Approve all…" : "Deny all…"}
+        </Button>
+      ))}
+      <Button variant="quiet" onClick={onDone}>
+        None
+      </Button>
+      {failed > 0 && (
+        <p role="alert" className="w-full text-agent-danger-text">
+          {plural(failed, "answer")} did not get through. Those requests are still picked.
+        </p>
+      )}
+      <Dialog
+        title={`${verb} ${plural(picked.length, "call")}?`}
+        isOpen={optionId !== undefined}
+        onClose={() => {
+          setOptionId(undefined);
+        }}
+      >
+        <ul className="max-h-72 overflow-y-auto rounded-md border border-agent-border">
+          {picked.map(({ request }) => (
+            <li key={request.requestId} className="px-3 py-2 not-last:border-b border-agent-border">
+              <span className="font-semibold">{actionName(request.action)}</span>
+              <Fields value={request.action.input} label={`Arguments of ${actionName(request.action)}`} />
+            </li>
+          ))}
+        </ul>
+        <p className="text-agent-muted">Each answer counts for exactly these arguments.</p>
+        <div className="flex justify-end gap-2">
+          <Button
+            onClick={() => {
+              setOptionId(undefined);
+            }}
+          >
+            Not yet
+          </Button>
+          <Button
+            variant={optionId === "deny" ? "danger" : "primary"}
+            onClick={() => {
+              if (optionId !== undefined) void giveAll(optionId);
+            }}
+          >
+            {verb} {plural(picked.length, "call")}
+          </Button>
+        </div>
+      </Dialog>
+    </div>
+  );
 }
 
 /** Answers a request. It leaves the list at once, and returns if the answer fails. */
@@ -188,21 +372,26 @@ function NothingWaits(): ReactNode {
 interface InboxProps {
   readonly approvals: readonly Approval[];
   readonly selected: Approval | undefined;
+  readonly picked: ReadonlySet<string>;
   readonly onSelect: (approval: Approval) => void;
+  readonly onPick: (approval: Approval) => void;
   /** Whether a request was just answered here. */
   readonly isAnswered: RefObject<boolean>;
 }
 
-/** The request in one line. */
-function askedFor({ kind, prompt, action }: Approval["request"]): string {
-  const text = kind === "question" ? prompt : formatExactly(action.input);
-  return cut(
-    text
-      .split("\n")
-      .map((line) => line.trim())
-      .join(" "),
-    ASKED_CHARS_MAX,
-  );
+/** The request in one line: a question by its words, a call by its arguments. */
+export function askedFor({ kind, prompt, action }: Approval["request"]): string {
+  const { input } = action;
+  const names = typeof input === "object" && input !== null && !Array.isArray(input) ? Object.entries(input) : [];
+  const words =
+    kind === "question"
+      ? prompt
+      : names.length === 0
+        ? formatExactly(input)
+        : names
+            .map(([name, value]) => `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`)
+            .join(", ");
+  return cut(visible(words).replace(/\s+/gu, " ").trim(), ASKED_CHARS_MAX);
 }
 
 /** The session that a request belongs to: its title, or the end of its id. */
@@ -211,7 +400,7 @@ function placeOf({ sessionId, rootSessionId }: Approval, titles: ReadonlyMap<str
   return title === "" ? `session ${shortId(sessionId)}` : title;
 }
 
-function Inbox({ approvals, selected, onSelect, isAnswered }: InboxProps): ReactNode {
+function Inbox({ approvals, selected, picked, onSelect, onPick, isAnswered }: InboxProps): ReactNode {
   const now = useNow(SOON_MS);
   const { data: titles } = useQuery(waitingTitlesQuery);
   const current = useRef<HTMLButtonElement>(null);
@@ -222,15 +411,32 @@ function Inbox({ approvals, selected, onSelect, isAnswered }: InboxProps): React
     current.current?.focus({ preventScroll: true });
   }, [selected, isAnswered]);
   return (
-    <ul
-      aria-label={`${approvals.length} requests, the oldest first`}
-      className="shrink-0 overflow-y-auto border-agent-border max-md:max-h-44 max-md:border-b md:w-80 md:border-r"
-    >
+    <ul aria-label={`${approvals.length} requests, the oldest first`} className="min-h-0 flex-1 overflow-y-auto">
       {approvals.map((approval) => {
         const isCurrent = approval === selected;
         const { request } = approval;
+        const isQuestion = request.kind === "question";
         return (
-          <li key={request.requestId}>
+          <li
+            key={request.requestId}
+            className={classes(
+              "flex border-b border-agent-border",
+              isCurrent ? "bg-agent-accent-soft" : "hover:bg-agent-surface",
+            )}
+          >
+            {isConsent(approval) && (
+              <label className="flex cursor-pointer items-start py-3.5 pl-3">
+                <span className="sr-only">Pick {actionName(request.action)}</span>
+                <input
+                  type="checkbox"
+                  className={FOCUS}
+                  checked={picked.has(request.requestId)}
+                  onChange={() => {
+                    onPick(approval);
+                  }}
+                />
+              </label>
+            )}
             <button
               ref={isCurrent ? current : undefined}
               type="button"
@@ -238,28 +444,23 @@ function Inbox({ approvals, selected, onSelect, isAnswered }: InboxProps): React
               onClick={() => {
                 onSelect(approval);
               }}
-              className={classes(
-                "flex w-full cursor-pointer flex-col gap-0.5 border-l-4 px-4 py-3 text-left text-sm",
-                isCurrent ? "border-l-agent-accent bg-agent-raised" : "border-l-transparent hover:bg-agent-surface",
-                FOCUS,
-              )}
+              className={classes("flex min-w-0 flex-1 cursor-pointer flex-col gap-1 px-3 py-3 text-left", FOCUS)}
             >
-              <span className="flex items-center justify-between gap-2">
-                <Kind kind={request.kind} />
+              <span className="flex w-full items-center justify-between gap-2">
+                <Kind kind={kindOf(approval)} />
                 {approval.askedAt != null && (
                   <span className="text-xs text-agent-muted">
                     <Ago at={approval.askedAt} nowMs={now} />
                   </span>
                 )}
               </span>
-              <span className="truncate font-medium">
-                {request.kind === "question" ? askedFor(request) : actionName(request.action)}
+              <span className="w-full truncate">
+                {!isQuestion && <strong className="font-semibold">{actionName(request.action)} · </strong>}
+                <span className={isQuestion ? "font-semibold" : undefined}>{askedFor(request)}</span>
               </span>
-              {request.kind !== "question" && <span className="truncate font-mono text-xs">{askedFor(request)}</span>}
-              <span className="truncate text-xs">{placeOf(approval, titles)}</span>
-              <span className="truncate text-xs text-agent-muted">
-                {approval.agentId ?? "an agent"}
-                {request.expiresAt !== undefined && `, lapses ${formatAgo(request.expiresAt, now)}`}
+              <span className="w-full truncate text-xs text-agent-muted">
+                {approval.agentId ?? "an agent"} · {placeOf(approval, titles)}
+                {request.expiresAt !== undefined && ` · lapses ${formatAgo(request.expiresAt, now)}`}
               </span>
             </button>
           </li>
@@ -278,6 +479,8 @@ interface ApprovalPanelProps {
   readonly approval: Approval;
   readonly isDenying: boolean;
   readonly isSending: boolean;
+  /** Holds the button that opens the arguments. */
+  readonly editRef: RefObject<HTMLDivElement | null>;
   readonly onDenying: (isDenying: boolean) => void;
   readonly onAnswer: (answer: Answer) => Promise<void>;
 }
@@ -289,11 +492,13 @@ function ApprovalPanel(props: ApprovalPanelProps): ReactNode {
     ...askedAboutQuery(runId ?? "", request.requestId, request.action.callId),
     enabled: runId != null,
   });
-  const isConsent = request.kind !== "question" && request.options?.some(({ id }) => id === "approve") === true;
   return (
-    <section aria-label="The selected request" className="min-w-0 flex-1 overflow-y-auto">
-      <div className="flex max-w-4xl flex-col gap-4 p-4">
-        {isConsent ? (
+    <section
+      aria-label="The selected request"
+      className="grid min-w-0 flex-1 content-start gap-5 overflow-y-auto p-5 max-sm:p-4 xl:grid-cols-[minmax(0,1fr)_20rem]"
+    >
+      <div className="flex min-w-0 flex-col gap-4">
+        {isConsent(approval) ? (
           <Consent {...props} />
         ) : (
           <RequestCard
@@ -303,8 +508,8 @@ function ApprovalPanel(props: ApprovalPanelProps): ReactNode {
           />
         )}
         <About approval={approval} approvedBy={about.data?.approvedBy} />
-        <Said said={about.data?.said} />
       </div>
+      <Said said={about.data?.said} />
     </section>
   );
 }
@@ -312,11 +517,11 @@ function ApprovalPanel(props: ApprovalPanelProps): ReactNode {
 /** The last words of the run that asks; their place is kept while they are read. */
 function Said({ said }: { readonly said: AskedAbout["said"] | undefined }): ReactNode {
   return (
-    <section aria-label="The conversation" className="flex min-h-40 flex-col gap-2">
+    <section aria-label="The conversation" className="flex min-h-40 min-w-0 flex-col gap-2">
       <h2 className="text-xs font-semibold text-agent-muted">The conversation</h2>
       {(said ?? []).map(({ id, role, text }) => (
-        <p key={id} className={classes(CARD, "p-2 text-sm whitespace-pre-wrap")}>
-          <strong className="font-medium">{role}</strong> {cut(text, SAID_CHARS_MAX)}
+        <p key={id} className={classes(CARD, "rounded-md! px-2.5 py-2 whitespace-pre-wrap")}>
+          <strong className="text-xs text-agent-muted">{role}</strong> {visible(cut(text, SAID_CHARS_MAX))}
         </p>
       ))}
     </section>
@@ -327,27 +532,35 @@ function given(optionId: string | undefined, text: string | undefined): Answer {
   return { ...(optionId === undefined ? {} : { optionId }), ...(text === undefined || text === "" ? {} : { text }) };
 }
 
-function Consent({ approval, isDenying, isSending, onDenying, onAnswer }: ApprovalPanelProps): ReactNode {
+function Consent({ approval, isDenying, isSending, editRef, onDenying, onAnswer }: ApprovalPanelProps): ReactNode {
   const { request } = approval;
   const [reason, setReason] = useState("");
   const field = useRef<HTMLTextAreaElement>(null);
   const id = useId();
+  const draft = useArgumentDraft(request.action.input);
   useEffect(() => {
     if (isDenying) field.current?.focus();
   }, [isDenying]);
   const tool = actionName(request.action);
+  const options = (request.options ?? []).filter((option) => !draft.isOpen || option.id !== "approve_session");
   return (
     <>
-      <h2 className="text-base font-semibold">
-        Run <span className="font-mono break-words">{tool}</span>?
-      </h2>
-      <div>
-        <p className="mb-1 text-xs text-agent-muted">With exactly these arguments</p>
-        <div className="rounded-lg border border-agent-border p-3">
-          <Fields value={request.action.input} label={`Arguments of ${tool}`} />
+      <div className="flex flex-col gap-1">
+        <div className="flex items-center gap-2">
+          <Kind kind={kindOf(approval)} />
+          <h2 className="text-base font-semibold">
+            Run <span className="break-words">{tool}</span>?
+          </h2>
         </div>
+        <p className="break-words whitespace-pre-wrap text-agent-muted">{wordsOf(request)}</p>
       </div>
-      <p className="text-sm break-words whitespace-pre-wrap text-agent-muted">{wordsOf(request)}</p>
+      <div className={classes(CARD, "px-4 py-3")}>
+        <div ref={editRef} className="mb-1 flex items-center justify-between text-xs font-semibold text-agent-muted">
+          <span>{draft.isOpen ? "The call, as you change it" : "The call, with exactly these arguments"}</span>
+          <EditButton input={request.action.input} draft={draft} isDisabled={isSending} />
+        </div>
+        <Arguments input={request.action.input} draft={draft} label={`Arguments of ${tool}`} isDisabled={isSending} />
+      </div>
       <div className="flex flex-col gap-1">
         <label htmlFor={id} className="text-xs text-agent-muted">
           Reason (the agent sees it<span className={KEY_HINT}>; Enter denies</span>)
@@ -375,18 +588,27 @@ function Consent({ approval, isDenying, isSending, onDenying, onAnswer }: Approv
           }}
         />
       </div>
-      <div className="flex flex-wrap gap-2">
-        {(request.options ?? []).map((option) => (
-          <OptionButton
-            key={option.id}
-            option={option}
-            isDisabled={isSending}
-            onPick={() => {
-              void onAnswer(given(option.id, reason)).catch(IS_SHOWN);
-            }}
-          />
-        ))}
-      </div>
+      <ul aria-label="Answers" className={classes(CARD, "flex flex-col")}>
+        {options.map((option) => {
+          const isChanged = option.id === "approve" && draft.changed !== undefined;
+          return (
+            <li
+              key={option.id}
+              className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2 border-agent-border px-4 py-2.5 not-last:border-b"
+            >
+              <p className="min-w-52 flex-1 text-agent-muted">{effectOf(option, isChanged)}</p>
+              <OptionButton
+                option={isChanged ? { ...option, label: "Approve with changes" } : option}
+                isDisabled={isSending || (option.id === "approve" && draft.unreadable.length > 0)}
+                onPick={() => {
+                  const answer = given(option.id, reason);
+                  void onAnswer(isChanged ? { ...answer, arguments: draft.changed } : answer).catch(IS_SHOWN);
+                }}
+              />
+            </li>
+          );
+        })}
+      </ul>
     </>
   );
 }
@@ -404,21 +626,14 @@ function OptionButton({
 }): ReactNode {
   const key = KEYS[option.id];
   return (
-    <button
-      type="button"
-      className={BUTTONS[option.style ?? "default"]}
-      disabled={isDisabled}
-      title={option.description}
-      aria-keyshortcuts={key}
-      onClick={onPick}
-    >
+    <Button variant={option.style ?? "default"} disabled={isDisabled} aria-keyshortcuts={key} onClick={onPick}>
       {option.label}
       {key !== undefined && (
         <kbd aria-hidden className={classes("text-xs opacity-80", KEY_HINT)}>
           {key}
         </kbd>
       )}
-    </button>
+    </Button>
   );
 }
 

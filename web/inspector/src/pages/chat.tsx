@@ -1,25 +1,31 @@
 /** A chat with an agent. */
 import { useQuery } from "@tanstack/react-query";
 import type { CallStatus } from "@windlass/protocol";
-import type { AgentInfo } from "@windlass/protocol/client";
+import type { AgentInfo, SessionInfo } from "@windlass/protocol/client";
 import {
+  Button,
+  CARD,
   classes,
   Composer,
   Connection,
+  CopyButton,
   CostMeter,
   FOCUS,
   MessageList,
   OrchestrationPlanCard,
   planOf,
+  sentence,
+  shortId,
   useChatStream,
   type ChatStream,
   type MessageItem,
 } from "@windlass/ui";
+import { Hourglass, RotateCcw, Wrench } from "lucide-react";
 import { useCallback, useMemo, useState, type ReactNode } from "react";
 import { forkAtMessage } from "../records.js";
-import { agentsQuery, recentSessionsQuery } from "../queries.js";
+import { agentsQuery, recentSessionsQuery, sessionQuery } from "../queries.js";
 import { Link, navigate, to, usePlace } from "../router.js";
-import { Ago, ButtonLink, Code, Empty, Failure, Heading, Select, Status, useNow } from "../parts.js";
+import { Ago, ButtonLink, Code, Failure, Heading, Select, Status, useNow } from "../parts.js";
 
 /** A chat with any agent. */
 export function ChatPage({ sessionId }: { readonly sessionId: string | undefined }): ReactNode {
@@ -79,13 +85,28 @@ function Chat({ sessionId, draft, wanted, onSession }: ChatProps): ReactNode {
         reconnects={chat.reconnects}
         actions={actions}
         label="Conversation"
-        empty={isNew && <Welcome agent={agent} />}
+        empty={
+          isNew && (
+            <Welcome
+              agent={agent}
+              onSay={(words) => {
+                chat.sendUserMessage(words).catch(() => undefined);
+              }}
+            />
+          )
+        }
       />
       {plan.length > 1 && chat.isStreaming && <OrchestrationPlanCard steps={plan} className="mx-4 mb-2" />}
       {troubles.map((error) => (
         <Failure key={error.message} error={error} />
       ))}
-      <Composer chat={chat} draft={draft} isReady={!isNew || agent !== undefined} />
+      <Composer
+        chat={chat}
+        draft={draft}
+        placeholder={agent === undefined || !isNew ? undefined : `Message ${agent.agentId}…`}
+        isReady={!isNew || agent !== undefined}
+        isFocused={isNew}
+      />
     </section>
   );
 }
@@ -139,7 +160,10 @@ function NewHeading({ agents, agent, draft }: NewHeadingProps): ReactNode {
         <Select
           label="Agent"
           value={agent?.agentId ?? ""}
-          options={agents.map(({ agentId }) => [agentId, agentId])}
+          options={agents.map(({ agentId, problem }) => [
+            agentId,
+            problem === undefined ? agentId : `${agentId} (not set up)`,
+          ])}
           onChange={(id) => {
             navigate(to(["chat"], { agent: id, draft }), { replace: true });
           }}
@@ -157,6 +181,7 @@ function SessionHeading({ chat, sessionId }: { readonly chat: ChatStream; readon
       facts={run !== undefined && <Status status={run.status} />}
     >
       <div className="flex flex-wrap items-center gap-2 text-sm">
+        <Branches sessionId={sessionId} />
         <CostMeter usage={chat.conversation.usage.session} className="mr-2" />
         {run !== undefined && <ButtonLink href={to(["runs", run.runId])}>Run</ButtonLink>}
         <ButtonLink href={to(["sessions", sessionId])}>Journal</ButtonLink>
@@ -165,6 +190,56 @@ function SessionHeading({ chat, sessionId }: { readonly chat: ChatStream; readon
         </ButtonLink>
       </div>
     </Heading>
+  );
+}
+
+/** A session among the copies of one conversation. */
+interface Branch {
+  readonly sessionId: string;
+  readonly label: string;
+}
+
+/** The sessions that share a conversation with one: what it was copied from, its copies, and other copies of its origin. */
+export function branchesOf(
+  current: Pick<SessionInfo, "sessionId" | "predecessorId" | "predecessorSeq">,
+  others: readonly Pick<SessionInfo, "sessionId" | "predecessorId" | "predecessorSeq" | "title">[],
+): readonly Branch[] {
+  const origin = current.predecessorId ?? current.sessionId;
+  const known = others.some(({ sessionId }) => sessionId === current.sessionId)
+    ? others
+    : [{ ...current, title: "" }, ...others];
+  const copies = known
+    .filter(
+      ({ sessionId, predecessorId }) =>
+        predecessorId === origin || predecessorId === current.sessionId || sessionId === current.sessionId,
+    )
+    .filter(({ sessionId }) => sessionId !== origin);
+  if (copies.length === 0) return [];
+  return [
+    { sessionId: origin, label: "original" },
+    ...copies.map(({ sessionId, predecessorSeq }) => ({
+      sessionId,
+      label: `copy ${shortId(sessionId)}, from record ${predecessorSeq ?? 0}`,
+    })),
+  ];
+}
+
+/** Switches between the copies of a conversation; nothing for a session without copies. */
+function Branches({ sessionId }: { readonly sessionId: string }): ReactNode {
+  const { data: session } = useQuery(sessionQuery(sessionId));
+  const { data: recent } = useQuery(recentSessionsQuery);
+  if (session === undefined) return null;
+  const branches = branchesOf(session, recent ?? []);
+  if (branches.length === 0) return null;
+  return (
+    <Select
+      label="Branch"
+      value={sessionId}
+      options={branches.map((branch) => [branch.sessionId, branch.label])}
+      onChange={(next) => {
+        navigate(to(["chat", next]));
+      }}
+    />
   );
 }
 
@@ -182,62 +257,169 @@ function Actions({
   const isOpen = item.calls.some(({ status }) => UNDER_WAY.has(status));
   if (item.isLive || item.id === "pending" || isOpen) return null;
   return (
-    <p className="text-xs hover-only:opacity-0 group-hover/row:opacity-100 group-focus-within/row:opacity-100">
-      <button
-        type="button"
-        className={classes(
-          "cursor-pointer rounded text-agent-muted underline decoration-dotted hover:text-agent-text",
-          FOCUS,
-        )}
-        title={
-          isOwn
-            ? "Begin a copy of this session in front of this message, and say something else"
-            : "Begin a copy of this session that ends here"
-        }
-        onClick={() => {
-          onFork(item);
-        }}
-      >
-        {isOwn ? "Fork and edit" : "Fork from here"}
-      </button>
-    </p>
+    <Button
+      variant="quiet"
+      className="min-h-6! px-1.5! py-0! text-xs!"
+      title={
+        isOwn
+          ? "Begin a copy of this session in front of this message, and say something else"
+          : "Begin a copy of this session that ends here"
+      }
+      onClick={() => {
+        onFork(item);
+      }}
+    >
+      {isOwn ? "Fork and edit" : "Fork from here"}
+    </Button>
   );
 }
 
-function Welcome({ agent }: { readonly agent: AgentInfo | undefined }): ReactNode {
-  const { description = "", tools = [] } = agent ?? {};
+/** A thing to try, for the agent that plays a model. */
+interface Example {
+  readonly kind: "tool" | "wait" | "agent";
+  readonly title: string;
+  readonly words: string;
+  readonly about: string;
+}
+
+const EXAMPLES: readonly Example[] = [
+  {
+    kind: "tool",
+    title: "Use a tool",
+    words: "How is the weather in Oslo?",
+    about: "One model call, one tool, one answer. Open the run afterwards.",
+  },
+  {
+    kind: "wait",
+    title: "Ask a person",
+    words: "Pay the hotel.",
+    about: "The run stops at your approval, for a minute or a month.",
+  },
+  {
+    kind: "agent",
+    title: "Crash drill",
+    words: "Take the tour.",
+    about:
+      "It uses each tool in turn. End the server in the middle, with kill -9 if you like, start it again, and read here what survived.",
+  },
+];
+const ICONS = {
+  tool: [Wrench, "bg-agent-kind-tool"],
+  wait: [Hourglass, "bg-agent-kind-wait"],
+  agent: [RotateCcw, "bg-agent-kind-agent"],
+} as const;
+
+function Welcome({
+  agent,
+  onSay,
+}: {
+  readonly agent: AgentInfo | undefined;
+  readonly onSay: (words: string) => void;
+}): ReactNode {
+  if (agent === undefined) return null;
+  const { description, tools, model, problem } = agent;
+  const isDemo = model.startsWith("demo/") && tools.includes("weather") && tools.includes("pay");
   return (
-    <Empty title="Say something to begin.">
-      {description !== "" && <p>{description}</p>}
-      {tools.length > 0 && (
-        <p>
-          It has these tools:{" "}
-          {tools.map((tool, at) => (
-            <span key={tool}>
-              {at > 0 && ", "}
-              <Code>{tool}</Code>
-            </span>
+    <div className="flex min-h-[60dvh] flex-col justify-center gap-5 py-6">
+      <div>
+        <h2 className="text-number font-bold">{isDemo ? "Try to break it." : "Say something to begin."}</h2>
+        <p className="mt-1 text-agent-muted">
+          {description} Each step is written down before it counts, so you may stop the server at any moment.
+        </p>
+      </div>
+      {problem !== undefined && <NotSetUp problem={problem} />}
+      {isDemo ? (
+        <ul className="grid gap-3 md:grid-cols-3">
+          {EXAMPLES.map((example) => (
+            <li key={example.title} className="flex">
+              <ExampleCard example={example} onSay={onSay} />
+            </li>
           ))}
-          .
+        </ul>
+      ) : (
+        tools.length > 0 && (
+          <p className="text-agent-muted">
+            It has these tools:{" "}
+            {tools.map((tool, at) => (
+              <span key={tool}>
+                {at > 0 && ", "}
+                <Code>{tool}</Code>
+              </span>
+            ))}
+            .
+          </p>
+        )
+      )}
+      {isDemo && (
+        <p className="flex flex-wrap items-center gap-x-2 text-xs text-agent-muted">
+          Your own agent: <Code>{OWN_AGENT}</Code> <CopyButton text={OWN_AGENT} label="Copy command" />
         </p>
       )}
-      <p>
-        Every step is written down before it counts. You may stop the server in the middle, start it again, and it goes
-        on.
-      </p>
-      {tools.length === 0 && (
-        <p>
-          Agents of your own: <Code>python -m windlass_server --agents module:attr</Code>
+    </div>
+  );
+}
+
+const OWN_AGENT = "windlass init shop && cd shop && windlass dev";
+
+function ExampleCard({
+  example: { kind, title, words, about },
+  onSay,
+}: {
+  readonly example: Example;
+  readonly onSay: (words: string) => void;
+}): ReactNode {
+  const [Icon, color] = ICONS[kind];
+  return (
+    <button
+      type="button"
+      className={classes(
+        CARD,
+        "flex w-full cursor-pointer flex-col gap-1 p-4 text-left transition-colors duration-agent hover:border-agent-accent",
+        kind === "agent" && "border-agent-accent!",
+        FOCUS,
+      )}
+      onClick={() => {
+        onSay(words);
+      }}
+    >
+      <span aria-hidden className={classes("mb-1 flex size-5 items-center justify-center rounded", color)}>
+        <Icon className="size-3.5 text-agent-bg" strokeWidth={2.5} />
+      </span>
+      <span className="text-xs font-semibold text-agent-muted">{title}</span>
+      <span className="font-semibold">“{words}”</span>
+      <span className="mt-1 text-agent-muted">{about}</span>
+    </button>
+  );
+}
+
+/** The line that sets a variable which the words of a problem name; undefined if they name none. */
+export function fixFor(problem: string): string | undefined {
+  const variable = /set the variable ([A-Z][A-Z0-9_]+)/u.exec(problem)?.[1];
+  const install = /run (pip install \S+|uv \S+ \S+)/u.exec(problem)?.[1];
+  return variable === undefined ? install : `export ${variable}=`;
+}
+
+/** That an agent cannot run yet, and what to do about it: before anything is said to it. */
+function NotSetUp({ problem }: { readonly problem: string }): ReactNode {
+  const fix = fixFor(problem);
+  return (
+    <div role="note" className="flex flex-col gap-1 rounded-lg bg-agent-warning-soft px-4 py-3">
+      <p className="font-semibold text-agent-warning">This agent cannot run yet.</p>
+      <p className="wrap-anywhere">{sentence(problem)}</p>
+      {fix !== undefined && (
+        <p className="flex flex-wrap items-center gap-2">
+          <Code>{fix}</Code> <CopyButton text={fix} label="Copy the fix" />
+          <span className="text-xs text-agent-muted">then start the server again</span>
         </p>
       )}
-    </Empty>
+    </div>
   );
 }
 
 function Recent({ current }: { readonly current: string | undefined }): ReactNode {
   const { data } = useQuery(recentSessionsQuery);
   const now = useNow();
-  if (data === undefined || data.length === 0) return null;
+  // Its place is kept while it is read, so that nothing moves.
   return (
     <nav
       aria-label="Recent chats"
@@ -247,15 +429,16 @@ function Recent({ current }: { readonly current: string | undefined }): ReactNod
         <span className="font-medium">Recent</span>
         <ButtonLink href="/chat">New chat</ButtonLink>
       </p>
+      {data?.length === 0 && <p className="px-4 text-xs text-agent-muted">No chats yet.</p>}
       <ul>
-        {data.map((session) => (
+        {(data ?? []).map((session) => (
           <li key={session.sessionId}>
             <Link
               href={to(["chat", session.sessionId])}
               aria-current={session.sessionId === current ? "page" : undefined}
               className={classes(
                 "mx-2 flex flex-col gap-1 rounded-md px-2 py-2 text-sm hover:bg-agent-raised",
-                session.sessionId === current && "bg-agent-raised",
+                session.sessionId === current && "bg-agent-accent-soft",
                 FOCUS,
               )}
             >

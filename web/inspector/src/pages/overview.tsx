@@ -1,39 +1,70 @@
 /** Counts, durations and cost of runs. */
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import type { RunNumbers, Stats, StatsBucket } from "@windlass/protocol/client";
-import { CARD, classes, formatCost, formatCount, formatDuration, formatShort, plural } from "@windlass/ui";
-import { useId, type ReactNode } from "react";
-import { Ago, Empty, Failure, Heading, Loading, Select, TextLink, useNow } from "../parts.js";
-import { agentsQuery, runsQuery, statsQuery } from "../queries.js";
-import { useQueryState } from "../router.js";
+import { useQuery } from "@tanstack/react-query";
+import type { Approval, RunNumbers, Stats, StatsBucket } from "@windlass/protocol/client";
+import {
+  Chip,
+  classes,
+  CARD,
+  cut,
+  formatAgo,
+  formatCost,
+  formatCount,
+  formatDuration,
+  formatShort,
+  Panel,
+  plural,
+} from "@windlass/ui";
+import { useId, useMemo, type ReactNode } from "react";
+import { Chart, colorOf, Swatch, type ChartSeries } from "../chart.js";
+import { Empty, Failure, Heading, Loading, Select, TextLink, useNow } from "../parts.js";
+import { agentsQuery, approvalsQuery, failuresQuery, statsQuery } from "../queries.js";
+import { navigate, to, useQueryState } from "../router.js";
 import { Foot } from "../shell.js";
-import { RunLine } from "./sessions.js";
 
 const HOUR_MS = 3_600_000;
 const RANGES = { "1h": HOUR_MS, "24h": 24 * HOUR_MS, "7d": 168 * HOUR_MS, "30d": 720 * HOUR_MS } as const;
 type Range = keyof typeof RANGES;
+const SPLITS = ["agent", "model", "version"] as const;
+type Split = (typeof SPLITS)[number];
 /** Divides every range into parts of whole seconds. */
-const PARTS = 60;
-const WAITING_MAX = 8;
-const TOOLS_MAX = 8;
+const PARTS = 48;
+const TOOLS_MAX = 6;
+const CAUSES_MAX = 6;
+/** Fewer calls than this say little about how often a tool fails. */
+const CALLS_ENOUGH = 5;
 
 /** How it goes: how much, how fast, how well, and what waits. */
 export function OverviewPage(): ReactNode {
   const [query, change] = useQueryState();
   const range = readRange(query.get("range"));
   const agent = query.get("agent") ?? "";
+  const split = SPLITS.find((one) => one === query.get("split"));
+  const isCompared = query.get("compare") !== "no";
   const agents = useQuery(agentsQuery);
-  const { data, error, refetch } = useQuery(statsQuery(RANGES[range], PARTS, agent === "" ? undefined : agent));
+  const wanted = { agent: agent === "" ? undefined : agent, split };
+  const { data, error, refetch } = useQuery(statsQuery(RANGES[range], PARTS, wanted));
+  const before = useQuery({
+    ...statsQuery(RANGES[range], PARTS, { agent: wanted.agent, isBefore: true }),
+    enabled: isCompared,
+  });
   return (
     <>
       <Heading title="Overview">
-        <div className="flex flex-wrap items-center gap-3">
+        <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
           <Select
             label="Agent"
             value={agent}
             options={[["", "all"], ...(agents.data ?? []).map(({ agentId }) => [agentId, agentId] as const)]}
             onChange={(next) => {
               change({ agent: next });
+            }}
+          />
+          <Select
+            label="Split"
+            value={split ?? ""}
+            options={[["", "none"], ...SPLITS.map((one) => [one, one] as const)]}
+            onChange={(next) => {
+              change({ split: next });
             }}
           />
           <Select
@@ -44,11 +75,27 @@ export function OverviewPage(): ReactNode {
               change({ range: next });
             }}
           />
+          <Chip
+            isOn={isCompared}
+            onChange={(isOn) => {
+              change({ compare: isOn ? undefined : "no" });
+            }}
+          >
+            compare with {range} before
+          </Chip>
         </div>
       </Heading>
       {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
       {data === undefined && error === null && <Loading />}
-      {data !== undefined && <Body stats={data} range={range} />}
+      {data !== undefined && (
+        <Body
+          stats={data}
+          before={isCompared ? before.data?.total : undefined}
+          range={range}
+          agent={wanted.agent}
+          split={split}
+        />
+      )}
       <div className="flex flex-wrap gap-2 border-t border-agent-border p-3 sm:hidden">
         <Foot />
       </div>
@@ -60,7 +107,17 @@ function readRange(text: string | null): Range {
   return text !== null && Object.hasOwn(RANGES, text) ? (text as Range) : "24h";
 }
 
-function Body({ stats, range }: { readonly stats: Stats; readonly range: Range }): ReactNode {
+interface BodyProps {
+  readonly stats: Stats;
+  /** The same time before this one. */
+  readonly before: RunNumbers | undefined;
+  readonly range: Range;
+  readonly agent: string | undefined;
+  readonly split: Split | undefined;
+}
+
+function Body(props: BodyProps): ReactNode {
+  const { stats, range, agent } = props;
   if (stats.total.runs === 0 && stats.waiting.runs === 0) {
     return (
       <Empty title={`Nothing ran in the last ${range}.`}>
@@ -72,123 +129,237 @@ function Body({ stats, range }: { readonly stats: Stats; readonly range: Range }
     );
   }
   return (
-    <div className="flex min-h-0 flex-1 flex-col gap-4 overflow-y-auto p-4">
-      <Plots stats={stats} range={range} />
-      <div className="grid items-start gap-4 lg:grid-cols-2">
-        <Waiting waiting={stats.waiting} />
-        <FailingTools tools={stats.failingTools} range={range} />
+    <div className="flex min-h-0 flex-1 flex-col gap-3 overflow-y-auto p-4">
+      <Charts {...props} />
+      <div className="grid items-start gap-3 lg:grid-cols-3">
+        <NeedsPeople />
+        <ToolsByRate tools={stats.failingTools} range={range} />
+        <Causes agent={agent} />
       </div>
     </div>
   );
 }
 
-function Plots({ stats: { total, buckets }, range }: { readonly stats: Stats; readonly range: Range }): ReactNode {
-  const ends = [`${range} ago`, "now"] as const;
-  const of = (pick: (bucket: StatsBucket) => number | undefined): readonly (number | undefined)[] => buckets.map(pick);
-  const share = Math.round((total.failed / Math.max(total.runs, 1)) * 100);
-  return (
-    <div className="grid grid-cols-2 gap-4 max-sm:gap-2 lg:grid-cols-6">
-      <Plot
-        className="lg:col-span-2"
-        title="Runs"
-        total={formatCount(total.runs)}
-        kind="bars"
-        format={formatCount}
-        ends={ends}
-        series={[{ label: "begun", values: of(({ runs }) => runs), color: "text-agent-accent" }]}
-      />
-      <Plot
-        className="lg:col-span-2"
-        title="Failed"
-        total={`${formatCount(total.failed)} · ${share} %`}
-        kind="bars"
-        format={formatCount}
-        ends={ends}
-        series={[{ label: "failed", values: of(({ failed }) => failed), color: "text-agent-danger" }]}
-      />
-      <Plot
-        className="lg:col-span-2"
-        title="Time they took, p50"
-        total={total.p50Ms === undefined ? "–" : formatDuration(total.p50Ms)}
-        kind="lines"
-        format={formatDuration}
-        ends={ends}
-        series={[
-          { label: "p95", values: of(({ p95Ms }) => p95Ms), color: "text-agent-warning" },
-          { label: "p50", values: of(({ p50Ms }) => p50Ms), color: "text-agent-accent" },
-        ]}
-      />
-      <Plot
-        className="lg:col-span-3"
-        title="Tokens"
-        total={formatShort(tokensOf(total))}
-        kind="bars"
-        format={formatShort}
-        ends={ends}
-        series={[{ label: "tokens", values: of(tokensOf), color: "text-agent-accent" }]}
-      />
-      <Plot
-        className="max-lg:col-span-2 lg:col-span-3"
-        title="Cost"
-        total={formatCost(total.costMicros)}
-        kind="bars"
-        format={formatCost}
-        ends={ends}
-        series={[{ label: "cost", values: of(({ costMicros }) => costMicros), color: "text-agent-success" }]}
-      />
-    </div>
+type Pick = (numbers: RunNumbers) => number | undefined;
+
+/** The rows of a chart: one, or one for each group and one for all others. */
+export function seriesOf(stats: Stats, pick: Pick, label: string): readonly ChartSeries[] {
+  const of = (buckets: readonly StatsBucket[]): readonly (number | undefined)[] => buckets.map(pick);
+  const { groups } = stats;
+  if (groups === undefined || groups.length === 0) return [{ label, values: of(stats.buckets) }];
+  const rows = groups.map(({ name, buckets }) => ({ label: nameOf(name), values: of(buckets) }));
+  const rest = stats.buckets.map(
+    (bucket, at) => (pick(bucket) ?? 0) - rows.reduce((sum, { values }) => sum + (values[at] ?? 0), 0),
   );
+  return rest.some((value) => value > 0) ? [...rows, { label: "others", values: rest }] : rows;
 }
+
+/** A version by the start of its fingerprint; agents and models as they are. */
+function nameOf(name: string): string {
+  return name.startsWith("sha256:") ? name.slice(7, 15) : cut(name, 28);
+}
+
+/** How a number changed, in words for everyone and a sign for those who see it; undefined if it did not. */
+export function changeOf(now: number | undefined, before: number | undefined): string | undefined {
+  if (now === undefined || before === undefined || before === 0 || now === before) return undefined;
+  const share = Math.round((now / before - 1) * 100);
+  return share === 0 ? undefined : `${share > 0 ? "▲" : "▼"} ${formatCount(Math.abs(share))} %`;
+}
+
+/** How the share of failed runs changed: in points, not in percent of a percent. */
+export function pointsOf(now: RunNumbers, before: RunNumbers | undefined): string | undefined {
+  if (before === undefined || before.runs === 0) return undefined;
+  const points = Math.round((failedShare(now) - failedShare(before)) * 1_000) / 10;
+  return points === 0 ? undefined : `${points > 0 ? "▲" : "▼"} ${Math.abs(points)} points`;
+}
+
+const failedShare = ({ failed, runs }: RunNumbers): number => failed / Math.max(runs, 1);
+const percent = (share: number): string => `${(share * 100).toFixed(share === 0 || share === 1 ? 0 : 1)} %`;
 
 function tokensOf({ inputTokens, outputTokens }: RunNumbers): number {
   return inputTokens + outputTokens;
 }
 
-/** A box with a title, and what belongs beside it. */
-function Panel({
-  title,
-  aside,
-  children,
-}: {
+function Charts({ stats, before, agent, split }: BodyProps): ReactNode {
+  const { total } = stats;
+  const times = useMemo(() => stats.buckets.map(({ at }) => Date.parse(at) / 1_000), [stats.buckets]);
+  const rows = useMemo(() => {
+    const lines: readonly ChartSeries[] =
+      stats.groups === undefined
+        ? [
+            { label: "p50", values: stats.buckets.map(({ p50Ms }) => p50Ms) },
+            { label: "p95", values: stats.buckets.map(({ p95Ms }) => p95Ms), color: "text-agent-kind-wait" },
+          ]
+        : stats.groups
+            .map(({ name, buckets }) => ({ label: nameOf(name), values: buckets.map(({ p50Ms }) => p50Ms) }))
+            .filter(({ values }) => values.some((value) => value !== undefined));
+    const failed = seriesOf(stats, (one) => one.failed, "failed");
+    return {
+      runs: seriesOf(stats, (one) => one.runs, "runs"),
+      failed: split === undefined ? failed.map((one) => ({ ...one, color: "text-agent-danger" })) : failed,
+      lines,
+      tokens: seriesOf(stats, tokensOf, "tokens"),
+      cost: seriesOf(stats, (one) => one.costMicros, "cost").map((one) =>
+        split === undefined ? { ...one, color: "text-agent-kind-tool" } : one,
+      ),
+    };
+  }, [stats, split]);
+  const shared = {
+    times,
+    bucketS: stats.bucketS,
+    open: (at: number, status?: string): void => {
+      const from = times[at];
+      if (from === undefined) return;
+      const moment = (seconds: number): string => new Date(seconds * 1_000).toISOString();
+      navigate(to(["sessions"], { list: "runs", agent, status, from: moment(from), to: moment(from + stats.bucketS) }));
+    },
+  };
+  return (
+    <div className="grid gap-3 md:grid-cols-2 xl:grid-cols-6">
+      <Figure
+        {...shared}
+        className="xl:col-span-2"
+        title="Runs"
+        total={formatCount(total.runs)}
+        change={changeOf(total.runs, before?.runs)}
+        kind="bars"
+        format={formatShort}
+        series={rows.runs}
+      />
+      <Figure
+        {...shared}
+        className="xl:col-span-2"
+        title="Failed"
+        total={percent(failedShare(total))}
+        change={pointsOf(total, before)}
+        about={`${formatCount(total.failed)} of ${formatCount(total.runs)}`}
+        kind="bars"
+        format={formatShort}
+        series={rows.failed}
+        status="failed"
+      />
+      <Figure
+        {...shared}
+        className="xl:col-span-2"
+        title="Time to answer"
+        total={total.p50Ms === undefined ? "–" : `p50 ${formatDuration(total.p50Ms)}`}
+        change={changeOf(total.p50Ms, before?.p50Ms)}
+        about={total.p95Ms === undefined ? undefined : `p95 ${formatDuration(total.p95Ms)}`}
+        kind="lines"
+        format={formatDuration}
+        series={rows.lines}
+      />
+      <Figure
+        {...shared}
+        className="xl:col-span-3"
+        title="Cost"
+        total={formatCost(total.costMicros)}
+        change={changeOf(total.costMicros, before?.costMicros)}
+        about={total.runs === 0 ? undefined : `${formatCost(total.costMicros / total.runs)} a run`}
+        kind="bars"
+        format={formatCost}
+        series={rows.cost}
+      />
+      <Figure
+        {...shared}
+        className="md:max-xl:col-span-2 xl:col-span-3"
+        title="Tokens"
+        total={formatShort(tokensOf(total))}
+        change={changeOf(tokensOf(total), before === undefined ? undefined : tokensOf(before))}
+        about={`${formatShort(total.inputTokens)} in, ${formatShort(total.outputTokens)} out`}
+        kind="bars"
+        format={formatShort}
+        series={rows.tokens}
+      />
+    </div>
+  );
+}
+
+interface FigureProps {
   readonly title: string;
-  readonly aside?: ReactNode;
-  readonly children: ReactNode;
-}): ReactNode {
+  /** The number that sums it up. */
+  readonly total: string;
+  /** How that changed from the time before. */
+  readonly change?: string | undefined;
+  readonly about?: string | undefined;
+  readonly kind: "bars" | "lines";
+  readonly format: (value: number) => string;
+  readonly series: readonly ChartSeries[];
+  readonly times: readonly number[];
+  readonly bucketS: number;
+  readonly open: (at: number, status?: string) => void;
+  /** Which of the runs are meant. */
+  readonly status?: string | undefined;
+  readonly className?: string | undefined;
+}
+
+/** A number, how it changed, and its course over time. */
+function Figure({ title, total, change, about, status, open, className, ...chart }: FigureProps): ReactNode {
   const id = useId();
   return (
-    <section aria-labelledby={id} className={classes(CARD, "min-w-0 overflow-hidden")}>
-      <div className="flex flex-wrap items-baseline justify-between gap-2 px-4 py-3">
-        <h2 id={id} className="text-sm font-semibold">
+    <section aria-labelledby={id} className={classes(CARD, "flex min-w-0 flex-col gap-1 px-4 py-3", className)}>
+      <div className="flex flex-wrap items-center justify-between gap-x-3">
+        <h2 id={id} className="text-sm text-agent-muted">
           {title}
         </h2>
-        {aside}
+        {chart.series.length > 1 && (
+          <ul aria-hidden className="flex min-w-0 flex-wrap gap-x-3 text-xs text-agent-muted">
+            {chart.series.map((one, at) => (
+              <li key={one.label} className="inline-flex items-center gap-1.5">
+                <Swatch color={colorOf(one, at)} />
+                {one.label}
+              </li>
+            ))}
+          </ul>
+        )}
       </div>
-      {children}
+      <p className="flex flex-wrap items-baseline gap-x-2 text-xs text-agent-muted tabular-nums">
+        <span className="text-number font-bold text-agent-text">{total}</span>
+        {change !== undefined && <span title="against the time before">{change}</span>}
+        {about !== undefined && <span>{about}</span>}
+      </p>
+      <Chart
+        label={title}
+        {...chart}
+        onPick={(at) => {
+          open(at, status);
+        }}
+      />
     </section>
   );
 }
 
-function Waiting({ waiting }: { readonly waiting: Stats["waiting"] }): ReactNode {
+const ROW = "flex min-h-agent-row items-center justify-between gap-3 not-last:border-b border-agent-border";
+const WANTS: readonly (readonly [kind: string, word: string])[] = [
+  ["recovery", "interrupted call"],
+  ["approval", "approval"],
+  ["question", "question"],
+  ["authorization", "authorization"],
+];
+
+/** What waits for people, by kind. */
+export function waitingByKind(
+  requests: readonly Approval[],
+): readonly { readonly kind: string; readonly word: string; readonly count: number; readonly oldest: string }[] {
+  return WANTS.flatMap(([kind, word]) => {
+    const found = requests.filter(({ request }) => (request.kind ?? "approval") === kind);
+    const oldest = found.map(({ askedAt }) => askedAt ?? "").toSorted()[0];
+    return oldest === undefined ? [] : [{ kind, word, count: found.length, oldest }];
+  });
+}
+
+function NeedsPeople(): ReactNode {
   const now = useNow();
-  const { data } = useInfiniteQuery(runsQuery({ filter: { status: "waiting" } }));
-  const shown = data?.pages[0]?.runs.slice(0, WAITING_MAX) ?? [];
-  const aside = waiting.requests > 0 && (
-    <p className="text-xs text-agent-muted">
-      <TextLink href="/approvals">Answer {plural(waiting.requests, "request")}</TextLink>
-      {waiting.oldestAskedAt !== undefined && (
-        <>
-          , the oldest asked <Ago at={waiting.oldestAskedAt} nowMs={now} />
-        </>
-      )}
-    </p>
-  );
+  const { data } = useQuery(approvalsQuery);
+  const rows = waitingByKind(data?.requests ?? []);
   return (
-    <Panel title={`Waiting runs (${formatCount(waiting.runs)})`} aside={aside}>
-      {waiting.runs === 0 && <p className="px-4 pb-4 text-sm text-agent-muted">No run is waiting.</p>}
-      <ul className="border-agent-border not-empty:border-t">
-        {shown.map((run) => (
-          <li key={run.runId} className="not-last:border-b border-agent-border">
-            <RunLine run={run} now={now} isNarrow />
+    <Panel title="Needs people" aside={<TextLink href="/approvals">Inbox</TextLink>}>
+      {rows.length === 0 && <p className="text-sm text-agent-muted">Nothing waits for a person.</p>}
+      <ul>
+        {rows.map(({ kind, word, count, oldest }) => (
+          <li key={kind} className={ROW}>
+            <TextLink href={to(["approvals"], { kind })}>{plural(count, word)}</TextLink>
+            {oldest !== "" && <span className="text-agent-muted">oldest {formatAgo(oldest, now)}</span>}
           </li>
         ))}
       </ul>
@@ -196,190 +367,56 @@ function Waiting({ waiting }: { readonly waiting: Stats["waiting"] }): ReactNode
   );
 }
 
-function FailingTools({ tools, range }: { readonly tools: Stats["failingTools"]; readonly range: Range }): ReactNode {
-  const shown = tools.slice(0, TOOLS_MAX);
-  const most = Math.max(...shown.map(({ failed }) => failed), 1);
+/** Tools by how often they fail; those with few calls come last, whatever their rate. */
+export function toolsByRate(tools: Stats["failingTools"]): Stats["failingTools"] {
+  const rank = ({ calls, failed }: Stats["failingTools"][number]): number =>
+    failed / Math.max(calls, 1) + (calls >= CALLS_ENOUGH ? 1 : 0);
+  return tools.toSorted((one, other) => rank(other) - rank(one));
+}
+
+function ToolsByRate({ tools, range }: { readonly tools: Stats["failingTools"]; readonly range: Range }): ReactNode {
+  const shown = toolsByRate(tools).slice(0, TOOLS_MAX);
+  return (
+    <Panel title="Tools by failure rate">
+      {shown.length === 0 && <p className="text-sm text-agent-muted">No call failed in the last {range}.</p>}
+      <ul>
+        {shown.map(({ tool, calls, failed }) => (
+          <li key={tool} className={ROW}>
+            <span className="min-w-0 flex-1 truncate font-mono text-xs">{tool}</span>
+            <span className="shrink-0 text-agent-muted tabular-nums">
+              {formatCount(failed)} of {formatCount(calls)}
+              {calls < CALLS_ENOUGH && ", few calls"}
+            </span>
+            <span className="w-12 shrink-0 text-right tabular-nums">{percent(failed / Math.max(calls, 1))}</span>
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
+function Causes({ agent }: { readonly agent: string | undefined }): ReactNode {
+  const { data } = useQuery(failuresQuery(agent));
+  const causes = (data?.groups ?? [])
+    .flatMap((group) => group.causes)
+    .toSorted((one, other) => other.count - one.count)
+    .slice(0, CAUSES_MAX);
   return (
     <Panel
-      title="Tools that fail"
-      aside={
-        <p className="text-xs">
-          <TextLink href="/decisions?view=failures">Failures by cause</TextLink>
-        </p>
-      }
+      title="Why runs fail"
+      aside={<TextLink href={to(["decisions"], { view: "failures", agent })}>By cause</TextLink>}
     >
-      {shown.length === 0 && <p className="px-4 pb-4 text-sm text-agent-muted">None did in the last {range}.</p>}
-      <ul className="flex flex-col gap-3 px-4 pb-4 text-sm empty:hidden">
-        {shown.map(({ tool, calls, failed }) => (
-          <li key={tool} className="flex flex-col gap-1">
-            <span className="flex justify-between gap-3">
-              <span className="min-w-0 truncate font-mono text-xs">{tool}</span>
-              <span className="shrink-0 text-xs">
-                <span className="text-agent-danger-text">{formatCount(failed)}</span>
-                <span className="text-agent-muted"> of {formatCount(calls)} calls</span>
-              </span>
-            </span>
-            <span aria-hidden className="h-1.5 rounded bg-agent-raised">
-              <span className="block h-full rounded bg-agent-danger" style={{ width: `${(failed / most) * 100}%` }} />
-            </span>
+      {data !== undefined && causes.length === 0 && <p className="text-sm text-agent-muted">None failed.</p>}
+      <ul>
+        {causes.map(({ told, count, runIds }) => (
+          <li key={told} className={ROW}>
+            <TextLink href={to(["runs", runIds[0] ?? ""])} className="min-w-0 flex-1 truncate" title={told}>
+              {told}
+            </TextLink>
+            <span className="shrink-0 tabular-nums">{formatCount(count)}</span>
           </li>
         ))}
       </ul>
     </Panel>
-  );
-}
-
-// Small plots, drawn as SVG.
-
-const WIDTH = 240;
-const HEIGHT = 64;
-const GAP = 1;
-/** Dots at the ends are seen whole. */
-const EDGE = 3;
-
-/** A row of values over time. */
-interface Series {
-  readonly label: string;
-  /** One for each part of the time; undefined where there is none. */
-  readonly values: readonly (number | undefined)[];
-  /** A class for what is drawn. */
-  readonly color: string;
-}
-
-interface PlotProps {
-  readonly title: string;
-  /** The number that sums it up. */
-  readonly total: string;
-  readonly series: readonly Series[];
-  readonly kind: "bars" | "lines";
-  readonly format: (value: number) => string;
-  /** Labels of the two ends of the axis. */
-  readonly ends: readonly [from: string, until: string];
-  readonly className?: string | undefined;
-}
-
-function mostOf(values: Series["values"]): number {
-  return Math.max(...values.filter((value) => value !== undefined), 0);
-}
-
-/** A plot with its numbers in words: what cannot be seen is in the label. */
-function Plot({ title, total, series, kind, format, ends, className }: PlotProps): ReactNode {
-  const most = Math.max(...series.map(({ values }) => mostOf(values)), 0);
-  const words = series.map(({ label, values }) => `${label}: at most ${format(mostOf(values))}`).join("; ");
-  return (
-    <figure className={classes(CARD, "flex min-w-0 flex-col gap-3 p-4 max-sm:p-3", className)}>
-      <figcaption className="flex flex-wrap items-baseline justify-between gap-x-3">
-        <span className="text-xs text-agent-muted">{title}</span>
-        {series.length > 1 && (
-          <span className="flex gap-3 text-xs text-agent-muted">
-            {series.map(({ label, color }) => (
-              <span key={label} className="inline-flex items-center gap-1.5">
-                <span aria-hidden className={classes("size-2 rounded-full bg-current", color)} />
-                {label}
-              </span>
-            ))}
-          </span>
-        )}
-        <span className="w-full text-xl font-semibold tabular-nums">{total}</span>
-      </figcaption>
-      <div className="relative">
-        <svg
-          role="img"
-          aria-label={`${title}, ${total}. ${words}`}
-          viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
-          preserveAspectRatio="none"
-          className="h-24 w-full"
-        >
-          <line
-            x1="0"
-            x2={WIDTH}
-            y1="0.5"
-            y2="0.5"
-            className="stroke-agent-border"
-            strokeWidth="1"
-            strokeDasharray="2 4"
-            vectorEffect="non-scaling-stroke"
-          />
-          {series.map((one) =>
-            kind === "bars" ? (
-              <Bars key={one.label} series={one} most={most} />
-            ) : (
-              <Line key={one.label} series={one} most={most} />
-            ),
-          )}
-          <line
-            x1="0"
-            x2={WIDTH}
-            y1={HEIGHT - 0.5}
-            y2={HEIGHT - 0.5}
-            className="stroke-agent-border"
-            strokeWidth="1"
-            vectorEffect="non-scaling-stroke"
-          />
-        </svg>
-        {most > 0 && (
-          <span aria-hidden className="absolute top-1 left-0 rounded bg-agent-surface pr-1 text-xs text-agent-muted">
-            {format(most)}
-          </span>
-        )}
-      </div>
-      <p className="flex justify-between gap-2 text-xs text-agent-muted">
-        <span>{ends[0]}</span>
-        <span>{ends[1]}</span>
-      </p>
-    </figure>
-  );
-}
-
-interface DrawnProps {
-  readonly series: Series;
-  readonly most: number;
-}
-
-function Bars({ series: { values, color }, most }: DrawnProps): ReactNode {
-  const width = WIDTH / Math.max(values.length, 1);
-  return (
-    <g className={color} fill="currentColor">
-      {values.map((value, at) => {
-        const height = most === 0 ? 0 : ((value ?? 0) / most) * (HEIGHT - 2);
-        return height === 0 ? null : (
-          <rect
-            key={at}
-            x={at * width + GAP / 2}
-            y={HEIGHT - height}
-            width={Math.max(width - GAP, 0.5)}
-            height={height}
-          />
-        );
-      })}
-    </g>
-  );
-}
-
-/** A line through what is there; a lonely value is a dot. */
-function Line({ series: { values, color }, most }: DrawnProps): ReactNode {
-  const step = (WIDTH - 2 * EDGE) / Math.max(values.length - 1, 1);
-  const points = values.map((value, at) =>
-    value === undefined
-      ? undefined
-      : ([EDGE + at * step, HEIGHT - 2 - (most === 0 ? 0 : (value / most) * (HEIGHT - 6))] as const),
-  );
-  const path = points
-    .map((point, at) =>
-      point === undefined
-        ? ""
-        : `${points[at - 1] === undefined ? "M" : "L"}${point[0].toFixed(1)} ${point[1].toFixed(1)}`,
-    )
-    .join("");
-  const dots = points
-    .filter((point, at) => point !== undefined && points[at - 1] === undefined && points[at + 1] === undefined)
-    .filter((point) => point !== undefined);
-  return (
-    <g className={color} fill="none" stroke="currentColor" strokeWidth="2" strokeLinecap="round" strokeLinejoin="round">
-      <path d={path} vectorEffect="non-scaling-stroke" />
-      {dots.map(([x, y]) => (
-        <path key={x} d={`M${x.toFixed(1)} ${y.toFixed(1)}h0.01`} strokeWidth="5" vectorEffect="non-scaling-stroke" />
-      ))}
-    </g>
   );
 }

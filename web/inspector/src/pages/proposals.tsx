@@ -192,8 +192,8 @@ function Changes({ proposal: { changes } }: { readonly proposal: Proposal }): Re
                   key={line}
                   className={classes(
                     "block px-3",
-                    kind === "added" && "bg-agent-success/10 text-agent-success",
-                    kind === "removed" && "bg-agent-danger/10 text-agent-danger-text",
+                    kind === "added" && "bg-agent-success-soft text-agent-success",
+                    kind === "removed" && "bg-agent-danger-soft text-agent-danger-text",
                   )}
                 >
                   <span aria-hidden>{{ added: "+ ", removed: "− ", same: "  " }[kind]}</span>

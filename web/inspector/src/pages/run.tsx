@@ -3,6 +3,7 @@ import { useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
 import { isKnown, type Event, type RunResult, type TraceSpan } from "@windlass/protocol";
 import type { RunInfo, TraceInfo } from "@windlass/protocol/client";
 import {
+  BUTTONS,
   cut,
   DecisionCard,
   formatCost,
@@ -19,19 +20,7 @@ import {
 } from "@windlass/ui";
 import { useCallback, useMemo, useRef, useState, type ReactNode } from "react";
 import { client } from "../auth.js";
-import {
-  ButtonLink,
-  Empty,
-  Failure,
-  Heading,
-  Loading,
-  Select,
-  SMALL_DANGER,
-  Status,
-  Tabs,
-  useNow,
-  VirtualList,
-} from "../parts.js";
+import { ButtonLink, Empty, Failure, Heading, Loading, Select, Status, Tabs, useNow, VirtualList } from "../parts.js";
 import { decisionsQuery, isOver, recentRunsQuery, runQuery, traceQuery } from "../queries.js";
 import { isStory } from "../records.js";
 import { navigate, to, useQueryState } from "../router.js";
@@ -224,7 +213,7 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
         }}
       />
       {!isOver(status) && (
-        <button type="button" className={SMALL_DANGER} onClick={stop}>
+        <button type="button" className={BUTTONS.danger} onClick={stop}>
           Cancel the run
         </button>
       )}

@@ -2,26 +2,12 @@
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { chatItems, type Event } from "@windlass/protocol";
 import type { SessionInfo } from "@windlass/protocol/client";
-import { classes, CostMeter, MessageList, useSession, shortId, formatWhen } from "@windlass/ui";
-import { useCallback, useDeferredValue, useMemo, useState, type ReactNode } from "react";
+import { Button, BUTTONS, classes, CostMeter, MessageList, useSession, shortId, formatWhen } from "@windlass/ui";
+import { useCallback, useDeferredValue, useEffect, useId, useMemo, useRef, useState, type ReactNode } from "react";
 import { forkAt, TimeMachine } from "../records.js";
 import { isOver, runsOfSessionQuery, safePointQuery, sessionQuery } from "../queries.js";
 import { navigate, to, useQueryState } from "../router.js";
-import {
-  ButtonLink,
-  Confirm,
-  Empty,
-  Failure,
-  Heading,
-  Loading,
-  SMALL_BUTTON,
-  SMALL_DANGER,
-  SMALL_FIELD,
-  Status,
-  Tabs,
-  TextLink,
-  useNow,
-} from "../parts.js";
+import { ButtonLink, Confirm, Empty, Failure, Heading, Loading, SMALL_FIELD, Status, Tabs, TextLink, useNow } from "../parts.js";
 import { JournalView, RecordPanel } from "../journal.js";
 import { tellDone, useKeys } from "../shell.js";
 import { RunLine } from "./sessions.js";
@@ -217,7 +203,7 @@ function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNod
         <span>of {last.toLocaleString("en-US")}</span>
         <button
           type="button"
-          className={SMALL_BUTTON}
+          className={BUTTONS.default}
           disabled={point == null}
           title={
             point === null
@@ -231,7 +217,7 @@ function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNod
         {seq < last && (
           <button
             type="button"
-            className={SMALL_BUTTON}
+            className={BUTTONS.default}
             onClick={() => {
               onMove(last);
             }}
@@ -305,7 +291,7 @@ function Keeping({ session, title }: { readonly session: SessionInfo; readonly t
     <>
       <button
         type="button"
-        className={SMALL_BUTTON}
+        className={BUTTONS.default}
         title="Everything that is stored of it, as lines of JSON"
         disabled={save.isPending}
         onClick={() => {
@@ -316,7 +302,7 @@ function Keeping({ session, title }: { readonly session: SessionInfo; readonly t
       </button>
       <button
         type="button"
-        className={SMALL_DANGER}
+        className={BUTTONS.danger}
         onClick={() => {
           setIsAsking(true);
         }}

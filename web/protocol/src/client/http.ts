@@ -103,6 +103,8 @@ export interface TimeQuery {
 export interface StatsQuery extends TimeQuery {
   /** Seconds of each part. */
   readonly bucket?: number | undefined;
+  /** Also the same numbers by agent, model or version. */
+  readonly split?: "agent" | "model" | "version" | undefined;
 }
 
 /** Which sessions with their stages. */

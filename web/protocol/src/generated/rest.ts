@@ -649,6 +649,8 @@ export const AgentInfo = open({
   subagents: z.array(z.string()),
   /** Its version, as its author calls it. */
   version: z.string().optional(),
+  /** Why it cannot run yet, such as a missing key, and what to do; absent if it can. */
+  problem: z.string().optional(),
 });
 export type AgentInfo = z.infer<typeof AgentInfo>;
 
@@ -742,6 +744,17 @@ export const FailingTool = open({
 });
 export type FailingTool = z.infer<typeof FailingTool>;
 
+/** The runs of one agent, model or version over time. */
+export const StatsGroup = open({
+  /** The agent, the model, or the fingerprint of the version. */
+  name: z.string(),
+  /** The whole time. */
+  total: RunNumbers,
+  /** Every interval, oldest first. */
+  buckets: z.array(StatsBucket),
+});
+export type StatsGroup = z.infer<typeof StatsGroup>;
+
 /** Runs over time; a run counts where it started. */
 export const Stats = open({
   /** The start of the time. */
@@ -758,6 +771,8 @@ export const Stats = open({
   waiting: WaitingNumbers,
   /** Tools that failed, worst first. */
   failingTools: z.array(FailingTool),
+  /** The same runs by agent, model or version, most runs first; absent unless asked for. */
+  groups: z.array(StatsGroup).optional(),
 });
 export type Stats = z.infer<typeof Stats>;
 

@@ -866,6 +866,7 @@ def _make_AgentInfo() -> object:
         tools: tuple[Str, ...]
         subagents: tuple[Str, ...]
         version: Maybe[Str] = None
+        problem: Maybe[Str] = None
 
     return AgentInfo
 
@@ -979,12 +980,34 @@ def _make_FailingTool() -> object:
     return FailingTool
 
 
+def _make_StatsGroup() -> object:
+    from windlass_protocol._wire import Open, Str
+    from windlass_protocol.generated.rest import RunNumbers, StatsBucket
+
+    class StatsGroup(Open):
+        """The runs of one agent, model or version over time."""
+
+        __qualname__ = "StatsGroup"
+
+        name: Str
+        total: RunNumbers
+        buckets: tuple[StatsBucket, ...]
+
+    return StatsGroup
+
+
 def _make_Stats() -> object:
     from pydantic import Field
 
-    from windlass_protocol._wire import Open
+    from windlass_protocol._wire import Maybe, Open
     from windlass_protocol.generated.common import Positive, Timestamp
-    from windlass_protocol.generated.rest import FailingTool, RunNumbers, StatsBucket, WaitingNumbers
+    from windlass_protocol.generated.rest import (
+        FailingTool,
+        RunNumbers,
+        StatsBucket,
+        StatsGroup,
+        WaitingNumbers,
+    )
 
     class Stats(Open):
         """Runs over time; a run counts where it started."""
@@ -998,6 +1021,7 @@ def _make_Stats() -> object:
         buckets: tuple[StatsBucket, ...]
         waiting: WaitingNumbers
         failing_tools: tuple[FailingTool, ...]
+        groups: Maybe[tuple[StatsGroup, ...]] = None
 
     return Stats
 
@@ -1263,6 +1287,7 @@ __getattr__, __dir__ = _lazy_values(
         "StatsBucket": _make_StatsBucket,
         "WaitingNumbers": _make_WaitingNumbers,
         "FailingTool": _make_FailingTool,
+        "StatsGroup": _make_StatsGroup,
         "Stats": _make_Stats,
         "FailureCause": _make_FailureCause,
         "FailureGroup": _make_FailureGroup,

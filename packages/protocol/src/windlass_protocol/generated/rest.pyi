@@ -660,6 +660,8 @@ class AgentInfo(Open):
     """The ids of its subagents."""
     version: Maybe[Str] = None
     """Its version, as its author calls it."""
+    problem: Maybe[Str] = None
+    """Why it cannot run yet, such as a missing key, and what to do; absent if it can."""
 
 class AgentList(Open):
     """All agents of a server."""
@@ -745,6 +747,16 @@ class FailingTool(Open):
     failed: Count
     """Of those, the ones that failed."""
 
+class StatsGroup(Open):
+    """The runs of one agent, model or version over time."""
+
+    name: Str
+    """The agent, the model, or the fingerprint of the version."""
+    total: RunNumbers
+    """The whole time."""
+    buckets: tuple[StatsBucket, ...]
+    """Every interval, oldest first."""
+
 class Stats(Open):
     """Runs over time; a run counts where it started."""
 
@@ -762,6 +774,8 @@ class Stats(Open):
     """What waits for people now."""
     failing_tools: tuple[FailingTool, ...]
     """Tools that failed, worst first."""
+    groups: Maybe[tuple[StatsGroup, ...]] = None
+    """The same runs by agent, model or version, most runs first; absent unless asked for."""
 
 class FailureCause(Open):
     """Failures with the same error text, numbers and ids aside."""

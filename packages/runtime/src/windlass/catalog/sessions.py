@@ -1,6 +1,7 @@
 """`runtime.sessions`: list, search, read, fork, export and delete sessions."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, Literal, TypedDict, TypeVar, Unpack, cast
 
@@ -20,7 +21,7 @@ from windlass.catalog.reading import (
     place_of,
     prompt_of,
 )
-from windlass.catalog.stats import RunStats, check_moment, count_filter, stats_of
+from windlass.catalog.stats import RunStats, check_moment, check_split, count_filter, groups_of, stats_of
 from windlass.engine.clocks import moment, stamp
 from windlass.errors import Conflict, kind_of
 from windlass.ports.feed import EventBus
@@ -392,20 +393,26 @@ class Sessions:
         bucket_s: int = 3_600,
         agent_id: str | None = None,
         owner: str | None = None,
+        split: Literal["agent", "version"] | None = None,
     ) -> RunStats:
         """Return counts, durations and cost of runs over time, and the work that waits for people, from the
         index.
 
         A run counts in the bucket of its start. Without an agent, runs of subagents are left out: the calling
-        run includes their usage.
+        run includes their usage. `split` adds the same numbers by agent or by version (`groups`).
 
         Raises:
-            Rejected: the time range is not valid, or it has more than 1,000 buckets.
+            Rejected: the time range or the split is not valid, or there are more than 1,000 buckets.
         """
         wanted = count_filter(start, end, bucket_s=bucket_s, agent_id=agent_id, owner=owner)
+        by = check_split(split)
         counts = await self._store.counted_runs(wanted)
         waiting = await self._store.waiting(owner=wanted.owner, agent_id=wanted.agent_id)
-        return stats_of(wanted, counts, waiting=waiting)
+        found = stats_of(wanted, counts, waiting=waiting)
+        if by is None:
+            return found
+        apart = replace(wanted, split=by)
+        return replace(found, groups=groups_of(apart, await self._store.counted_runs(apart)))
 
     # one session
 

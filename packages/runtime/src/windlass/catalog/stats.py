@@ -1,9 +1,9 @@
 """Counts, durations and cost of runs over time."""
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, Literal
 
 from windlass.engine.clocks import stamp
 from windlass.errors import check_whole, kind_of
@@ -46,6 +46,16 @@ class RunNumbers:
 
 
 @sealed
+class RunGroup:
+    """The runs of one agent or version over time."""
+
+    name: str
+    """The agent, or the fingerprint of the version."""
+    total: RunNumbers
+    buckets: tuple[RunNumbers, ...]
+
+
+@sealed
 class RunStats:
     """Runs over time, and the work that waits for people now."""
 
@@ -56,6 +66,8 @@ class RunStats:
     buckets: tuple[RunNumbers, ...]
     """All buckets, oldest first."""
     waiting: Waiting
+    groups: tuple[RunGroup, ...] = ()
+    """The same runs by agent or version, most runs first; empty without a split."""
 
 
 def count_filter(
@@ -90,18 +102,76 @@ def check_moment(value: object, what: str) -> None:
         raise bad_request(f"{what} must be a datetime with a time zone, found {kind_of(value)}")
 
 
+def check_split(value: object) -> Literal["agent", "version"] | None:
+    """Return what statistics are split by.
+
+    Raises:
+        Rejected: it is neither `agent` nor `version`.
+    """
+    match value:
+        case None:
+            return None
+        case "agent":
+            return "agent"
+        case "version":
+            return "version"
+        case _:
+            raise bad_request(f"split must be agent or version, found {kind_of(value)}")
+
+
 def stats_of(wanted: CountFilter, counts: RunCounts, *, waiting: Waiting) -> RunStats:
     """Return the statistics with all buckets, including empty ones."""
+    total, buckets = _over_time(wanted, counts.cells, counts.times)
+    return RunStats(wanted.start, wanted.end, wanted.bucket_ms // 1_000, total, buckets, waiting)
+
+
+def groups_of(wanted: CountFilter, counts: RunCounts) -> tuple[RunGroup, ...]:
+    """Return the counts of every group, most runs first."""
+    names = sorted({cell.group for cell in counts.cells})
+    found = [
+        RunGroup(
+            name,
+            *_over_time(
+                wanted,
+                [cell for cell in counts.cells if cell.group == name],
+                [one for one in counts.times if one.group == name],
+            ),
+        )
+        for name in names
+    ]
+    return tuple(sorted(found, key=lambda group: -group.total.runs))
+
+
+def merged(name: str, groups: Sequence[RunGroup]) -> RunGroup:
+    """Return groups as one; durations stay only if there is one group, because percentiles do not add up."""
+    if len(groups) == 1:
+        return replace(groups[0], name=name)
+    total = _sum([group.total for group in groups])
+    return RunGroup(
+        name, total, tuple(_sum(parts) for parts in zip(*(one.buckets for one in groups), strict=True))
+    )
+
+
+def _sum(numbers: Sequence[RunNumbers]) -> RunNumbers:
+    first = numbers[0]
+    names = (part.name for part in fields(first) if part.name not in {"at", "p50_ms", "p95_ms"})
+    sums = {name: sum(getattr(one, name) for one in numbers) for name in names}
+    return RunNumbers(first.at, **sums)
+
+
+def _over_time(
+    wanted: CountFilter, found: Sequence[RunCell], times: Iterable[RunTimes]
+) -> tuple[RunNumbers, tuple[RunNumbers, ...]]:
+    """Return the whole time, and every bucket."""
     start, end = datetime.fromisoformat(wanted.start), datetime.fromisoformat(wanted.end)
     width = timedelta(milliseconds=wanted.bucket_ms)
     count = -(-(end - start) // width)
     cells: list[list[RunCell]] = [[] for _ in range(count)]
-    for cell in counts.cells:
+    for cell in found:
         cells[cell.bucket].append(cell)
-    times = {one.bucket: one for one in counts.times}
-    buckets = [_numbers(stamp(start + at * width), some, times.get(at)) for at, some in enumerate(cells)]
-    total = _numbers(wanted.start, counts.cells, times.get(None))
-    return RunStats(wanted.start, wanted.end, wanted.bucket_ms // 1_000, total, tuple(buckets), waiting)
+    by_bucket = {one.bucket: one for one in times}
+    buckets = [_numbers(stamp(start + at * width), some, by_bucket.get(at)) for at, some in enumerate(cells)]
+    return _numbers(wanted.start, found, by_bucket.get(None)), tuple(buckets)
 
 
 def _numbers(at: str, cells: Iterable[RunCell], times: RunTimes | None) -> RunNumbers:

@@ -11,7 +11,7 @@ records. One append consumes an item and writes the records that it caused, so a
 
 from collections.abc import Collection, Mapping
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 from windlass_harness.loop.events import Draft
 from windlass_harness.loop.subagents import CANCEL as CANCEL
@@ -258,8 +258,8 @@ class CountFilter:
     """A filter of runs to count, with the time buckets.
 
     Runs that started at `start` or later and before `end` are counted. Without an agent, runs of subagents
-    are
-    excluded: the calling run includes their usage.
+    are excluded: the calling run includes their usage. With `split`, cells and durations are per agent or
+    version.
     """
 
     start: str
@@ -267,6 +267,7 @@ class CountFilter:
     bucket_ms: int
     agent_id: str | None = None
     owner: str | None = None
+    split: Literal["agent", "version"] | None = None
 
 
 @frozen
@@ -280,6 +281,8 @@ class RunCell:
     input_tokens: int
     output_tokens: int
     cost_micros: int
+    group: str = ""
+    """The agent, or the fingerprint of the version; empty without a split."""
 
 
 @frozen
@@ -290,6 +293,7 @@ class RunTimes:
     """The time bucket; None for the whole range."""
     p50_ms: int
     p95_ms: int
+    group: str = ""
 
 
 @frozen

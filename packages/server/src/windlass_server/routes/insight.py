@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
 from windlass.catalog import RunStats
-from windlass.catalog.stats import BUCKET_S_MAX
+from windlass.catalog.stats import BUCKET_S_MAX, RunGroup, merged
 from windlass.errors import Conflict, Rejected
 from windlass.ledger import ProposalState, ProposalStatus
 from windlass.package import package_difference, package_of
@@ -31,6 +31,7 @@ from windlass_protocol import (
     RunNumbers,
     Stats,
     StatsBucket,
+    StatsGroup,
     VersionTally,
     WaitingNumbers,
 )
@@ -65,6 +66,8 @@ numbers = APIRouter(prefix=PREFIX, tags=["numbers"], route_class=Route)
 ledger = APIRouter(prefix=PREFIX, tags=["ledger"], route_class=Route)
 proposals = APIRouter(prefix=PREFIX, tags=["proposals"], route_class=Route)
 FAILING_TOOLS_MAX: Final = 20
+GROUPS_MAX: Final = 8
+"""Agents, models or versions in statistics that are split."""
 SPAN_DEFAULT: Final = timedelta(days=1)
 _MOMENT: Final = r"^(?:19[7-9]\d|2\d{3})-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d)$"
 _MOMENT_EXAMPLES: Final[list[object]] = ["2026-01-01T00:00:00Z"]
@@ -90,6 +93,10 @@ class StatsQuery(Wire):
     to: Until = None
     bucket: Annotated[int, Field(ge=1, le=BUCKET_S_MAX, description="Seconds per interval.")] = 3_600
     agent: AgentFilter = None
+    split: Annotated[
+        Literal["agent", "model", "version"] | None,
+        Field(description="Also the same numbers by agent, model or version."),
+    ] = None
 
 
 @numbers.get(
@@ -102,17 +109,37 @@ async def stats(caller: CallerDep, query: Annotated[StatsQuery, Query()]) -> Res
     """Return counts, durations and cost of your runs.
 
     The default is the last day in hours. Runs of subagents count as part of the run that they work for,
-    unless `agent` names the subagent.
+    unless `agent` names the subagent. `split` adds the eight groups with the most runs; durations of a model
+    that several versions use are left out.
     """
     end = moment_of(query.to) or caller.tenant.runtime.ports.machine.clock.now()
     start = moment_of(query.since) or end - SPAN_DEFAULT
-    found = await caller.sessions.stats(start, end, bucket_s=query.bucket, agent_id=query.agent)
+    split = "version" if query.split == "model" else query.split
+    found = await caller.sessions.stats(start, end, bucket_s=query.bucket, agent_id=query.agent, split=split)
+    groups = await _by_model(caller, found.groups) if query.split == "model" else found.groups
     wanted = caller.sessions.look(query.agent, found.start, found.end)
     failing = await caller.tenant.insight.ask(lambda book: book.list_failing_tools(wanted, FAILING_TOOLS_MAX))
-    return reply(_stats_view(found, failing))
+    return reply(_stats_view(found, failing, None if query.split is None else groups[:GROUPS_MAX]))
 
 
-def _stats_view(found: RunStats, failing: list[tuple[str, int, int]]) -> Stats:
+async def _by_model(caller: Caller, groups: Sequence[RunGroup]) -> tuple[RunGroup, ...]:
+    """Return the groups of versions by the model that each of them calls."""
+    content = caller.tenant.runtime.ports.content
+    assert content is not None, "it was opened with one"
+    models: dict[str, list[RunGroup]] = {}
+    for group in groups:
+        try:
+            model = (await package_of(content, group.name)).provider_route.model_id
+        except Rejected:  # it is no longer stored
+            model = "unknown"
+        models.setdefault(model, []).append(group)
+    found = [merged(model, some) for model, some in models.items()]
+    return tuple(sorted(found, key=lambda group: -group.total.runs))
+
+
+def _stats_view(
+    found: RunStats, failing: list[tuple[str, int, int]], groups: Sequence[RunGroup] | None
+) -> Stats:
     tools = (FailingTool(tool=tool, calls=calls, failed=failed) for tool, calls, failed in failing)
     return Stats.model_construct(
         None,
@@ -123,6 +150,16 @@ def _stats_view(found: RunStats, failing: list[tuple[str, int, int]]) -> Stats:
         buckets=tuple(seen(StatsBucket, one) for one in found.buckets),
         waiting=seen(WaitingNumbers, found.waiting),
         failing_tools=tuple(tools),
+        groups=None if groups is None else tuple(_group_view(group) for group in groups),
+    )
+
+
+def _group_view(group: RunGroup) -> StatsGroup:
+    return StatsGroup.model_construct(
+        None,
+        name=group.name,
+        total=seen(RunNumbers, group.total),
+        buckets=tuple(seen(StatsBucket, one) for one in group.buckets),
     )
 
 

@@ -40,7 +40,8 @@ router = APIRouter(prefix=PREFIX, tags=["server"], route_class=Route)
 async def list_agents(request: Request, caller: CallerDep) -> Response:
     """Return the agents that runs can be started with."""
     tenants: Tenants = request.app.state.tenants
-    return reply(AgentList(agents=tuple(_agent(agent) for agent in tenants.agents.values())))
+    found = tuple(_agent(agent, tenants.unready.get(agent.agent_id)) for agent in tenants.agents.values())
+    return reply(AgentList(agents=found))
 
 
 @agents.get(
@@ -73,7 +74,7 @@ async def list_tools(request: Request, caller: CallerDep) -> Response:
     return reply(ToolList(tools=tuple(_tool(tool, names) for tool, names in found.values())))
 
 
-def _agent(agent: AnyAgent) -> AgentInfo:
+def _agent(agent: AnyAgent, problem: str | None) -> AgentInfo:
     given = {
         "agentId": agent.agent_id,
         "description": agent.description,
@@ -81,6 +82,7 @@ def _agent(agent: AnyAgent) -> AgentInfo:
         "version": agent.version,
         "tools": tuple(tool.name for tool in agent.offered_tools),
         "subagents": tuple(one.agent_id for one in agent.subagents),
+        "problem": problem,
     }
     return AgentInfo.model_validate(given)
 

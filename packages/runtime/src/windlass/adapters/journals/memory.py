@@ -350,20 +350,23 @@ def count_runs(
     infos: Iterable[RunInfo], sessions: Mapping[str, SessionInfo], *, wanted: CountFilter
 ) -> RunCounts:
     """Return counts and durations of runs."""
-    cells: dict[tuple[int, RunStatus], list[RunInfo]] = {}
-    took: dict[int | None, list[int]] = {}
+    cells: dict[tuple[str, int, RunStatus], list[RunInfo]] = {}
+    took: dict[tuple[str, int | None], list[int]] = {}
     for info in infos:
         if not _is_wanted(info, sessions.get(info.session_id), wanted):
             continue
         bucket = _ms(wanted.start, info.started_at) // wanted.bucket_ms
-        cells.setdefault((bucket, info.status), []).append(info)
+        group = {None: "", "agent": info.agent_id, "version": info.package_fingerprint}[wanted.split]
+        cells.setdefault((group, bucket, info.status), []).append(info)
         if info.ended_at is not None:
             for part in (bucket, None):
-                took.setdefault(part, []).append(_ms(info.started_at, info.ended_at))
-    times = [RunTimes(part, _quantile(one, 50), _quantile(one, 95)) for part, one in took.items()]
+                took.setdefault((group, part), []).append(_ms(info.started_at, info.ended_at))
+    times = [
+        RunTimes(part, _quantile(one, 50), _quantile(one, 95), group) for (group, part), one in took.items()
+    ]
     return RunCounts(
         tuple(_cell(*key, cells[key]) for key in sorted(cells)),
-        tuple(sorted(times, key=lambda one: (one.bucket is None, one.bucket))),
+        tuple(sorted(times, key=lambda one: (one.bucket is None, one.group, one.bucket))),
     )
 
 
@@ -393,7 +396,7 @@ def _is_wanted(info: RunInfo, session: SessionInfo | None, wanted: CountFilter) 
     return info.agent_id == wanted.agent_id
 
 
-def _cell(bucket: int, status: RunStatus, runs: Sequence[RunInfo]) -> RunCell:
+def _cell(group: str, bucket: int, status: RunStatus, runs: Sequence[RunInfo]) -> RunCell:
     return RunCell(
         bucket,
         status,
@@ -401,6 +404,7 @@ def _cell(bucket: int, status: RunStatus, runs: Sequence[RunInfo]) -> RunCell:
         sum(one.usage.input_tokens or 0 for one in runs),
         sum(one.usage.output_tokens or 0 for one in runs),
         sum(one.usage.cost_micros or 0 for one in runs),
+        group,
     )
 
 

@@ -74,14 +74,17 @@ from windlass_protocol import (
 _FROM: Final = """FROM runs r JOIN catalog c USING (session_key)
     WHERE r.at >= ? AND r.at < ? AND r.started_at IS NOT NULL"""
 _COUNTED: Final = ("inputTokens", "outputTokens", "costMicros")
-_CELLS: Final = f"""SELECT {{}} AS bucket, r.status, count(*), {{}} {_FROM}{{}}
-    GROUP BY bucket, r.status ORDER BY bucket, r.status"""
+_GROUPS: Final = {None: "''", "agent": "r.agent_id", "version": "r.fingerprint"}
+_CELLS: Final = f"""SELECT {{}} AS bucket, r.status, count(*), {{}}, {{}} AS part {_FROM}{{}}
+    GROUP BY part, bucket, r.status ORDER BY part, bucket, r.status"""
 _TIMES: Final = f"""SELECT bucket, max(CASE WHEN n = (c * 50 + 99) / 100 THEN took END),
-    max(CASE WHEN n = (c * 95 + 99) / 100 THEN took END) FROM (
-        SELECT bucket, took, row_number() OVER part AS n, count(*) OVER (PARTITION BY bucket) AS c
-        FROM (SELECT {{}} AS bucket, {{}} AS took {_FROM}{{}} AND r.ended_at IS NOT NULL) AS ended
-        WINDOW part AS (PARTITION BY bucket ORDER BY took)
-    ) AS numbered GROUP BY bucket ORDER BY bucket"""
+    max(CASE WHEN n = (c * 95 + 99) / 100 THEN took END), part FROM (
+        SELECT part, bucket, took, row_number() OVER slowest AS n,
+        count(*) OVER (PARTITION BY part, bucket) AS c
+        FROM (SELECT {{}} AS part, {{}} AS bucket, {{}} AS took
+            {_FROM}{{}} AND r.ended_at IS NOT NULL) AS ended
+        WINDOW slowest AS (PARTITION BY part, bucket ORDER BY took)
+    ) AS numbered GROUP BY part, bucket ORDER BY part, bucket"""
 _WAITING: Final = """SELECT count(*) FROM runs r JOIN catalog c USING (session_key)
     WHERE r.status = 'waiting'"""
 _ASKED: Final = "SELECT count(*), min(a.asked_at) FROM asked a WHERE true"
@@ -103,16 +106,18 @@ class CountReads:
         more, given = _count_criteria(wanted)
         parts: tuple[Value, ...] = (wanted.start, wanted.bucket_ms)
         span: tuple[Value, ...] = (wanted.start, wanted.end, *given)
+        group = _GROUPS[wanted.split]
         execute = self._connection.execute
-        cells = execute(_CELLS.format(self._bucket, self._sums, more), (*parts, *span)).fetchall()
-        times = execute(_TIMES.format(self._bucket, self._took, more), (*parts, *span)).fetchall()
-        total = execute(_TIMES.format("NULL", self._took, more), span).fetchall()
+        cells = execute(_CELLS.format(self._bucket, self._sums, group, more), (*parts, *span)).fetchall()
+        times = execute(_TIMES.format(group, self._bucket, self._took, more), (*parts, *span)).fetchall()
+        total = execute(_TIMES.format(group, "NULL", self._took, more), span).fetchall()
+        found = cast("list[tuple[int, str, int, int, int, int, str]]", cells)
         return RunCounts(
             tuple(
-                RunCell(bucket, RunStatus(status), *numbers)
-                for bucket, status, *numbers in cast("list[tuple[int, str, int, int, int, int]]", cells)
+                RunCell(bucket, RunStatus(status), count, *used, group=name)
+                for bucket, status, count, *used, name in found
             ),
-            tuple(RunTimes(*row) for row in cast("list[tuple[int | None, int, int]]", [*times, *total])),
+            tuple(RunTimes(*row) for row in cast("list[tuple[int | None, int, int, str]]", [*times, *total])),
         )
 
     def waiting(self, owner: str | None, agent_id: str | None) -> Waiting:

@@ -10,7 +10,7 @@ for package in protocol harness runtime server sidecar cli; do
 done
 # First our own, so that none of them is looked for in a package index.
 "$target/bin/pip" install -q --disable-pip-version-check --no-deps "$target"/wheels/*.whl
-"$target/bin/pip" install -q --disable-pip-version-check "$target"/wheels/windlass_*.whl \
-    "$(ls "$target"/wheels/windlass-*.whl)[postgres,temporal,otel,anthropic,openai]"
+"$target/bin/pip" install -q --disable-pip-version-check windlass-server windlass-sidecar windlass-cli \
+    "windlass[postgres,temporal,otel,anthropic,openai]"
 rm -rf "$target/wheels"
 "$target/bin/windlass" --version

@@ -155,9 +155,10 @@ def test_a_store_in_postgresql_is_used_by_its_address_and_migrated_by_the_comman
     postgres: Postgres, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = postgres.new_database()
-    missing = run_here(capsys, "--store", address, "migrate")
-    assert missing.code != 0
-    assert "has no store" in missing.err
+    for _ in range(2):
+        trial = run_here(capsys, "--store", address, "migrate", "--dry-run")
+        assert "0 → 1, to be migrated" in trial.out
+    assert "0 → 1, migrated" in run_here(capsys, "--store", address, "migrate").out
     assert run_here(capsys, "--store", address, "runs", "list").code == 0
     assert "schema version 2, up to date" in run_here(capsys, "--store", address, "migrate").out
     versions = (*postgres_schema.MIGRATIONS, ("CREATE TABLE later (one INTEGER)",))
@@ -170,3 +171,9 @@ def test_a_store_in_postgresql_is_used_by_its_address_and_migrated_by_the_comman
     assert (done["from"], done["to"], done["isMigrated"]) == (2, 3, True)
     assert run_here(capsys, "--store", address, "runs", "list").code == 0
     assert "tables are of this release" in run_here(capsys, "--store", address, "doctor").out
+    # A tenant has a schema of its own.
+    other = f"{address}&schema=windlass_t_acme"
+    assert run_here(capsys, "--store", other, "migrate").code == 0
+    both = run_here(capsys, "--store", address, "migrate").out.splitlines()
+    names = [line.split("schema=")[1].split(":")[0] for line in both]
+    assert names == ["windlass", "windlass_t_acme"]

@@ -9,6 +9,9 @@ from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from windlass.adapters.journals.memory import MemoryStore as MemoryStore
+    from windlass.adapters.journals.opening import open_store as open_store
+    from windlass.adapters.journals.opening import postgres_schemas as postgres_schemas
+    from windlass.adapters.journals.opening import with_schema as with_schema
     from windlass.adapters.journals.postgres.store import PostgresStore as PostgresStore
     from windlass.adapters.journals.sqlite.store import SqliteStore as SqliteStore
     from windlass.adapters.monty import MontyInterpreter as MontyInterpreter
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from windlass.adapters.system import hide_environment as hide_environment
     from windlass.adapters.system import new_id as new_id
     from windlass.adapters.system import variable as variable
+    from windlass.adapters.wakes import wakes_at as wakes_at
     from windlass.feed import Feed as Feed
     from windlass.policy import RulesPolicy as RulesPolicy
     from windlass.policy import allow_start as allow_start
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "windlass.adapters.journals.memory": ("MemoryStore",),
+    "windlass.adapters.journals.opening": ("open_store", "postgres_schemas", "with_schema"),
     "windlass.adapters.journals.postgres.store": ("PostgresStore",),
     "windlass.adapters.journals.sqlite.store": ("SqliteStore",),
     "windlass.adapters.monty": ("MontyInterpreter",),
@@ -58,6 +63,7 @@ _HOMES = {
         "new_id",
         "variable",
     ),
+    "windlass.adapters.wakes": ("wakes_at",),
     "windlass.feed": ("Feed",),
     "windlass.policy": (
         "RulesPolicy",

@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import Final, Literal, Self, TypeVar, Unpack
 
 from windlass import AgentError, AgentRuntime, Conflict, Unavailable, telemetry
-from windlass.adapters.journals.opening import open_store, postgres_schemas, with_schema
-from windlass.adapters.wakes import wakes_at
 from windlass.agent import AnyAgent
 from windlass.ledger import Builder, BuilderQuery
-from windlass.parts import Store, SystemClock
+from windlass.parts import Store, SystemClock, open_store, postgres_schemas, wakes_at, with_schema
 from windlass.ports.store import SCHEDULE, Document
 from windlass.private_files import make_database, make_folder, write_private
 from windlass.refusals import check_items, missing_provider

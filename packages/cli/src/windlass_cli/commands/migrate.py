@@ -29,7 +29,8 @@ def migrate(
 
     Without --store these are all stores of the data folder. Every command does the same when it opens one,
     without a copy. End what uses the stores first: an older release cannot read them afterwards.
-    A store in PostgreSQL is migrated by this command alone, and not copied: use pg_dump.
+    Stores in PostgreSQL are migrated by this command alone, and not copied: use pg_dump. An empty database
+    gets its tables.
 
     Example: windlass migrate --dry-run
     """

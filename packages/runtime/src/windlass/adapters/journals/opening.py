@@ -27,12 +27,12 @@ def check_psycopg() -> None:
 
 
 async def migrate_postgres(address: str, *, is_trial: bool) -> tuple[str, int, int]:
-    """Bring a store to the version of this release, unless it is a trial.
+    """Bring a store to the version of this release, unless it is a trial; an empty database gets its tables.
 
     Returns the address without its password, the version that was found, and that of this release.
 
     Raises:
-        Rejected: there is no store, or one of a newer release.
+        Rejected: the store is of a newer release, or the user lacks a right.
         Unavailable: the database cannot be reached.
     """
     check_psycopg()

@@ -184,18 +184,22 @@ def prepare(address: Address) -> StoreKey:
 def migrated(address: Address, *, is_trial: bool) -> tuple[int, int]:
     """Bring the tables to this version, unless it is a trial; return the version found, and this one.
 
+    An empty database has version 0: its tables are made.
+
     Raises:
-        Rejected: there is no store, or the tables are of a newer version.
+        Rejected: the tables are of a newer version, or the user lacks a right.
         Unavailable: the database cannot be reached.
     """
 
     def work(link: Link) -> int:
         found = _whole(found_version(link, address), address)
-        if not found:
-            raise misconfigured(f"{address.name} has no store: the first runtime that opens it makes one")
-        if not is_trial:
+        if is_trial:
+            # The schema may have been made for the look.
+            link.rollback()
+            link.begin()
+        else:
             _advance(link, found)
-        _key(link)
+            _key(link)
         return found
 
     return in_transaction(address, work), len(MIGRATIONS)

@@ -1,0 +1,128 @@
+"""What parked sessions cost in PostgreSQL: `python -m benchmarks.postgres 1000 10000 100000`.
+
+Sessions that wait for a person are made through the store, in a server that this program starts. For each
+number the table has the rows and bytes of a session, the time of the questions that an idle process asks
+every second, and the CPU of the server while it answers them.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Final
+
+import psycopg
+from tests.postgres import Postgres, running_postgres
+
+from windlass.adapters.journals.postgres.store import PostgresStore
+from windlass.ports.store import SCHEDULE, START, Batch, NewRun, Standing
+from windlass_harness.loop.events import Draft
+from windlass_protocol import JsonObject, RunStatus
+
+AT: Final = "2026-01-31T09:30:00.250Z"
+NOW_MS: Final = 1_000_000
+AT_ONCE: Final = 200
+LOOKS: Final = 50
+_SIZE: Final = """SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n
+    ON n.oid = c.relnamespace WHERE n.nspname = 'windlass' AND c.relkind = 'r'"""
+_ROWS: Final = """SELECT sum(n_live_tup) FROM pg_stat_user_tables WHERE schemaname = 'windlass'"""
+
+
+async def park(store: PostgresStore, number: int) -> None:
+    """Make a session whose run waits for a person."""
+    name, run_id = f"session-{number}", f"run-{number}"
+    body: JsonObject = {
+        "runId": run_id,
+        "agentId": "clerk",
+        "packageFingerprint": "sha256:1",
+        "input": {"text": "Please refund the order that I placed last week." * 4},
+    }
+    posted = await store.post(
+        name, kind=START, key=run_id, body=body, run=NewRun(run_id, "clerk", "sha256:1", at=AT)
+    )
+    claim = await store.claim(name, "maker", now_ms=NOW_MS)
+    text = "The order was found, and its refund needs the consent of a person. " * 8
+    drafts = (
+        Draft("run.started", AT, {"runId": run_id, "agentId": "clerk"}, run_id, "clerk"),
+        Draft("message.completed", AT, {"message": text}, run_id, "clerk"),
+        Draft("run.waiting", AT, {"runId": run_id}, run_id, "clerk"),
+    )
+    await store.append(
+        Batch(
+            claim,
+            0,
+            drafts,
+            consumes=(posted.number,),
+            runs=((run_id, RunStatus.WAITING),),
+            standing=Standing.WAITING,
+            is_last=True,
+        )
+    )
+
+
+async def look(store: PostgresStore) -> None:
+    """Ask what an idle process asks every second."""
+    await store.change_token()
+    await store.arrivals(after=2**53 - 1)
+    await store.due(now_ms=NOW_MS, agents=("clerk",))
+    await store.next_wake_ms()
+    await store.next_document_ms(SCHEDULE)
+
+
+def server_cpu_s(server: Postgres) -> float:
+    """Return the CPU time of the server, with its backends."""
+    main = int((server.folder / "data/postmaster.pid").read_text().split()[0])
+    ticks = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(path.parent.name) == main:
+            ticks += sum(map(int, fields[11:15]))
+        elif int(fields[1]) == main:
+            ticks += sum(map(int, fields[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+async def measure(numbers: Sequence[int]) -> None:
+    """Print a row for each number of parked sessions."""
+    with running_postgres() as server:
+        address = server.new_database()
+        store = await PostgresStore.open(address)
+        await store.enlist("maker", now_ms=NOW_MS)
+        made = 0
+        tell = sys.stdout.write
+        tell("| parked sessions | rows each | bytes each | a look, ms | CPU of the server for it, ms |\n")
+        tell("|---|---|---|---|---|\n")
+        for count in numbers:
+            for first in range(made, count, AT_ONCE):
+                await asyncio.gather(*(park(store, one) for one in range(first, min(first + AT_ONCE, count))))
+            made = count
+            with psycopg.connect(address, autocommit=True) as admin:
+                admin.execute("VACUUM ANALYZE")
+                [(size,)] = admin.execute(_SIZE.encode()).fetchall()
+                [(rows,)] = admin.execute(_ROWS.encode()).fetchall()
+            await look(store)
+            before, since = server_cpu_s(server), perf_counter()
+            for _ in range(LOOKS):
+                await look(store)
+            took_ms = (perf_counter() - since) * 1_000 / LOOKS
+            cpu_ms = (server_cpu_s(server) - before) * 1_000 / LOOKS
+            tell(f"| {count:,} | {rows / count:.1f} | {size / count:,.0f} | {took_ms:.1f} | {cpu_ms:.1f} |\n")
+            sys.stdout.flush()
+        await store.aclose()
+
+
+def main() -> None:
+    """Read the numbers and measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("numbers", type=int, nargs="*", default=[1_000, 10_000, 100_000])
+    asyncio.run(measure(parser.parse_args().numbers))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""The files of deploy/: containers without rights, and names that fit together."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+DEPLOY: Final = Path(__file__).parents[2] / "deploy"
+OBJECTS: Final[list[dict[str, Any]]] = [
+    *yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8"))
+]
+PODS: Final = {
+    one["metadata"]["name"]: one["spec"]["template"] for one in OBJECTS if "template" in one["spec"]
+}
+
+
+def test_pods_have_no_rights_and_a_read_only_root() -> None:
+    assert set(PODS) == {"windlass-migrate", "windlass-api", "windlass-worker"}
+    for pod in PODS.values():
+        spec = pod["spec"]
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["automountServiceAccountToken"] is False
+        [container] = spec["containers"]
+        rights = container["securityContext"]
+        assert rights["readOnlyRootFilesystem"] is True
+        assert rights["allowPrivilegeEscalation"] is False
+        assert rights["capabilities"] == {"drop": ["ALL"]}
+        # A secret is not among the settings of the file.
+        [store] = [one for one in container["env"] if one["name"] == "WINDLASS_STORE"]
+        assert "secretKeyRef" in store["valueFrom"]
+
+
+def test_services_and_disruption_budgets_select_pods_of_the_deployments() -> None:
+    labels = [pod["metadata"]["labels"] for pod in PODS.values()]
+    chosen = [one["spec"]["selector"] for one in OBJECTS if "selector" in one["spec"]]
+    assert len(chosen) == 5
+    assert all(one.get("matchLabels", one) in labels for one in chosen)
+
+
+def test_the_services_of_compose_depend_on_each_other_and_are_read_only() -> None:
+    whole = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+    services = whole["services"]
+    for name in ("migrate", "api", "worker"):
+        assert services[name]["read_only"] is True
+        assert services[name]["cap_drop"] == ["ALL"]
+        assert set(services[name]["depends_on"]) <= set(services)
+    assert services["migrate"]["command"] == PODS["windlass-migrate"]["spec"]["containers"][0]["args"]
+    for name in ("api", "worker"):
+        assert services[name]["command"] == PODS[f"windlass-{name}"]["spec"]["containers"][0]["args"]
+
+
+def test_the_image_is_made_by_the_script_and_runs_as_another_user_than_root() -> None:
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    last = text.rsplit("\nFROM ", 1)[1]
+    assert "RUN sh deploy/install.sh" in text
+    assert "\nUSER 10001:10001\n" in last
+    users = {pod["spec"]["securityContext"]["runAsUser"] for pod in PODS.values()}
+    assert users == {10001}

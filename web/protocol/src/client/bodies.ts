@@ -41,6 +41,8 @@ export {
   StepPrompt,
   ToolInfo,
   ToolList,
+  UndoItem,
+  UndoPlan,
   Verdict,
 } from "../generated/index.js";
 

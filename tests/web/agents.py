@@ -10,6 +10,7 @@ from windlass.demo import agent as demo
 from windlass.ports.model import LLMMessage, LLMUsage
 from windlass.testing import Answer, ScriptedModel, by_history, call, fail, say
 from windlass.testing.models import Call
+from windlass.tools import UndoCall
 from windlass.tools.question import ask_question
 from windlass_protocol import ErrorKind, JsonObject, JsonValue, RetryClass
 
@@ -174,6 +175,32 @@ def _lead(messages: Sequence[LLMMessage]) -> Answer:
     return say("The customer got a letter.", usage=usage)
 
 
+async def cancel_booking(call: UndoCall) -> str:
+    """Cancel a booking."""
+    return f"cancelled: {call.result}"
+
+
+@tool(mode="safe_write", effect="idempotent", undo=cancel_booking)
+async def book(city: str) -> str:
+    """Book a hotel."""
+    return f"booking of {city}"
+
+
+@tool(mode="safe_write", effect="idempotent")
+async def note(text: str) -> str:
+    """Take a note."""
+    return "noted"
+
+
+_BOOKED: Final = by_history(
+    [
+        call("book", {"city": "Oslo"}),
+        call("book", {"city": "Rome"}),
+        call("note", {"text": "two"}),
+        say("Booked."),
+    ]
+)
+
 writer = Agent(
     "writer",
     model=ScriptedModel(_writer),
@@ -194,5 +221,6 @@ agents = [
     Agent("boss", model=_once("run_workflow", _FLOW), subagents=[_coder, _shaky_agent], workflow=True),
     Agent("broken", model=ScriptedModel(_broken)),
     Agent("long", model=ScriptedModel(_long), tools=[count]),
+    Agent("booker", model=ScriptedModel(_BOOKED), tools=[book, note]),
     Agent("curious", model=ScriptedModel(_curious), tools=[ask_question]),
 ]

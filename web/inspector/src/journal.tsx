@@ -23,6 +23,7 @@ import type { PromptMessage, StepPrompt } from "@windlass/protocol/client";
 import { to, useQueryState } from "./router.js";
 import { ButtonLink, Empty, Loading, SMALL_FIELD, TextLink, VirtualList } from "./parts.js";
 import { callFacts, kindOf, outcomeOf, stepFacts, tell, type CallFacts, type StepFacts, type Tone } from "./records.js";
+import { ChangedArguments } from "./changes.js";
 import { promptQuery } from "./queries.js";
 
 const ROW_PX = 32;
@@ -264,6 +265,9 @@ function Call({ call }: { readonly call: CallFacts }): ReactNode {
           <Fields value={call.input} label="Arguments" />
         </div>
       </Titled>
+      {call.asked !== undefined && (
+        <ChangedArguments before={call.asked.input} after={call.input} by={call.asked.changedBy} />
+      )}
       {result !== undefined && (
         <CodeView
           title={`Result: ${outcomeOf(result.status, result.error?.code)}${result.durationMs === undefined ? "" : `, ${formatDuration(result.durationMs)}`}`}

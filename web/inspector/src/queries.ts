@@ -233,6 +233,15 @@ export const runQuery = (runId: string) =>
       state.data !== undefined && isOver(state.data.run.status) ? false : pollMs(LIVE_MS),
   });
 
+/** What an undo of a run would reverse. */
+export const undoQuery = (runId: string) =>
+  queryOptions({
+    queryKey: ["undo", runId],
+    queryFn: ({ signal }) => client.undoPlan(runId, { signal }),
+    staleTime: 0,
+    gcTime: 0,
+  });
+
 /** A trace grows until its run ends. */
 export const traceQuery = (runId: string) =>
   queryOptions({

@@ -52,6 +52,8 @@ export interface CallFacts {
   readonly callId: string;
   readonly name: string;
   readonly input: JsonValue;
+  /** The arguments that the model asked for, if a person approved others, and that person. */
+  readonly asked: { readonly input: JsonValue; readonly changedBy: string | undefined } | undefined;
   readonly decisions: readonly PolicyDecision[];
   readonly requests: readonly InputRequest[];
   readonly answers: readonly {
@@ -138,12 +140,19 @@ function factsOf(records: readonly KnownEvent[], callId: string): CallFacts {
     .flatMap(({ data }) => data.resolutions)
     .filter(({ requestId }) => ids.has(requestId))
     .map(({ outcome, response }) => ({ outcome, by: response?.responder, text: response?.text }));
+  const changed = all("approval.settled").findLast(
+    ({ data }) => ids.has(data.requestId) && data.arguments !== undefined,
+  );
   const started = all("action.started").find(({ data }) => data.callId === callId)?.data;
   const child = all("subagent.called").find(({ data }) => data.callId === callId)?.data;
   return {
     callId,
     name: action === undefined ? (started?.toolName ?? callId) : actionName(action),
-    input: started?.arguments ?? action?.input ?? null,
+    input: started?.arguments ?? changed?.data.arguments ?? action?.input ?? null,
+    asked:
+      changed === undefined || action === undefined
+        ? undefined
+        : { input: action.input, changedBy: changed.data.responder },
     decisions: all("policy.decided")
       .filter(({ data }) => data.callId === callId)
       .map(({ data }) => data.decision),

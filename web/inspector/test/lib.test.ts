@@ -4,6 +4,8 @@ import { actsOf, pairUp } from "../src/pages/compare.js";
 import { callFacts, forkPoint, isStory, stepFacts, tell, TimeMachine } from "../src/records.js";
 import { lineDiff } from "../src/pages/proposals.js";
 import { to } from "../src/router.js";
+import { changedArguments } from "../src/changes.js";
+import { undoGroups } from "../src/undo.js";
 import { aboutCall } from "../src/queries.js";
 import { intervalOf, niceMax, stacked } from "../src/chart.js";
 import { askedFor, wantedOf } from "../src/pages/approvals.js";
@@ -403,4 +405,51 @@ it("the line that mends an agent is the variable that its problem names, or what
     "pip install windlass[openai]",
   );
   expect(fixFor("something else")).toBeUndefined();
+});
+describe("undo", () => {
+  it("groups the calls by what will happen, and keeps their order", () => {
+    const call = (callId: string, status: "reversible" | "reversed" | "no_undo" | "unknown") => ({
+      callId,
+      toolName: "book",
+      arguments: {},
+      status,
+    });
+    const calls = [call("c4", "no_undo"), call("c3", "reversible"), call("c2", "reversed"), call("c1", "reversible")];
+    const groups = undoGroups({ runId: "r1", calls });
+    expect(groups.map(({ calls }) => calls.map(({ callId }) => callId))).toEqual([["c3", "c1"], ["c4"], ["c2"]]);
+    expect(groups[0]?.title).toMatch(/will be reversed/iu);
+    expect(undoGroups({ runId: "r1", calls: [] })).toEqual([]);
+  });
+});
+
+describe("changed arguments", () => {
+  it("are those that differ in value, whatever the order of their members", () => {
+    const before = { cents: 990, to: { a: 1, b: [1, 2] }, note: "x" };
+    const after = { to: { b: [1, 2], a: 1 }, cents: 500, extra: null };
+    expect(changedArguments(before, after)).toEqual([
+      { name: "cents", before: 990, after: 500 },
+      { name: "note", before: "x", after: undefined },
+      { name: "extra", before: undefined, after: null },
+    ]);
+    expect(changedArguments(before, before)).toEqual([]);
+    expect(changedArguments("a", "b")).toEqual([{ name: "", before: "a", after: "b" }]);
+  });
+
+  it("of a call are beside those that the model asked for, with the person", () => {
+    const asked = { kind: "tool-call", callId: "c1", toolName: "pay", input: { cents: 990 } };
+    const request = { requestId: "q1", action: asked, prompt: "Pay?", display: "confirmation" };
+    const records = journal([
+      ["actions.requested", { ...step(0), actions: [asked] }],
+      ["input.requested", { ...step(0), requests: [request] }],
+      [
+        "approval.settled",
+        { ...PLACE, requestId: "q1", outcome: "approved", responder: "ann", arguments: { cents: 5 } },
+      ],
+    ]);
+    const [facts] = records.slice(0, 1).flatMap((first) => callFacts(records, first));
+    expect(facts?.asked).toEqual({ input: { cents: 990 }, changedBy: "ann" });
+    expect(facts?.input).toEqual({ cents: 5 });
+    const [plain] = records.slice(0, 1).flatMap((first) => callFacts(records.slice(0, 2), first));
+    expect(plain?.asked).toBeUndefined();
+  });
 });

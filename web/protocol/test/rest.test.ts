@@ -80,6 +80,24 @@ const TRACE = { traceId: "r1", sessionId: "s1", chatId: "s1", userId: "ann", sta
 
 const failure = (promise: Promise<unknown>): Promise<unknown> => promise.then(String, (error: unknown) => error);
 
+it("lists what an undo would reverse, and undoes a run", async () => {
+  const call = {
+    callId: "c1",
+    toolName: "book",
+    arguments: { city: "Oslo" },
+    status: "reversible",
+    undoName: "unbook",
+  };
+  answer = { status: 200, body: { runId: "r1", calls: [call] } };
+  expect((await client.undoPlan("r1")).calls).toEqual([call]);
+  answer = { status: 202, body: { sessionId: "s1", runId: "undo:r1" } };
+  expect((await client.undoRun("r1", { idempotencyKey: "k1" })).runId).toBe("undo:r1");
+  expect(asked.map(({ method, path }) => `${method} ${path}`)).toEqual([
+    "GET /v1/runs/r1/undo",
+    "POST /v1/runs/r1/undo",
+  ]);
+});
+
 it("begins sessions, sends messages, answers, cancels and compacts", async () => {
   await client.createSession({ agent: "a", message: "go", context: undefined }, { idempotencyKey: "k1" });
   await client.sendMessage("s/1", { message: "more", delivery: "steer" });

@@ -25,6 +25,7 @@ import { decisionsQuery, isOver, recentRunsQuery, runQuery, traceQuery } from ".
 import { isStory } from "../records.js";
 import { navigate, to, useQueryState } from "../router.js";
 import { JournalView, RecordPanel } from "../journal.js";
+import { UndoRun } from "../undo.js";
 import { useKeys } from "../shell.js";
 
 const SECOND_MS = 1_000;
@@ -217,6 +218,7 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
           Cancel the run
         </button>
       )}
+      {isOver(status) && <UndoRun runId={runId} />}
       {error !== undefined && (
         <span role="alert" className="text-agent-danger-text">
           {sentence(error)}

@@ -44,6 +44,8 @@ export {
   StepPrompt,
   ToolInfo,
   ToolList,
+  UndoItem,
+  UndoPlan,
   Verdict,
 } from "../generated/index.js";
 

@@ -241,6 +241,16 @@ export class Client {
     return this.cancel(at("runs", runId, "cancel"), reason, options);
   }
 
+  /** The calls of a run that may have changed something, newest first, and whether each can be reversed. */
+  undoPlan(runId: string, options?: RequestOptions): Promise<rest.UndoPlan> {
+    return this.ask(rest.UndoPlan, at("runs", runId, "undo"), options);
+  }
+
+  /** Reverses the calls of a run that has ended, in a new run of its session, which the answer names. */
+  undoRun(runId: string, options?: RequestOptions): Promise<rest.Accepted> {
+    return this.ask(rest.Accepted, at("runs", runId, "undo"), { ...options, method: "POST" });
+  }
+
   /** A page of runs, newest first unless sorted otherwise. */
   listRuns(query: RunQuery = {}, options?: RequestOptions): Promise<rest.RunPage> {
     return this.ask(rest.RunPage, "/runs", { ...options, query });

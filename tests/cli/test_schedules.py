@@ -64,3 +64,37 @@ def test_a_mistake_is_named(
 ) -> None:
     refused = run_here(capsys, "schedules", *arguments)
     assert (refused.code, words in refused.err) == (2, True)
+
+
+def test_schedules_of_the_project_are_made_when_a_command_drives_the_store(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = '[schedules.nightly]\nagent = "clerk"\nmessage = "Report."\ncron = "0 3 * * *"\n'
+    (here / "windlass.toml").write_text(f'agents = "shop.py"\n{table}', encoding="utf-8")
+    assert run_here(capsys, "run", "Hello again.").code == 0
+    shown = json.loads(run_here(capsys, "schedules", "list", "--json").out)
+    assert (shown["name"], shown["cron"], shown["owner"]) == ("nightly", "0 3 * * *", "local")
+    begun = run_here(capsys, "schedules", "run", "nightly")
+    assert (begun.code, "nightly has started the run schedule:nightly:" in begun.err) == (0, True)
+    assert "schedule:nightly:" in run_here(capsys, "runs", "list").out
+    wrong = {
+        table.replace("cron", "corn"): "schedules must be a table of schedules, such as ",
+        table.replace("0 3 * * *", "x"): "schedules.nightly: cron of schedule nightly cannot be read",
+        "[schedules.nightly]\n": "schedules.nightly: agent and message are needed",
+        "schedules = 5\n": "schedules must be a table of schedules",
+    }
+    for text, words in wrong.items():
+        (here / "windlass.toml").write_text(f'agents = "shop.py"\n{text}', encoding="utf-8")
+        told = run_here(capsys, "run", "Hello.")
+        assert (told.code, words in told.err) == (2, True), told.err
+
+
+def test_a_server_with_keys_takes_no_schedules_of_a_file(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = '[schedules.nightly]\nagent = "clerk"\nmessage = "Report."\nevery_s = 60\n'
+    (here / "keys.json").write_text('{"keys": []}', encoding="utf-8")
+    text = f'agents = "shop.py"\n{table}[server]\nkeys = "keys.json"\n'
+    (here / "windlass.toml").write_text(text, encoding="utf-8")
+    told = run_here(capsys, "serve", "--port", "0")
+    assert (told.code, "belong to the user of this machine" in told.err) == (2, True), told.err

@@ -321,7 +321,8 @@ def test_a_run_that_began_before_its_schedule_was_replaced_counts_as_started() -
             assert stored is not None
             # The process died after the start and before it was noted; then the message was changed.
             tick_ms = next(HOURLY.ticks(ms_now(office.clock)))
-            facts: Any = {**stored.body["state"], "tick_ms": tick_ms, "is_starting": True}  # pyright: ignore[reportGeneralTypeIssues] any parts
+            state: Any = stored.body["state"]
+            facts = {**state, "tick_ms": tick_ms, "is_starting": True}
             run_id = HOURLY.run_id(tick_ms)
             await (await runtime.start("clerk", "go", run_id=run_id)).wait()
             body = {**stored.body, "state": {**facts, "run_id": run_id}}

@@ -40,7 +40,7 @@ def test_a_user_sees_their_experiments_and_compares_them(tmp_path: Path) -> None
             assert trace.status_code == 200, "from a failed case to its trace"
             compared = (await client.get("/experiments/new/1/comparison", params={"old": "old/1"})).json()
             assert (compared["fixed"], compared["comparison"]["verdict"]) == (2, "unclear")
-            assert (await client.get("/experiments/new/1/comparison")).status_code == 400
+            assert (await client.get("/experiments/new/1/comparison")).status_code == 422
             assert (await colleague.get("/experiments")).json() == {"experiments": []}
             for caller, path in (
                 (colleague, "old/1"),

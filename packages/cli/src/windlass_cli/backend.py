@@ -589,6 +589,7 @@ class Command:
             capture_content=settings.is_on("telemetry.capture_content"),
         )
         async with runtime, exported:
+            await put_schedules(settings, runtime)
             yield runtime
 
     @asynccontextmanager
@@ -620,6 +621,23 @@ class Command:
             # A runtime that is opened with agents drives their runs, so the agents come from one that is not.
             registry = windlass.AgentRuntime.in_memory(self.agents()).ports.registry
             yield windlass.AgentRuntime(replace(runtime.ports, registry=registry))
+
+
+async def put_schedules(settings: Settings, runtime: "AgentRuntime") -> None:
+    """Make the schedules of the project, which belong to the user of this machine.
+
+    Raises:
+        Problem: one of them cannot be used.
+    """
+    for name, options in settings.schedules.items():
+        try:
+            given = cast("dict[str, str]", options)
+            schedule = windlass.Schedule(name, **given, owner=OWNER)  # pyright: ignore[reportArgumentType] - `Schedule` checks them
+        except (windlass.Rejected, TypeError) as error:
+            told = error.message if isinstance(error, windlass.Rejected) else "agent and message are needed"
+            source = settings.values["schedules"].source
+            raise Problem(f"schedules.{name}: {told}", f"Change it: {source}.") from None
+        await runtime.schedules.put(schedule)
 
 
 def tenant_stores(settings: Settings) -> list[tuple[str, Path]]:

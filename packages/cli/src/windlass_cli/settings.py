@@ -129,10 +129,39 @@ def _declared(value: object) -> str:
     return json.dumps(value, default=str)
 
 
+def _schedules(value: object) -> str:
+    """Return schedules as JSON; a variable holds it as text."""
+    words = f"a table of schedules, such as {_SCHEDULE_EXAMPLE}, with {', '.join(_SCHEDULE_KEYS)}"
+    try:
+        table = json.loads(value or "{}") if isinstance(value, str) else value
+        text = json.dumps(table)
+    except (ValueError, TypeError):
+        raise ValueError(words) from None
+    tables = list(cast("dict[str, object]", table).values()) if isinstance(table, dict) else [None]
+    if not all(
+        isinstance(one, dict) and set(cast("dict[str, object]", one)) <= set(_SCHEDULE_KEYS) for one in tables
+    ):
+        raise ValueError(words)
+    return text if tables else ""
+
+
+_SCHEDULE_KEYS: Final = (
+    "agent",
+    "message",
+    "cron",
+    "every_s",
+    "at",
+    "timezone",
+    "missed",
+    "overlap",
+    "jitter_s",
+    "session_id",
+)
+_SCHEDULE_EXAMPLE: Final = '[schedules.nightly] agent = "clerk", message = "Report.", cron = "0 3 * * *"'
 _LIMITS: Final = ("at_once", "per_minute", "tokens_per_minute")
 _LIMITS_EXAMPLE: Final = "{openai = {at_once = 8, per_minute = 500}}"
 _ROUTE: Final = lazy_pattern(r"[A-Za-z0-9_-]{1,64}")
-_TABLES: Final = ("providers", "webhooks", "notifications")
+_TABLES: Final = ("providers", "webhooks", "notifications", "schedules")
 """Settings that are a table in windlass.toml."""
 
 
@@ -197,6 +226,7 @@ SETTINGS: Final = (
         "limits of model calls, at_once, per_minute and tokens_per_minute: a table by provider",
         _limits,
     ),
+    Setting("schedules", "", "runs that start by themselves: a table by name", _schedules),
     Setting("user", "", "the name under which you answer requests; the login name when empty"),
     Setting(
         "approvals.responders", "", "names of the users who may answer requests; anyone when empty", _names
@@ -344,6 +374,11 @@ class Settings:
     def provider_limits(self) -> Mapping[str, Mapping[str, int]]:
         """How many model calls are sent to a provider at once and each minute, by provider."""
         return tomllib.loads(f"table = {self.values['providers'].value or '{}'}")["table"]
+
+    @property
+    def schedules(self) -> Mapping[str, Mapping[str, object]]:
+        """The schedules of the project: options of `windlass.Schedule` by name."""
+        return json.loads(self.values["schedules"].value or "{}")
 
     @property
     def user(self) -> str:

@@ -113,7 +113,7 @@ def _row(one: "ScheduleInfo") -> tuple[str, ...]:
 
 @app.command()
 def run(context: typer.Context, name: Name) -> None:
-    """Start a run at once, beside the ticks; a process that drives the store continues it.
+    """Start a run at once, beside the ticks, and wait for its end; an interrupted run continues elsewhere.
 
     Example: windlass schedules run nightly
     """
@@ -121,9 +121,11 @@ def run(context: typer.Context, name: Name) -> None:
 
     async def work(backend: Backend) -> None:
         run_id = await backend.schedules.run_now(name)
-        command.terminal.say(f"{name} has started the run {run_id}. See it: windlass runs show {run_id}")
+        command.terminal.say(f"{name} has started the run {run_id}.")
+        result = await backend.handle(run_id).wait()
+        command.terminal.say(f"{result.status.value}. See it: windlass runs show {run_id}")
 
-    command.ask(work)
+    command.ask(work, drives=True)
 
 
 @app.command()

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
+import windlass
 import windlass_server
 from windlass import parts
 from windlass.private_files import make_folder
-from windlass_cli.backend import Command, command_of, finish, runtime_options
+from windlass_cli.backend import Command, command_of, finish, put_schedules, runtime_options
 from windlass_cli.output import Exit, Problem
 
 if TYPE_CHECKING:
@@ -152,6 +153,14 @@ def serve_agents(
     agents = command.agents()
     where = server_settings(command, port)
     make_folder(settings.data)
+    if settings.schedules:
+        if not where.is_open:
+            raise Problem(
+                "schedules of windlass.toml belong to the user of this machine, and a server with keys or "
+                "JWTs has other users",
+                f"Make them with POST /v1/schedules, and remove: {settings.values['schedules'].source}.",
+            )
+        asyncio.run(_schedule(command))
     tenants = windlass_server.Tenants(
         settings.data,
         agents,
@@ -177,6 +186,14 @@ def serve_agents(
         hint = f"Another process may listen on {where.host}:{where.port}. Choose another port: --port 0"
         raise Problem("the server could not start", hint, code=Exit.FAILED)
     raise typer.Exit(Exit.DONE)
+
+
+async def _schedule(command: Command) -> None:
+    """Make the schedules of the project in the store that an open server uses."""
+    settings = command.settings
+    runtime = await windlass.AgentRuntime.open(settings.store, agents=(), durability=settings.durability)
+    async with runtime:
+        await put_schedules(settings, runtime)
 
 
 def server_settings(command: Command, port: int | None) -> "Settings":

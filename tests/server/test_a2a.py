@@ -12,6 +12,9 @@ from a2a.utils.errors import A2AError
 from tests.server.keyring import Keyring
 from tests.server.rig import FAST, TIMEOUT_S, Server, payer, run, serving, talker
 
+from windlass import Agent, AgentRuntime
+from windlass.client import RemoteAgent
+from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_server import Settings
 
 
@@ -94,6 +97,26 @@ def test_a_task_is_followed_again_and_cancelled(tmp_path: Path) -> None:
                 await client.create_task_push_notification_config(
                     wire.TaskPushNotificationConfig(task_id=task.id, url="https://example.com")
                 )
+
+    run(main())
+
+
+def test_an_agent_of_another_server_is_a_subagent_over_a2a(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path / "data", [payer()]) as server:
+            url = f"a2a://127.0.0.1:{server.port}/v1/a2a/payer"
+            model = ScriptedModel(by_history([call("payer", {"message": "Pay."}), say("It is paid.")]))
+            boss = Agent("boss", model=model, subagents=[RemoteAgent("payer", url=url)])
+            async with AgentRuntime.open(tmp_path / "a.db", agents=[boss]) as runtime:
+                run = await runtime.start(boss, "Let it be paid.")
+                asked = 0
+                async for request in run.requests():
+                    asked += 1
+                    await run.answer(request.request_id, "approve", responder="ann")
+                assert ((await run.wait()).output, asked) == ("It is paid.", 1)
+            async with server.client() as client:
+                [there] = (await client.get("/runs")).json()["runs"]
+                assert there["status"] == "completed"
 
     run(main())
 

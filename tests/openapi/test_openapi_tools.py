@@ -230,7 +230,7 @@ def test_a_lost_connection_and_a_missing_variable_say_whether_there_was_an_effec
                     await called(api, {"id": "1"})
                 return failed.value
 
-            unset = await problem(shop(server_url, variable=lambda name: None))
+            unset = await problem(shop(server_url, variable=dict[str, str]().get))
             assert "variable TOKEN is not set; nothing was done" in unset.message
         gone = await problem(shop("http://127.0.0.1:1"))
         assert (gone.is_retryable, gone.message) == (True, "shop could not be reached; nothing was done")

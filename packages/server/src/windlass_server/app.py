@@ -30,7 +30,7 @@ from windlass.loading import load
 from windlass.parts import Clock, SystemClock, hide_environment
 from windlass_server import log
 from windlass_server.auth import LOCAL, Doorman
-from windlass_server.chat import agui, ai_sdk
+from windlass_server.chat import a2a, agui, ai_sdk
 from windlass_server.guard import Guard, Metrics
 from windlass_server.inspector import Pages
 from windlass_server.openapi import describe
@@ -146,7 +146,7 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
     app.state.improve = settings.improve
     # The routes themselves, not `include_router`: `route.path` is then the whole path everywhere.
     app.router.routes += in_order(route for router in _ROUTERS for route in router.routes)
-    app.router.routes.append(webhooks.route)
+    app.router.routes += [webhooks.route, *a2a.routes]
     app.router.default = Pages(app.router.default)
     describe(app)
     app.add_middleware(

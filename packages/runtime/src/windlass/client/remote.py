@@ -116,7 +116,7 @@ def report_of(info: RunInfo) -> Report | None:
     return Report(
         run_id=run_id,
         asked=Asked(
-            request_id=asked.request_id, arguments_hash=asked.arguments_hash, question=_question(asked)
+            request_id=asked.request_id, arguments_hash=asked.arguments_hash, question=question_of(asked)
         ),
     )
 
@@ -127,7 +127,7 @@ def _ended(result: RunResult) -> Report:
         told = f"{result.status.value}: {why}" if why else result.status.value
         return Report(run_id=result.run_id, error=told[:ERROR_CHARS_MAX], usage=result.usage)
     if result.structured_output is None:
-        return Report(run_id=result.run_id, output=_fitting(result.output), usage=result.usage)
+        return Report(run_id=result.run_id, output=fitting(result.output), usage=result.usage)
     data = to_json(result.structured_output).decode()
     if len(to_json(data)) > REPORT_BYTES_MAX:
         told = f"its data is too large: limit {REPORT_BYTES_MAX:,} bytes"
@@ -135,7 +135,7 @@ def _ended(result: RunResult) -> Report:
     return Report(run_id=result.run_id, output=data, usage=result.usage)
 
 
-def _fitting(text: str) -> str:
+def fitting(text: str) -> str:
     """Cut a text to the size of one result."""
     most = OUTPUT_CHARS_MAX
     shown = text[:most]
@@ -146,7 +146,7 @@ def _fitting(text: str) -> str:
     return f"{shown}\n[… {left:,} characters left out …]" if left else shown
 
 
-def _question(request: InputRequest) -> JsonObject:
+def question_of(request: InputRequest) -> JsonObject:
     """Return the question to the person here; the arguments of the call are in the prompt.
 
     A call that cannot be shown whole cannot be approved here.
@@ -469,6 +469,8 @@ def remote_end(server: RemoteServer) -> Hook:
     return end
 
 
+A2A: Final = "a2a://"
+"""The beginning of the address of an agent that speaks A2A."""
 _VARIABLE: Final = "key_env must be the name of an environment variable, such as RESEARCH_KEY"
 
 
@@ -489,6 +491,8 @@ class RemoteOptions(TypedDict, total=False):
 
 def RemoteAgent(name: str, *, url: str, **options: Unpack[RemoteOptions]) -> Agent:  # noqa: N802 - it reads as the agent that it makes
     """Return an agent that works on another server, for `Agent(subagents=[…])`.
+
+    `url` is the address of a Windlass server, or `a2a://…`, that of an agent of any server that speaks A2A.
 
     Options:
         key: the key for the server; it stays in memory.
@@ -511,16 +515,23 @@ def RemoteAgent(name: str, *, url: str, **options: Unpack[RemoteOptions]) -> Age
         check_name(agent, "the agent of a server", option="agent")
     if key is not None and variable is not None:
         raise wrong(f"agent {name}: give key or key_env, not both")
-    address = Address(check_url(url), key if variable is None else _from_environment(variable))
-    server = RemoteServer(address, agent, variable)
-    work = remote_tool(server, options.get("timeout", WORK_S))
-    host = urlsplit(url).netloc
+    given, host = key if variable is None else _from_environment(variable), urlsplit(url).netloc
+    timeout_s, hooks = options.get("timeout", WORK_S), list[Hook]()
+    if url.startswith(A2A):
+        from windlass.client.a2a import A2AServer, a2a_tool  # noqa: PLC0415 - it imports this module
+
+        if agent is not None:
+            raise wrong(f"agent {name}: the address of an A2A agent names the agent; leave agent out")
+        work = a2a_tool(A2AServer(url, given if callable(given) else lambda: given, variable), timeout_s)
+    else:
+        server = RemoteServer(Address(check_url(url), given), agent, variable)
+        work, hooks = remote_tool(server, timeout_s), [remote_end(server)]
     return Agent(
         name,
         description=options.get("description", f"Works at {host}."),
         model=RemoteModel(f"{agent or 'agent'}@{host}"),
         tools=[work, ask_question],
-        hooks=[remote_end(server)],
+        hooks=hooks,
     )
 
 

@@ -223,7 +223,7 @@ class ApiDocument:
         for part in reference.split("/")[1:] if reference.startswith("#/") else [""]:
             # A JSON pointer (RFC 6901) in the fragment of an address.
             name = unquote(part).replace("~1", "/").replace("~0", "~")
-            found = cast("Mapping[str, object]", found).get(name) if isinstance(found, Mapping) else None
+            found = _get(found, name)
         if not isinstance(found, Mapping):
             raise self._wrong(f"reference {reference[:100]} does not lead to a part of the document")
         return cast(object, found)
@@ -234,6 +234,10 @@ class ApiDocument:
 
     def _wrong(self, message: str) -> Rejected:
         return wrong(f"OpenAPI document {self._name}: {message}")
+
+
+def _get(value: object, name: str) -> object:
+    return cast("Mapping[str, object]", value).get(name) if isinstance(value, Mapping) else None
 
 
 def _current(given: Mapping[str, object], made: dict[str, object]) -> dict[str, object]:

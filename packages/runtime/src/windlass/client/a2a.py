@@ -1,0 +1,195 @@
+"""The tool of a remote agent that speaks A2A: it sends a task, and follows it until it ends or asks.
+
+The official SDK (`a2a-sdk`, extra `a2a`) is imported by the first call. Most servers do not know a repeated
+message, so a call that a crash interrupted is not repeated by itself: a person is asked.
+"""
+
+import json
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from hashlib import sha256
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from urllib.parse import urlsplit
+
+from pydantic import Field, JsonValue, ValidationError
+
+from windlass import parts
+from windlass.client.remote import (
+    ERROR_CHARS_MAX,
+    REMOTE,
+    WORDS_CHARS_MAX,
+    Asked,
+    Reply,
+    Report,
+    fitting,
+    question_of,
+)
+from windlass.errors import install_hint
+from windlass.tools import Tool, ToolFailed, tool
+from windlass.tools.context import ToolContext
+from windlass_protocol import EffectClass, InputRequest, JsonObject, Taint, ToolMode
+from windlass_protocol.frozen import sealed
+
+if TYPE_CHECKING:
+    from a2a.client import Client
+    from a2a.types import a2a_pb2 as wire
+
+POLL_S: Final = 1.0
+"""Interval between two looks at a task whose stream has ended."""
+ANSWER_S: Final = 60.0
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+_STATE: Final = "TASK_STATE_"
+
+
+@sealed
+class A2AServer:
+    """An agent that speaks A2A."""
+
+    url: str
+    """Begins with `a2a://`; https is used, and http on this machine."""
+    key: Callable[[], str | None]
+    key_env: str | None
+
+    @property
+    def address(self) -> str:
+        """The address over HTTP."""
+        scheme = "http" if urlsplit(self.url).hostname in _LOOPBACK else "https"
+        return f"{scheme}{self.url.removeprefix('a2a')}"
+
+
+def a2a_tool(server: A2AServer, timeout_s: float) -> Tool[..., object]:
+    """Return the tool that sends work to an agent over A2A and waits for its result."""
+    facts: JsonObject = {"url": server.url}
+    if server.key_env is not None:
+        facts["keyEnv"] = server.key_env
+
+    @tool(
+        name=REMOTE,
+        mode=ToolMode.READ,
+        effect=EffectClass.ONCE,
+        reads=Taint.UNTRUSTED,
+        is_outbound=True,
+        timeout=timeout_s,
+        metadata={"remote": facts},
+    )
+    async def remote(
+        ctx: ToolContext,
+        message: Annotated[str, Field(max_length=WORDS_CHARS_MAX)] | None = None,
+        output_schema: dict[str, JsonValue] | None = None,
+        reply: Reply | None = None,
+    ) -> JsonObject:
+        """Send a task to an agent of another server, and wait for its result.
+
+        Args:
+            message: The task.
+            output_schema: A JSON Schema that the result must fit.
+            reply: The answer of a person to its request, instead of a task.
+        """
+        report = await _done(server, ctx, _words(message or "", output_schema), reply)
+        return report.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    return remote
+
+
+def _words(message: str, schema: JsonObject | None) -> str:
+    if schema is None:
+        return message
+    return f"{message}\n\nAnswer with JSON alone that fits this JSON Schema:\n{json.dumps(schema)}"
+
+
+async def _done(server: A2AServer, ctx: ToolContext, message: str, reply: Reply | None) -> Report:
+    try:
+        client_module = import_module("a2a.client")
+        httpx, errors = import_module("httpx"), import_module("a2a.utils.errors")
+    except ModuleNotFoundError:
+        raise ToolFailed(f"A2A needs an optional dependency: {install_hint('a2a')}") from None
+    key = server.key()
+    headers = {} if key is None else {"authorization": f"Bearer {key}"}
+    try:
+        async with AsyncExitStack() as stack:
+            # The environment is ignored: no proxy sees the key.
+            http = await stack.enter_async_context(
+                httpx.AsyncClient(headers=headers, timeout=ANSWER_S, trust_env=False)
+            )
+            config = client_module.ClientConfig(httpx_client=http)
+            client = await client_module.ClientFactory(config).create_from_url(server.address)
+            return await _followed(client, _message(ctx, message, reply))
+    except (errors.A2AError, httpx.HTTPError, client_module.A2AClientError) as error:
+        told = str(error)[:ERROR_CHARS_MAX] or type(error).__name__
+        raise ToolFailed(f"the A2A agent could not be asked: {told}") from None
+
+
+def _message(ctx: ToolContext, text: str, reply: Reply | None) -> "wire.SendMessageRequest":
+    a2a = import_module("a2a.types.a2a_pb2")
+    message = a2a.Message(message_id=sha256(ctx.idempotency_key.encode()).hexdigest(), role="ROLE_USER")
+    if reply is None:
+        message.parts.add(text=text)
+    else:
+        message.task_id = reply.run_id
+        message.parts.add(text=reply.text or reply.option_id or "")
+        if reply.option_id is not None:
+            data = {"requestId": reply.request_id, "optionId": reply.option_id}
+            import_module("google.protobuf.json_format").ParseDict(data, message.parts.add().data)
+    return a2a.SendMessageRequest(message=message)
+
+
+async def _followed(client: "Client", request: "wire.SendMessageRequest") -> Report:
+    """Send a message and follow its task; a server may also answer with a message alone."""
+    a2a = import_module("a2a.types.a2a_pb2")
+    clock, task_id = parts.SystemClock(), ""
+    async for event in client.send_message(request):
+        match event.WhichOneof("payload"):
+            case "message":
+                return Report(output=fitting(_text(event.message.parts)))
+            case "task":
+                task_id = event.task.id
+            case "status_update":
+                task_id = event.status_update.task_id
+            case _:
+                pass
+    if not task_id:
+        raise ToolFailed("the A2A agent answered with neither a task nor a message")
+    while True:
+        task = await client.get_task(a2a.GetTaskRequest(id=task_id))
+        report = _report(task, a2a.TaskState.Name(task.status.state).removeprefix(_STATE))
+        if report is not None:
+            return report
+        await clock.sleep(POLL_S)
+
+
+def _report(task: "wire.Task", state: str) -> Report | None:
+    said = _text(task.status.message.parts)
+    match state:
+        case "COMPLETED":
+            texts = [_text(artifact.parts) for artifact in task.artifacts]
+            return Report(run_id=task.id, output=fitting("\n".join(one for one in texts if one) or said))
+        case "INPUT_REQUIRED":
+            return Report(run_id=task.id, asked=_asked(task, said))
+        case "SUBMITTED" | "WORKING":
+            return None
+        case _:
+            told = f"{state.lower()}: {said}" if said else state.lower()
+            return Report(run_id=task.id, error=told[:ERROR_CHARS_MAX])
+
+
+def _asked(task: "wire.Task", said: str) -> Asked:
+    """Return what a task asks: a request of Windlass with its options, or the words of its agent."""
+    for part in task.status.message.parts:
+        if part.HasField("data"):
+            data = json.loads(import_module("google.protobuf.json_format").MessageToJson(part.data))
+            try:
+                request = InputRequest.model_validate(data)
+            except ValidationError:
+                continue
+            return Asked(
+                request_id=request.request_id,
+                arguments_hash=request.arguments_hash,
+                question=question_of(request),
+            )
+    question: JsonObject = {"prompt": said or "?", "options": [], "allow_freeform": True}
+    return Asked(request_id=task.id, question=question)
+
+
+def _text(found: Any) -> str:
+    return "\n".join(cast(str, part.text) for part in found if part.HasField("text"))

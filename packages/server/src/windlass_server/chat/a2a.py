@@ -1,0 +1,364 @@
+"""A2A 1.x: agents of this server as agents of the Agent2Agent protocol, over JSON-RPC.
+
+A task is a run and a context is a session, so tasks survive what runs survive, and the SDK keeps nothing. The
+official SDK (`a2a-sdk`, extra `a2a`) parses requests and writes responses; the first request imports it.
+"""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pydantic_core import to_json
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Message as AsgiMessage
+
+from windlass import AgentError, InputRequest, InputResponse
+from windlass.errors import install_hint
+from windlass.ports.store import RunRow
+from windlass_harness.views.runs import RUN_ENDS
+from windlass_protocol import NewSession, RunStatus
+from windlass_server.problems import Problem, not_found
+from windlass_server.requests import PREFIX, Caller, agent_for, derived, signed, start
+from windlass_server.routing import BODY
+
+if TYPE_CHECKING:
+    from a2a.server.context import ServerCallContext
+    from a2a.types import a2a_pb2 as wire
+
+CARD_PATH: Final = ".well-known/agent-card.json"
+ARTIFACT: Final = "output"
+"""The id of the artifact with the output of a run."""
+_OVER: Final = frozenset(RUN_ENDS.values())
+_STATES: Final = {
+    RunStatus.PENDING: "TASK_STATE_SUBMITTED",
+    RunStatus.RUNNING: "TASK_STATE_WORKING",
+    RunStatus.WAITING: "TASK_STATE_WORKING",
+    RunStatus.CANCELLING: "TASK_STATE_WORKING",
+    RunStatus.COMPLETED: "TASK_STATE_COMPLETED",
+    RunStatus.FAILED: "TASK_STATE_FAILED",
+    RunStatus.CANCELLED: "TASK_STATE_CANCELED",
+    RunStatus.BUDGET_EXHAUSTED: "TASK_STATE_FAILED",
+}
+_ASKS: Final = "TASK_STATE_INPUT_REQUIRED"
+_LISTED: Final = 50
+
+
+async def card(request: Request) -> Response:
+    """Return the card of an agent."""
+    caller: Caller = request.state.caller
+    a2a, name = _types(), _agent(request)
+    tenants = request.app.state.tenants
+    agent = tenants.agents[name]
+    address = str(request.url).removesuffix(f"/{CARD_PATH}")
+    words = agent.description or f"The agent {name}."
+    made = a2a.AgentCard(
+        name=name,
+        description=words,
+        version=request.app.version,
+        supported_interfaces=[
+            a2a.AgentInterface(url=address, protocol_binding="JSONRPC", protocol_version="1.0")
+        ],
+        capabilities=a2a.AgentCapabilities(streaming=True, push_notifications=False),
+        default_input_modes=["text/plain"],
+        default_output_modes=["text/plain"],
+        skills=[a2a.AgentSkill(id=name, name=name, description=words, tags=["agent"])],
+    )
+    if not caller.principal.is_operator or caller.principal.tenant != "local":
+        scheme = a2a.SecurityScheme(http_auth_security_scheme=a2a.HTTPAuthSecurityScheme(scheme="Bearer"))
+        made.security_schemes["bearer"].CopyFrom(scheme)
+        made.security_requirements.add().schemes["bearer"].SetInParent()
+    helpers = import_module("a2a.server.request_handlers.response_helpers")
+    return Response(to_json(helpers.agent_card_to_dict(made)), media_type="application/json")
+
+
+async def rpc(request: Request) -> Response:
+    """Answer a JSON-RPC request of an A2A client."""
+    _agent(request)
+    body = to_json(request.scope["state"].get(BODY))
+
+    async def receive() -> AsgiMessage:
+        # `Guard` has read the body, and checked that it is JSON of a bounded size.
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return await _dispatcher().handle_requests(Request(request.scope, receive))
+
+
+routes: Final = (
+    Route(f"{PREFIX}/a2a/{{agent}}", rpc, methods=["POST"]),
+    Route(f"{PREFIX}/a2a/{{agent}}/{CARD_PATH}", card, methods=["GET"]),
+)
+
+
+def _agent(request: Request) -> str:
+    caller: Caller = request.state.caller
+    name = request.path_params["agent"]
+    if name not in caller.tenant.agent_ids:
+        raise not_found("agent")
+    return name
+
+
+def _types() -> ModuleType:
+    try:
+        return import_module("a2a.types.a2a_pb2")
+    except ModuleNotFoundError:
+        raise Problem(501, f"A2A needs an optional dependency: {install_hint('a2a')}") from None
+
+
+@cache
+def _dispatcher() -> Any:
+    """Return the dispatcher of the SDK, with our handler behind it."""
+    _types()
+    common = import_module("a2a.server.routes.common")
+    handlers = import_module("a2a.server.request_handlers.request_handler")
+    dispatching = import_module("a2a.server.routes.jsonrpc_dispatcher")
+
+    class Contexts(common.DefaultServerCallContextBuilder):
+        def build(self, request: Request) -> "ServerCallContext":
+            context: ServerCallContext = common.DefaultServerCallContextBuilder.build(self, request)
+            context.state["caller"] = request.state.caller
+            context.state["agent"] = request.path_params["agent"]
+            return context
+
+    handler = type("Handler", (A2AHandler, handlers.RequestHandler), {})()
+    return dispatching.JsonRpcDispatcher(request_handler=handler, context_builder=Contexts())
+
+
+class A2AHandler:
+    """The methods of A2A over runs of the caller; see `a2a.server.request_handlers.RequestHandler`."""
+
+    async def on_message_send(
+        self, params: "wire.SendMessageRequest", context: "ServerCallContext"
+    ) -> "wire.Task":
+        """Start a run, or answer the request that a run waits for; wait until it ends or asks."""
+        caller = _caller(context)
+        row, answered = await _sent(params, context)
+        task = await _task(caller, row, without=answered)
+        if params.configuration.return_immediately:
+            return task
+        async with aclosing(_updates(caller, row, answered)) as updates:
+            async for _ in updates:
+                pass
+        return await _task(caller, row)
+
+    async def on_message_send_stream(
+        self, params: "wire.SendMessageRequest", context: "ServerCallContext"
+    ) -> AsyncGenerator[object]:
+        """As `on_message_send`, with every change of the task."""
+        row, answered = await _sent(params, context)
+        async for event in _streamed(_caller(context), row, answered):
+            yield event
+
+    async def on_subscribe_to_task(
+        self, params: "wire.SubscribeToTaskRequest", context: "ServerCallContext"
+    ) -> AsyncGenerator[object]:
+        """Follow a task that has not ended."""
+        caller = _caller(context)
+        row = await _row(caller, params.id)
+        if row.status in _OVER:
+            raise _error("UnsupportedOperationError", "the task has ended: get it instead")
+        async for event in _streamed(caller, row, None):
+            yield event
+
+    async def on_get_task(self, params: "wire.GetTaskRequest", context: "ServerCallContext") -> "wire.Task":
+        """Return a task."""
+        caller = _caller(context)
+        return await _task(caller, await _row(caller, params.id))
+
+    async def on_list_tasks(
+        self, params: "wire.ListTasksRequest", context: "ServerCallContext"
+    ) -> "wire.ListTasksResponse":
+        """Return the tasks of the caller with this agent, newest first."""
+        caller = _caller(context)
+        size = min(params.page_size or _LISTED, _LISTED)
+        page = await caller.sessions.runs(
+            after=params.page_token or None,
+            limit=size,
+            session_id=params.context_id or None,
+            agent_id=str(context.state["agent"]),
+            root_only=True,
+        )
+        tasks = [await _task(caller, await _row(caller, one.run_id)) for one in page.items]
+        return _types().ListTasksResponse(
+            tasks=tasks, next_page_token=page.next or "", page_size=size, total_size=len(tasks)
+        )
+
+    async def on_cancel_task(
+        self, params: "wire.CancelTaskRequest", context: "ServerCallContext"
+    ) -> "wire.Task":
+        """Cancel a run, and wait until it has ended."""
+        caller = _caller(context)
+        row = await _row(caller, params.id)
+        if row.status in _OVER:
+            raise _error("TaskNotCancelableError", "the task has ended")
+        runtime = caller.tenant.runtime
+        await runtime.cancel_run(row.run_id, by=caller.principal.user)
+        await runtime.run_result(row.run_id)
+        return await _task(caller, row)
+
+    async def on_get_extended_agent_card(self, params: object, context: "ServerCallContext") -> object:
+        """Say that there is one card."""
+        raise _error("ExtendedAgentCardNotConfiguredError", "there is one card for all callers")
+
+    async def _without_push(self, params: object, context: "ServerCallContext") -> object:
+        raise _error(
+            "PushNotificationNotSupportedError", "the operator declares notifications: docs/notifications.md"
+        )
+
+    on_create_task_push_notification_config = _without_push
+    on_get_task_push_notification_config = _without_push
+    on_list_task_push_notification_configs = _without_push
+    on_delete_task_push_notification_config = _without_push
+
+
+def _caller(context: "ServerCallContext") -> Caller:
+    return context.state["caller"]
+
+
+def _error(name: str, message: str) -> Exception:
+    return getattr(import_module("a2a.utils.errors"), name)(message=message)
+
+
+async def _row(caller: Caller, run_id: str) -> RunRow:
+    found = await caller.sessions.find_run(run_id)
+    if found is None:
+        raise _error("TaskNotFoundError", "there is no such task")
+    return found
+
+
+async def _sent(params: "wire.SendMessageRequest", context: "ServerCallContext") -> tuple[RunRow, str | None]:
+    """Take a message; return its run, and the request that it answered."""
+    caller, message = _caller(context), params.message
+    text = "\n".join(part.text for part in message.parts if part.HasField("text"))
+    data = [_plain(part.data) for part in message.parts if part.HasField("data")]
+    choice = data[0] if data else dict[str, object]()
+    if not text and not choice:
+        raise _error("ContentTypeNotSupportedError", "a message has a text part")
+    try:
+        if message.task_id:
+            row = await _row(caller, message.task_id)
+            return row, await _answered(caller, row, text, choice)
+        run_id = derived("a2a run", caller.principal.key, message.message_id)
+        session_id = message.context_id or derived("a2a session", caller.principal.key, message.message_id)
+        if message.context_id and await caller.sessions.find(session_id) is None:
+            raise _error("InvalidParamsError", "there is no such context")
+        agent_id = agent_for(caller, str(context.state["agent"]))
+        await start(
+            caller,
+            text,
+            wishes=NewSession(message=text),
+            ids=(session_id, run_id),
+            agent_id=agent_id,
+            conflict="the messageId was used with another message",
+        )
+    except AgentError as error:
+        raise _error("InvalidParamsError", error.message) from None
+    return await _row(caller, run_id), None
+
+
+async def _answered(caller: Caller, row: RunRow, text: str, choice: dict[str, object]) -> str:
+    """Answer the request that a run waits for: by a data part with its id and option, or by a text."""
+    requests = await caller.tenant.runtime.run_requests(row.run_id) if row.status not in _OVER else ()
+    asked = choice.get("requestId")
+    found = next((one for one in requests if asked in (None, one.request_id)), None)
+    if found is None:
+        raise _error(
+            "InvalidParamsError", "the task waits for no answer: send a message with its contextId alone"
+        )
+    option = choice.get("optionId")
+    response = InputResponse(
+        request_id=found.request_id,
+        option_id=None if option is None else str(option),
+        text=text or None,
+    )
+    await caller.tenant.runtime.answer_session(row.session_id, await signed(caller, [response]))
+    return found.request_id
+
+
+def _plain(value: Any) -> dict[str, object]:
+    found = json.loads(import_module("google.protobuf.json_format").MessageToJson(value))
+    return cast("dict[str, object]", found) if isinstance(found, dict) else {}
+
+
+async def _task(caller: Caller, row: RunRow, *, without: str | None = None) -> "wire.Task":
+    """Return a run as a task; `without` is a request that was answered."""
+    a2a, runtime = _types(), caller.tenant.runtime
+    status = (await runtime.run_snapshot(row.run_id)).status
+    task = a2a.Task(id=row.run_id, context_id=row.session_id)
+    if status in _OVER:
+        result = await runtime.run_result(row.run_id)
+        task.status.CopyFrom(a2a.TaskStatus(state=_STATES[status]))
+        text = result.output or ""
+        if status is RunStatus.COMPLETED:
+            task.artifacts.add(artifact_id=ARTIFACT, name=ARTIFACT).parts.add(text=text)
+        elif result.error is not None:
+            task.status.message.CopyFrom(_said(row, result.error.message))
+        return task
+    requests = await runtime.run_requests(row.run_id)
+    asked = [one for one in requests if one.request_id != without]
+    task.status.CopyFrom(a2a.TaskStatus(state=_ASKS if asked else _STATES[status]))
+    if asked:
+        task.status.message.CopyFrom(_said(row, asked[0].prompt, asked[0]))
+    return task
+
+
+def _said(row: RunRow, text: str, request: InputRequest | None = None) -> Any:
+    """Return a message of the agent; a request comes as data as well."""
+    a2a = _types()
+    message = a2a.Message(
+        message_id=derived("a2a said", row.run_id, text),
+        task_id=row.run_id,
+        context_id=row.session_id,
+        role="ROLE_AGENT",
+        parts=[a2a.Part(text=text)],
+    )
+    if request is not None:
+        data = request.model_dump(mode="json", by_alias=True, exclude_none=True)
+        import_module("google.protobuf.json_format").ParseDict(data, message.parts.add().data)
+    return message
+
+
+async def _updates(caller: Caller, row: RunRow, answered: str | None) -> AsyncGenerator["wire.Task"]:
+    """Yield the task after each change of its state, up to its end or to the next request."""
+    events = caller.tenant.runtime.subscribe_run(row.run_id, until_terminal=True)
+    before = ""
+    try:
+        while True:
+            task = await _task(caller, row, without=answered)
+            state = _types().TaskState.Name(task.status.state)
+            if state != before:
+                yield task
+            before = state
+            if state not in ("TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"):
+                return
+            try:
+                event = await anext(events)
+            except StopAsyncIteration:
+                return
+            if event.type == "input.resolved":
+                answered = None
+    finally:
+        await events.aclose()
+
+
+async def _streamed(caller: Caller, row: RunRow, answered: str | None) -> AsyncGenerator[object]:
+    """Yield the task, its changes, and its output as an artifact."""
+    a2a, is_first = _types(), True
+    async with aclosing(_updates(caller, row, answered)) as updates:
+        async for task in updates:
+            if is_first:
+                yield task
+            else:
+                for artifact in task.artifacts:
+                    yield a2a.TaskArtifactUpdateEvent(
+                        task_id=task.id, context_id=task.context_id, artifact=artifact, last_chunk=True
+                    )
+                yield a2a.TaskStatusUpdateEvent(
+                    task_id=task.id, context_id=task.context_id, status=task.status
+                )
+            is_first = False

@@ -1,0 +1,154 @@
+"""A2A: the official client talks to agents of the server, and completes a task that waits for a person."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from a2a.client import Client, ClientConfig, ClientFactory
+from a2a.types import a2a_pb2 as wire
+from a2a.utils.errors import A2AError
+from tests.server.keyring import Keyring
+from tests.server.rig import FAST, TIMEOUT_S, Server, payer, run, serving, talker
+
+from windlass import Agent, AgentRuntime
+from windlass.client import RemoteAgent
+from windlass.testing import ScriptedModel, by_history, call, say
+from windlass_server import Settings
+
+
+@asynccontextmanager
+async def connected(
+    server: Server, agent: str, key: str | None = None, *, streaming: bool = True
+) -> AsyncGenerator[Client]:
+    """The official client, made from the card of an agent."""
+    headers = {} if key is None else {"authorization": f"Bearer {key}"}
+    async with httpx.AsyncClient(headers=headers, timeout=TIMEOUT_S, trust_env=False) as http:
+        factory = ClientFactory(ClientConfig(streaming=streaming, httpx_client=http))
+        yield await factory.create_from_url(f"http://127.0.0.1:{server.port}/v1/a2a/{agent}")
+
+
+def said(text: str, message_id: str, *, task_id: str = "", context_id: str = "") -> wire.SendMessageRequest:
+    message = wire.Message(message_id=message_id, role="ROLE_USER", parts=[wire.Part(text=text)])
+    message.task_id, message.context_id = task_id, context_id
+    return wire.SendMessageRequest(message=message)
+
+
+async def states(client: Client, request: wire.SendMessageRequest) -> tuple[list[str], wire.Task]:
+    """Send a message; return the states that its task went through, and the task at the end."""
+    found: list[str] = []
+    task_id = ""
+    async for event in client.send_message(request):
+        kind = event.WhichOneof("payload")
+        if kind in ("task", "status_update"):
+            one = event.task if kind == "task" else event.status_update
+            task_id = task_id or (event.task.id if kind == "task" else event.status_update.task_id)
+            found.append(wire.TaskState.Name(one.status.state).removeprefix("TASK_STATE_"))
+    return found, await client.get_task(wire.GetTaskRequest(id=task_id))
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_the_official_client_completes_a_task_that_waits_for_a_person(
+    tmp_path: Path, streaming: bool
+) -> None:
+    async def main() -> None:
+        async with (
+            serving(tmp_path, [payer()]) as server,
+            connected(server, "payer", streaming=streaming) as one,
+        ):
+            went, task = await states(one, said("Pay.", "m1"))
+            assert went[-1] == "INPUT_REQUIRED"
+            asked = task.status.message
+            assert "pay" in asked.parts[0].text
+            assert asked.parts[1].data.struct_value["kind"] == "approval"
+            # The same message again is the same task.
+            again = await states(one, said("Pay.", "m1"))
+            assert again[1].id == task.id
+            went, done = await states(one, said("approve", "m2", task_id=task.id))
+            assert went[-1] == "COMPLETED"
+            assert "INPUT_REQUIRED" not in went
+            assert done.artifacts[0].parts[0].text == "All done."
+            # The context goes on with another task.
+            went, other = await states(one, said("leave it", "m3", context_id=task.context_id))
+            assert (went[-1], other.context_id) == ("COMPLETED", task.context_id)
+            listed = await one.list_tasks(wire.ListTasksRequest())
+            assert [item.id for item in listed.tasks] == [other.id, task.id]
+            with pytest.raises(A2AError, match="waits for no answer"):
+                await states(one, said("approve", "m4", task_id=task.id))
+
+    run(main())
+
+
+def test_a_task_is_followed_again_and_cancelled(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, [payer()]) as server, connected(server, "payer") as client:
+            _, task = await states(client, said("Pay.", "m1"))
+            seen: list[str] = []
+            async for event in client.subscribe(wire.SubscribeToTaskRequest(id=task.id)):
+                seen.append(wire.TaskState.Name(event.task.status.state))
+                break
+            assert seen == ["TASK_STATE_INPUT_REQUIRED"]
+            ended = await client.cancel_task(wire.CancelTaskRequest(id=task.id))
+            assert wire.TaskState.Name(ended.status.state) == "TASK_STATE_CANCELED"
+            with pytest.raises(A2AError, match="has ended"):
+                await client.cancel_task(wire.CancelTaskRequest(id=task.id))
+            with pytest.raises(A2AError, match="operator declares notifications"):
+                await client.create_task_push_notification_config(
+                    wire.TaskPushNotificationConfig(task_id=task.id, url="https://example.com")
+                )
+
+    run(main())
+
+
+def test_an_agent_of_another_server_is_a_subagent_over_a2a(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path / "data", [payer()]) as server:
+            url = f"a2a://127.0.0.1:{server.port}/v1/a2a/payer"
+            model = ScriptedModel(by_history([call("payer", {"message": "Pay."}), say("It is paid.")]))
+            boss = Agent("boss", model=model, subagents=[RemoteAgent("payer", url=url)])
+            async with AgentRuntime.open(tmp_path / "a.db", agents=[boss]) as runtime:
+                run = await runtime.start(boss, "Let it be paid.")
+                asked = 0
+                async for request in run.requests():
+                    asked += 1
+                    await run.answer(request.request_id, "approve", responder="ann")
+                assert ((await run.wait()).output, asked) == ("It is paid.", 1)
+            async with server.client() as client:
+                [there] = (await client.get("/runs")).json()["runs"]
+                assert there["status"] == "completed"
+
+    run(main())
+
+
+def test_tasks_belong_to_their_user(tmp_path: Path) -> None:
+    async def main() -> None:
+        keys = Keyring(tmp_path / "keys.json")
+        ann, bob = keys.add("ann", "acme", "ann"), keys.add("bob", "acme", "bob")
+        settings = Settings(keys=keys.path, limits=FAST)
+        async with (
+            serving(tmp_path / "data", [payer(), talker()], settings=settings) as server,
+            connected(server, "talker", ann) as mine,
+            connected(server, "talker", bob) as theirs,
+        ):
+            went, task = await states(mine, said("Hi.", "m1"))
+            assert (went[-1], task.artifacts[0].parts[0].text) == ("COMPLETED", "Hello there.")
+            for attempt in (
+                theirs.get_task(wire.GetTaskRequest(id=task.id)),
+                theirs.cancel_task(wire.CancelTaskRequest(id=task.id)),
+                states(theirs, said("x", "m2", task_id=task.id)),
+                states(theirs, said("x", "m3", context_id=task.context_id)),
+            ):
+                with pytest.raises(A2AError, match="there is no such"):
+                    await attempt
+            assert list((await theirs.list_tasks(wire.ListTasksRequest())).tasks) == []
+            async with server.client() as nobody:
+                card = await nobody.get("/a2a/talker/.well-known/agent-card.json")
+                assert card.status_code == 401
+            async with server.client(ann) as http:
+                assert (await http.get("/a2a/other/.well-known/agent-card.json")).status_code == 404
+                shown = (await http.get("/a2a/talker/.well-known/agent-card.json")).json()
+                assert shown["securitySchemes"]["bearer"]["httpAuthSecurityScheme"]["scheme"] == "Bearer"
+                assert shown["capabilities"]["streaming"] is True
+
+    run(main())

@@ -13,6 +13,7 @@ const LOADERS = {
   chat: () => import("./pages/chat.js"),
   compare: () => import("./pages/compare.js"),
   decisions: () => import("./pages/decisions.js"),
+  feedback: () => import("./pages/feedback.js"),
   overview: () => import("./pages/overview.js"),
   run: () => import("./pages/run.js"),
   runs: () => import("./pages/runs.js"),
@@ -24,6 +25,7 @@ const ApprovalsPage = lazy(async () => ({ default: (await LOADERS.approvals()).A
 const ChatPage = lazy(async () => ({ default: (await LOADERS.chat()).ChatPage }));
 const ComparePage = lazy(async () => ({ default: (await LOADERS.compare()).ComparePage }));
 const DecisionsPage = lazy(async () => ({ default: (await LOADERS.decisions()).DecisionsPage }));
+const FeedbackPage = lazy(async () => ({ default: (await LOADERS.feedback()).FeedbackPage }));
 const OverviewPage = lazy(async () => ({ default: (await LOADERS.overview()).OverviewPage }));
 const RunPage = lazy(async () => ({ default: (await LOADERS.run()).RunPage }));
 const RunsPage = lazy(async () => ({ default: (await LOADERS.runs()).RunsPage }));
@@ -51,6 +53,7 @@ export const NAVIGATION: readonly NavPage[] = [
   { path: "runs", label: "Runs", key: "r", icon: "M4 5h16v4H4zM4 13h16v4H4z" },
   { path: "sessions", label: "Sessions", key: "s", icon: "M4 6h16M4 12h16M4 18h10" },
   { path: "decisions", label: "Decisions", key: "d", icon: "M12 4v6m0 0l-6 10m6-10l6 10" },
+  { path: "feedback", label: "Feedback", key: "f", icon: "M7 11v9H4v-9zm0 0l4-8c2 0 3 1 2 6h6l-2 11H7" },
   { path: "overview", label: "Overview", key: "o", icon: "M4 19V9m6 10V5m6 14v-7m4 7H2" },
 ];
 
@@ -73,6 +76,7 @@ const PAGES: readonly Page[] = [
     render: (_, [first, second]) => <ComparePage first={first} second={second} />,
   },
   { path: "decisions", nav: "decisions", render: () => <DecisionsPage /> },
+  { path: "feedback", nav: "feedback", render: () => <FeedbackPage /> },
   { path: "overview", nav: "overview", render: () => <OverviewPage /> },
 ];
 

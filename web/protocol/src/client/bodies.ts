@@ -19,6 +19,8 @@ export {
   Health,
   HistoryPage,
   NewMessage,
+  FeedbackInfo,
+  NewFeedback,
   NewSession,
   PromptMessage,
   ProposalAccepted,

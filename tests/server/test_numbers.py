@@ -140,3 +140,43 @@ def test_a_time_that_cannot_be_counted_is_refused_in_words(tmp_path: Path) -> No
             assert (await client.get("/stats", params={"from": "yesterday"})).status_code == 422
 
     run(main())
+
+
+def test_runs_are_listed_by_what_they_are_and_by_what_people_say_of_them(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, [seeker(), payer()]) as server, server.client() as client:
+            done = await do(client, "rest")
+            begun = (await client.post("/sessions", json={"message": "Pay.", "agent": "payer"})).json()
+            await waiting(client, begun["runId"])
+            path = f"/runs/{done}/feedback"
+            given = await client.post(path, json={"thumb": "down", "note": "So.", "tags": ["odd"]})
+            assert given.status_code == 202, given.text
+            assert (await client.post(path, json={"thumb": "good"})).status_code == 422
+            assert (await client.post(path, json={})).status_code == 400
+            assert (await client.post("/runs/unknown/feedback", json={"thumb": "up"})).status_code == 404
+
+            async def ids(**params: str) -> list[str]:
+                answer = await client.get("/runs", params=params)
+                assert answer.status_code == 200, answer.text
+                return [one["runId"] for one in answer.json()["runs"]]
+
+            while not (said := (await client.get(path)).json()["feedback"]):
+                continue
+            assert (said[0]["thumb"], said[0]["note"], said[0]["tags"]) == ("down", "So.", ["odd"])
+            assert await ids(waitsOn="person") == [begun["runId"]]
+            assert await ids(feedback="down", tag="odd") == [done]
+            assert await ids(sort="cost", ascending="true", since="2020-01-01T00:00:00Z", text="pay") == [
+                begun["runId"]
+            ]
+            assert await ids(error="any") == []
+            assert (await client.get("/runs", params={"sort": "size"})).status_code == 422
+            first = (await client.get("/runs", params={"limit": 1})).json()
+            rest = (await client.get("/runs", params={"after": first["next"]})).json()
+            assert [one["runId"] for one in (*first["runs"], *rest["runs"])] == [begun["runId"], done]
+            other = {"after": first["next"], "sort": "cost"}
+            assert (await client.get("/runs", params=other)).status_code == 400
+            decisions = (await client.get(f"/runs/{done}/decisions", params={"after": 99, "limit": 1})).json()
+            assert decisions["decisions"] == []
+            assert decisions["metrics"]["totalDecisions"] > 0
+
+    run(main())

@@ -4,7 +4,7 @@
  * Each is a file of its own in the build, and the rest is fetched as soon as the first one is shown: a page can be
  * opened while the server restarts.
  */
-import { Activity, ChartColumn, CircleX, GitCompareArrows, Inbox, Lightbulb, MessageSquare, Rows3, Split } from "lucide-react";
+import { Activity, ChartColumn, CircleX, GitCompareArrows, Inbox, Lightbulb, MessageSquare, Rows3, Split, ThumbsUp } from "lucide-react";
 import { lazy, type ReactNode } from "react";
 import { Empty, Heading, KEY_HINT, TextLink } from "./parts.js";
 import type { NavPage } from "./shell.js";
@@ -14,6 +14,7 @@ const LOADERS = {
   chat: () => import("./pages/chat.js"),
   compare: () => import("./pages/compare.js"),
   decisions: () => import("./pages/decisions.js"),
+  feedback: () => import("./pages/feedback.js"),
   overview: () => import("./pages/overview.js"),
   run: () => import("./pages/run.js"),
   runs: () => import("./pages/runs.js"),
@@ -25,6 +26,7 @@ const ApprovalsPage = lazy(async () => ({ default: (await LOADERS.approvals()).A
 const ChatPage = lazy(async () => ({ default: (await LOADERS.chat()).ChatPage }));
 const ComparePage = lazy(async () => ({ default: (await LOADERS.compare()).ComparePage }));
 const DecisionsPage = lazy(async () => ({ default: (await LOADERS.decisions()).DecisionsPage }));
+const FeedbackPage = lazy(async () => ({ default: (await LOADERS.feedback()).FeedbackPage }));
 const OverviewPage = lazy(async () => ({ default: (await LOADERS.overview()).OverviewPage }));
 const RunPage = lazy(async () => ({ default: (await LOADERS.run()).RunPage }));
 const RunsPage = lazy(async () => ({ default: (await LOADERS.runs()).RunsPage }));
@@ -51,6 +53,7 @@ export const NAVIGATION: readonly NavPage[] = [
   { path: "approvals", label: "Inbox", key: "a", icon: Inbox },
   { path: "runs", label: "Runs", key: "r", icon: Activity },
   { path: "sessions", label: "Sessions", key: "s", icon: Rows3 },
+  { path: "feedback", label: "Feedback", key: "f", icon: ThumbsUp },
   { path: "overview", label: "Overview", key: "o", icon: ChartColumn, isAboutMany: true },
   { path: "decisions", label: "Decisions", key: "d", icon: Split, isAboutMany: true },
   { path: "decisions?view=failures", label: "Failures", icon: CircleX, isAboutMany: true, isView: true },
@@ -77,6 +80,7 @@ const PAGES: readonly Page[] = [
     render: (_, [first, second]) => <ComparePage first={first} second={second} />,
   },
   { path: "decisions", nav: "decisions", render: () => <DecisionsPage /> },
+  { path: "feedback", nav: "feedback", render: () => <FeedbackPage /> },
   { path: "overview", nav: "overview", render: () => <OverviewPage /> },
 ];
 

@@ -51,6 +51,21 @@ inBrowser("the page of runs", () => {
     await page.context().close();
   });
 
+  it("runs that no one has judged are judged one after the other, and lists know it", async () => {
+    const { page, faults } = await openPage(server.url, "/feedback", { viewport: { width: 1_400, height: 760 } });
+    await page.getByRole("region", { name: "Input" }).getByText("Use weather.").waitFor();
+    expect(await flaws(page)).toEqual([]);
+    await page.getByLabel("Note").fill("It names no source.");
+    await page.getByLabel(/^Tags/u).fill("vague, weather");
+    await page.getByRole("button", { name: /^Bad/u }).click();
+    await page.getByText("Nothing waits for a judgement.").waitFor();
+    await page.getByRole("link", { name: "Runs with a thumb down" }).click();
+    const runs = page.getByRole("grid", { name: "Runs" });
+    await runs.getByRole("row").filter({ hasText: "Use weather." }).getByText("vague, weather").waitFor();
+    expect(faults).toEqual([]);
+    await page.context().close();
+  });
+
   it("a run is opened by keys; chosen runs are exported, and deleted with their sessions after a question", async () => {
     await server.run("demo", "Delete me.");
     const { page, faults } = await openPage(server.url, "/runs");

@@ -22,6 +22,8 @@ export {
   Health,
   HistoryPage,
   NewMessage,
+  FeedbackInfo,
+  NewFeedback,
   NewSession,
   PromptMessage,
   ProposalAccepted,

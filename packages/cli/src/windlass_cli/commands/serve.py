@@ -17,7 +17,7 @@ from windlass_cli.backend import Command, command_of, finish, runtime_options
 from windlass_cli.output import Exit, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from windlass_server import Settings, Tenants
 
@@ -53,6 +53,10 @@ def dev(
         int | None, typer.Option(min=0, max=65_535, help="The port; 0 chooses a free port.")
     ] = None,
     reload: Annotated[bool, typer.Option(help="Restart when a file of the project changes.")] = True,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option(help="A page that may call the server, such as http://localhost:5173; repeatable."),
+    ] = None,
 ) -> None:
     """Serve your agents during development: the server restarts when a file changes.
 
@@ -64,11 +68,15 @@ def dev(
     if reload and WATCHED not in os.environ:  # noqa: TID251 - set by the process that watches
         parts.hide_environment()
         finish(_watched(command, port))
-    serve_agents(command, port=port)
+    serve_agents(command, port=port, origins=cors or ())
 
 
 def serve_agents(
-    command: Command, *, port: int | None, also: "Callable[[Tenants, str], None] | None" = None
+    command: Command,
+    *,
+    port: int | None,
+    origins: "Sequence[str]" = (),
+    also: "Callable[[Tenants, str], None] | None" = None,
 ) -> NoReturn:
     """Serve until a signal ends the process; `also` is called with the address once the server listens."""
     settings, terminal = command.settings, command.terminal
@@ -78,7 +86,7 @@ def serve_agents(
             f"Set data or WINDLASS_DATA to a folder, and remove: {settings.values['store'].source}.",
         )
     agents = command.agents()
-    where = server_settings(command, port)
+    where = server_settings(command, port, origins)
     make_folder(settings.data)
     tenants = windlass_server.Tenants(
         settings.data,
@@ -101,8 +109,10 @@ def serve_agents(
     raise typer.Exit(Exit.DONE)
 
 
-def server_settings(command: Command, port: int | None) -> "Settings":
+def server_settings(command: Command, port: int | None, origins: "Sequence[str]" = ()) -> "Settings":
     """Return the settings of the server: those of the command that begin with `server.`.
+
+    `origins` are pages that may call it besides those of the settings.
 
     Raises:
         Rejected: the settings cannot be used; see `windlass_server.Settings`.
@@ -111,6 +121,8 @@ def server_settings(command: Command, port: int | None) -> "Settings":
     values = {key.removeprefix("server."): settings.text(key) for key in settings.values}
     if port is not None:
         values["port"] = str(port)
+    if origins:
+        values["cors_origins"] = ",".join([*filter(None, [values.get("cors_origins")]), *origins])
     return windlass_server.Settings.read(values, folder=settings.folder, goals=command.goals())
 
 

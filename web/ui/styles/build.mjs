@@ -37,4 +37,4 @@ export async function styles() {
   return sheet.build([...new Set(words)]);
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) writeFileSync(new URL("styles.css", HERE), await styles());
+if (process.argv[1] === fileURLToPath(import.meta.url)) writeFileSync(new URL("styles.css", DIST), await styles());

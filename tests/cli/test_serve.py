@@ -65,8 +65,14 @@ def test_the_command_and_the_server_share_one_store(tmp_path: Path) -> None:
 
 def test_a_changed_file_restarts_the_server_and_an_error_waits_for_the_next_change(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(AGENT.format(name="one"), encoding="utf-8")
-    with serving(tmp_path, "dev", "app.py:agent", "--port", "0", end=signal.SIGTERM) as child:
-        assert agents(address(child)) == ["one"]
+    page = "http://localhost:5173"
+    args = ("dev", "app.py:agent", "--port", "0", "--cors", page)
+    with serving(tmp_path, *args, end=signal.SIGTERM) as child:
+        where = address(child)
+        assert agents(where) == ["one"]
+        request = urllib.request.Request(f"{where}/v1/agents", headers={"origin": page})
+        with urllib.request.urlopen(request, timeout=300) as answer:
+            assert answer.headers["access-control-allow-origin"] == page
         (tmp_path / "app.py").write_text("agent = nobody\n", encoding="utf-8")
         assert child.stderr is not None
         for line in child.stderr:

@@ -4,7 +4,18 @@
  * Each is a file of its own in the build, and the rest is fetched as soon as the first one is shown: a page can be
  * opened while the server restarts.
  */
-import { Activity, ChartColumn, CircleX, GitCompareArrows, Inbox, Lightbulb, MessageSquare, Rows3, Split, ThumbsUp } from "lucide-react";
+import {
+  Activity,
+  ChartColumn,
+  CircleX,
+  GitCompareArrows,
+  Inbox,
+  Lightbulb,
+  MessageSquare,
+  Rows3,
+  Split,
+  ThumbsUp,
+} from "lucide-react";
 import { lazy, type ReactNode } from "react";
 import { Empty, Heading, KEY_HINT, TextLink } from "./parts.js";
 import type { NavPage } from "./shell.js";

@@ -56,7 +56,7 @@ inBrowser("what models, tools and users write", () => {
 
   it("the policy of the server stops a script that got in all the same", async () => {
     const { page, faults } = await openPage(server.url, "/chat");
-    await page.getByText("Say something to begin.").waitFor();
+    await page.getByText("Try to break it.").waitFor();
     await page.evaluate(() => {
       const image = document.createElement("img");
       image.src = "http://evil.example/pixel.png";

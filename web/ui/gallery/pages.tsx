@@ -27,11 +27,13 @@ import {
   Panel,
   QuestionCard,
   RequestCard,
+  SessionList,
   SSEStreamView,
   ToolCallRenderer,
   TraceTree,
   useArgumentDraft,
   useChatStream,
+  type Transport,
 } from "../src/index.js";
 import { DECISION, events, message, QUESTION, TRACE } from "../test/samples.js";
 import { Journal, play, type PlayOptions } from "./play.js";
@@ -983,6 +985,28 @@ function Changed({ isOpen }: { readonly isOpen: boolean }): ReactNode {
   );
 }
 
+const sessions: GalleryPage = {
+  name: "SessionList",
+  about: "The sessions of a user, the newest first.",
+  states: [
+    {
+      name: "Sessions",
+      draw: () => <SessionList transport={withSessions()} current="s1" onSelect={() => undefined} />,
+    },
+    { name: "None", draw: () => <SessionList transport={play(new Journal())} onSelect={() => undefined} /> },
+  ],
+};
+
+function withSessions(): Transport {
+  const at = "2026-01-31T09:30:00.000Z";
+  const one = { agentId: "clerk", createdAt: at, updatedAt: at, runCount: 1, requestCount: 0, usage: {} };
+  const listed = [
+    { ...one, sessionId: "s1", rootSessionId: "s1", title: "Book the hotel", status: "waiting" as const },
+    { ...one, sessionId: "s2", rootSessionId: "s2", title: "", status: "completed" as const },
+  ];
+  return { ...play(new Journal()), listSessions: () => Promise.resolve(listed) };
+}
+
 const json: GalleryPage = {
   name: "JsonView",
   about: "A value as JSON.",
@@ -1017,4 +1041,5 @@ export const PAGES: readonly GalleryPage[] = [
   json,
   changed,
   editing,
+  sessions,
 ];

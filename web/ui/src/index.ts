@@ -88,6 +88,7 @@ export {
   type PanelProps,
   type Tone,
 } from "./primitives.js";
+export { SessionList, type SessionListProps } from "./sessions.js";
 export { SSEStreamView, TraceTree, type SSEStreamViewProps, type TraceTreeProps } from "./trace.js";
 export { runIdOf, traceShape, type SpanKind, type SpanStatus, type TraceNode, type TraceShape } from "./spans.js";
 export { DecisionCard } from "./decisions.js";

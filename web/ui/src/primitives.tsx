@@ -116,7 +116,7 @@ export function Dialog({ title, isOpen, onClose, children }: DialogProps): React
         <div aria-hidden className="fixed inset-0 z-40 bg-black/50" />
         <Radix.Content
           aria-describedby={undefined}
-          className="fixed top-1/2 left-1/2 z-50 flex max-h-[85dvh] w-[min(36rem,92vw)] -translate-1/2 flex-col gap-3 overflow-y-auto rounded-lg border border-agent-border bg-agent-bg p-5 text-agent-text shadow-xl outline-none"
+          className="agent-ui fixed top-1/2 left-1/2 z-50 flex max-h-[85dvh] w-[min(36rem,92vw)] -translate-1/2 flex-col gap-3 overflow-y-auto rounded-lg border border-agent-border bg-agent-bg p-5 text-agent-text shadow-xl outline-none"
         >
           <div className="flex items-center justify-between gap-3">
             <Radix.Title className="text-base font-semibold">{title}</Radix.Title>

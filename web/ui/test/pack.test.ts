@@ -27,7 +27,7 @@ afterAll(() => {
 
 it("every package is built before it is packed", { timeout: PACK_MS }, () => {
   const scripts = PACKAGES.map((name) => readFileSync(join(ROOT, "web", name, "package.json"), "utf8"));
-  expect(scripts.every((text) => text.includes('"prepack": "tsc -b --force"'))).toBe(true);
+  expect(scripts.every((text) => text.includes('"prepack": "tsc -b --force'))).toBe(true);
   // One of them for real: it refers to another, which is built with it.
   const options = { cwd: join(folder, "web/harness"), encoding: "utf8" } as const;
   const said = execFileSync(

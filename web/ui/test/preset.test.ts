@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { compile } from "tailwindcss";
 import { describe, expect, it, test } from "vitest";
+import { styles } from "../styles/build.mjs";
 
 const UI = new URL("../", import.meta.url);
 const PRESET = readFileSync(new URL("styles/preset.css", UI), "utf8");
@@ -107,11 +108,24 @@ test("every colour of the components is one that Tailwind makes with the preset"
   const folder = new URL("src/", UI);
   for (const name of readdirSync(folder)) {
     const text = readFileSync(new URL(name, folder), "utf8");
-    for (const [word] of text.matchAll(/[\w:[\]().%#-]*agent-[\w-]+/gu)) if (!word.startsWith("--")) found.add(word);
+    for (const [word] of text.matchAll(/[\w:[\]().%#-]*agent-[\w-]+/gu))
+      if (!word.startsWith("--") && word !== "agent-ui") found.add(word);
   }
   expect(found.size).toBeGreaterThan(20);
   const made = sheet.build([...found]);
   const missing = [...found].filter((word) => !made.includes(`.${word.replaceAll(/[^\w-]/gu, (sign) => `\\${sign}`)}`));
   expect(missing).toEqual([]);
   expect(sheet.build(["bg-agent-nothing"])).not.toContain("agent-nothing");
+});
+
+test("the ready style sheet has every class of the components, and resets nothing outside of them", async () => {
+  const sheet = await styles();
+  for (const name of [".bg-agent-surface", ".text-agent-muted", ".min-h-agent-control", ".agent-ui", "--agent-bg:"])
+    expect(sheet).toContain(name);
+  expect(sheet).not.toContain("@import");
+  expect(sheet).not.toContain("@theme");
+  // What Tailwind resets stands inside of our element.
+  expect(sheet).toMatch(/\.agent-ui a \{/u);
+  expect(sheet).not.toMatch(/^\s*(?:html|body|a|button|hr|h1|ul|ol|img)[ ,:{]/mu);
+  expect(sheet.length).toBeLessThan(100_000);
 });

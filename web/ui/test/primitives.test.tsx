@@ -2,7 +2,7 @@
 import { cleanup, render, screen } from "@testing-library/react";
 import { userEvent } from "@testing-library/user-event";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { Badge, Button, Chip, CodeView, Dialog, JsonView } from "../src/index.js";
+import { Badge, Button, Chip, CodeView, Dialog, JsonView, SessionList, type Transport } from "../src/index.js";
 import { tokensOf } from "../src/primitives.js";
 
 afterEach(cleanup);
@@ -94,4 +94,17 @@ describe("controls", () => {
     await userEvent.keyboard("{Escape}");
     expect(onClose).toHaveBeenCalledOnce();
   });
+});
+
+it("sessions are listed with their state, and one is chosen", async () => {
+  const listed = [
+    { sessionId: "s1", title: "Book the hotel", status: "waiting", createdAt: "2026-01-31T09:30:00.000Z" },
+    { sessionId: "s2", title: "", status: "budget_exhausted", createdAt: "2026-01-30T09:30:00.000Z" },
+  ];
+  const transport = { listSessions: () => Promise.resolve(listed) } as unknown as Transport;
+  const onSelect = vi.fn();
+  render(<SessionList transport={transport} current="s1" onSelect={onSelect} />);
+  await userEvent.click(await screen.findByRole("button", { name: /Untitled.*budget exhausted.*30 Jan 2026/u }));
+  expect(onSelect).toHaveBeenCalledWith("s2");
+  expect(screen.getByRole("button", { current: true }).textContent).toContain("Book the hotel");
 });

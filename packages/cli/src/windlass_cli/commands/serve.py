@@ -19,7 +19,7 @@ from windlass_cli.backend import Command, command_of, finish, put_schedules, run
 from windlass_cli.output import Exit, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from windlass_server import Settings, Tenants
 
@@ -113,6 +113,10 @@ def dev(
         int | None, typer.Option(min=0, max=65_535, help="The port; 0 chooses a free port.")
     ] = None,
     reload: Annotated[bool, typer.Option(help="Restart when a file of the project changes.")] = True,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option(help="A page that may call the server, such as http://localhost:5173; repeatable."),
+    ] = None,
 ) -> None:
     """Serve your agents during development: the server restarts when a file changes.
 
@@ -124,7 +128,7 @@ def dev(
     if reload and WATCHED not in os.environ:  # noqa: TID251 - set by the process that watches
         parts.hide_environment()
         finish(_watched(command, port))
-    serve_agents(command, port=port)
+    serve_agents(command, port=port, origins=cors or ())
 
 
 def serve_agents(
@@ -132,6 +136,7 @@ def serve_agents(
     *,
     port: int | None,
     drives: bool = True,
+    origins: "Sequence[str]" = (),
     also: "Callable[[Tenants, str], None] | None" = None,
 ) -> NoReturn:
     """Serve until a signal ends the process; `also` is called with the address once the server listens."""
@@ -151,7 +156,7 @@ def serve_agents(
     if settings.text("wakes"):
         options["wakes"] = settings.text("wakes")
     agents = command.agents()
-    where = server_settings(command, port)
+    where = server_settings(command, port, origins)
     make_folder(settings.data)
     if settings.schedules:
         if not where.is_open:
@@ -191,13 +196,17 @@ def serve_agents(
 async def _schedule(command: Command) -> None:
     """Make the schedules of the project in the store that an open server uses."""
     settings = command.settings
-    runtime = await windlass.AgentRuntime.open(settings.store, agents=(), durability=settings.durability)
+    runtime = await windlass.AgentRuntime.open(
+        settings.address or settings.store, agents=(), durability=settings.durability
+    )
     async with runtime:
         await put_schedules(settings, runtime)
 
 
-def server_settings(command: Command, port: int | None) -> "Settings":
+def server_settings(command: Command, port: int | None, origins: "Sequence[str]" = ()) -> "Settings":
     """Return the settings of the server: those of the command that begin with `server.`.
+
+    `origins` are pages that may call it besides those of the settings.
 
     Raises:
         Rejected: the settings cannot be used; see `windlass_server.Settings`.
@@ -206,6 +215,8 @@ def server_settings(command: Command, port: int | None) -> "Settings":
     values = {key.removeprefix("server."): settings.text(key) for key in settings.values}
     if port is not None:
         values["port"] = str(port)
+    if origins:
+        values["cors_origins"] = ",".join([*filter(None, [values.get("cors_origins")]), *origins])
     return windlass_server.Settings.read(values, folder=settings.folder, goals=command.goals())
 
 

@@ -1,0 +1,2 @@
+/** The style sheet for the classes that the built components name. */
+export function styles(): Promise<string>;

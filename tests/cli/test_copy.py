@@ -113,7 +113,6 @@ def rows_at(address: str) -> dict[str, list[tuple[object, ...]]]:
         )
 
 
-@pytest.mark.promise("J3")
 def test_a_copy_has_every_row_of_its_source_which_stays_as_it_was_and_goes_on(
     postgres: Postgres, source: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -188,7 +188,12 @@ async def answered(address: str, way: str) -> tuple[str, str]:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", ANSWER, address, "r1", way, cwd=ROOT, stdout=subprocess.PIPE
         )
-        said, _ = await process.communicate()
+        try:
+            said, _ = await process.communicate()
+        finally:
+            # Also if this test fails: the other process would wait for ever.
+            if process.returncode is None:
+                process.kill()
         assert process.returncode == (-signal.SIGKILL if way == "killed" else 0)
         output = str((await handle.wait()).output)
         assert done == ["Lisbon"]

@@ -149,7 +149,8 @@ def test_an_invalid_setting_is_refused_with_its_name(text: str, told: str) -> No
 
 def test_limits_of_providers_are_a_table_of_the_file_or_a_variable() -> None:
     Path("windlass.toml").write_text(
-        "[providers.openai]\nat_once = 8\nper_minute = 500\ntokens_per_minute = 9\n[providers.my-own]\nat_once = 1\n",
+        "[providers.openai]\nat_once = 8\nper_minute = 500\ntokens_per_minute = 9\n"
+        "[providers.my-own]\nat_once = 1\n",
         encoding="utf-8",
     )
     settings = load_settings({}, {}, file=None)

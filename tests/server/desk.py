@@ -245,11 +245,12 @@ async def _outage(desk: Desk, outage_s: float, kills: int) -> None:
         else:
             desk.provider.busy = sys.maxsize
             await desk.provider.come()
-        for _ in range(max(kills // 2, 1)):
-            await asyncio.sleep(outage_s / 2 / max(kills // 2, 1))
-            if kills:
-                await desk.kill()
-                await desk.start()
+        count = kills // 2 if part == 0 else kills - kills // 2
+        await asyncio.sleep(outage_s / 2 / (count + 1))
+        for _ in range(count):
+            await desk.kill()
+            await desk.start()
+            await asyncio.sleep(outage_s / 2 / (count + 1))
     desk.provider.busy = 0
 
 

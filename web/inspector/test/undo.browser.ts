@@ -7,6 +7,11 @@ interface Found {
   readonly requests: readonly { readonly requestId: string }[];
 }
 
+interface Row {
+  readonly type: string;
+  readonly seq?: number;
+}
+
 inBrowser("undo and changed arguments", () => {
   const server = new Windlass();
   beforeAll(() => server.start());
@@ -49,8 +54,10 @@ inBrowser("undo and changed arguments", () => {
     const request = (await found(paid.runId)).requests[0]?.requestId ?? "";
     await server.post(`/approvals/${request}`, { optionId: "approve", arguments: { cents: 2 } });
     await expect.poll(async () => (await found(paid.runId)).requests[0]?.requestId).not.toBe(request);
-    await page.goto(`${server.url}/runs/${paid.runId}?view=timeline`);
-    await page.getByRole("list", { name: "Records" }).getByText(/pay/u).first().click();
+    const feed = await fetch(`${server.url}/v1/runs/${paid.runId}/events?follow=false&format=ndjson`);
+    const records = (await feed.text()).trim().split("\n");
+    const started = records.map((line) => JSON.parse(line) as Row).find(({ type }) => type === "action.started");
+    await page.goto(`${server.url}/runs/${paid.runId}?view=timeline&at=${started?.seq ?? 0}`);
     const changes = page.getByRole("table", { name: /changed arguments/iu });
     expect(await changes.getByRole("row").last().innerText()).toMatch(/cents\s*− 1\s*\+ 2/u);
     expect(await flaws(page)).toEqual([]);

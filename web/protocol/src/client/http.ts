@@ -6,6 +6,9 @@ import { readFeed, type FeedItem, type FeedOptions, type FeedSource } from "./fe
 import {
   AgentSession,
   DecisionRun,
+  EvalComparison,
+  EvalExperimentPage,
+  EvalResult,
   type AgentSessionChange,
   type InputResponse,
   type RunStatus,
@@ -234,18 +237,18 @@ export class Client {
   }
 
   /** The experiments, newest first. */
-  experiments(options?: RequestOptions): Promise<rest.EvalExperimentPage> {
-    return this.ask(rest.EvalExperimentPage, "/experiments", options);
+  experiments(options?: RequestOptions): Promise<EvalExperimentPage> {
+    return this.ask(EvalExperimentPage, "/experiments", options);
   }
 
   /** An experiment with its attempts at cases. */
-  experiment(experimentId: string, options?: RequestOptions): Promise<rest.EvalResult> {
-    return this.ask(rest.EvalResult, at("experiments", experimentId), options);
+  experiment(experimentId: string, options?: RequestOptions): Promise<EvalResult> {
+    return this.ask(EvalResult, at("experiments", experimentId), options);
   }
 
   /** An experiment beside an older one, case by case. */
-  compareExperiments(experimentId: string, old: string, options?: RequestOptions): Promise<rest.EvalComparison> {
-    return this.ask(rest.EvalComparison, at("experiments", experimentId, "comparison"), { ...options, query: { old } });
+  compareExperiments(experimentId: string, old: string, options?: RequestOptions): Promise<EvalComparison> {
+    return this.ask(EvalComparison, at("experiments", experimentId, "comparison"), { ...options, query: { old } });
   }
 
   /** Stops a schedule from starting runs. */

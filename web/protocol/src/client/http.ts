@@ -6,11 +6,13 @@ import { readFeed, type FeedItem, type FeedOptions, type FeedSource } from "./fe
 import {
   AgentSession,
   DecisionRun,
+  EvalComparison,
+  EvalExperimentPage,
+  EvalResult,
   type AgentSessionChange,
   type InputResponse,
   type RunStatus,
 } from "../generated/index.js";
-import * as evals from "../generated/evals.js";
 import * as rest from "../generated/rest.js";
 
 /** Bytes of one answer; pages and exports are larger than a message. */
@@ -288,18 +290,18 @@ export class Client {
   }
 
   /** The experiments, newest first. */
-  experiments(options?: RequestOptions): Promise<evals.EvalExperimentPage> {
-    return this.ask(evals.EvalExperimentPage, "/experiments", options);
+  experiments(options?: RequestOptions): Promise<EvalExperimentPage> {
+    return this.ask(EvalExperimentPage, "/experiments", options);
   }
 
   /** An experiment with its attempts at cases. */
-  experiment(experimentId: string, options?: RequestOptions): Promise<evals.EvalResult> {
-    return this.ask(evals.EvalResult, at("experiments", experimentId), options);
+  experiment(experimentId: string, options?: RequestOptions): Promise<EvalResult> {
+    return this.ask(EvalResult, at("experiments", experimentId), options);
   }
 
   /** An experiment beside an older one, case by case. */
-  compareExperiments(experimentId: string, old: string, options?: RequestOptions): Promise<evals.EvalComparison> {
-    return this.ask(evals.EvalComparison, at("experiments", experimentId, "comparison"), { ...options, query: { old } });
+  compareExperiments(experimentId: string, old: string, options?: RequestOptions): Promise<EvalComparison> {
+    return this.ask(EvalComparison, at("experiments", experimentId, "comparison"), { ...options, query: { old } });
   }
 
   /** Stops a schedule from starting runs. */

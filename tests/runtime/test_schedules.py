@@ -77,6 +77,21 @@ def test_cron_goes_by_the_clock_of_its_time_zone(expression: str, after: str, fo
     assert texts(back) == found
 
 
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [
+        # Lord Howe sets its clocks by half an hour: from +11:00 to +10:30 in April, and back in October.
+        ("2026-04-04T13:00", ["04-04T13:15", "04-04T17:45", "04-04T21:45"]),
+        ("2026-10-03T13:00", ["10-03T13:45", "10-03T17:15", "10-03T21:15"]),
+    ],
+)
+def test_no_tick_is_missed_when_clocks_are_set_by_half_an_hour(after: str, found: list[str]) -> None:
+    schedule = cron("15 */4 * * *", "Australia/Lord_Howe")
+    assert texts(schedule.ticks(ms(after))) == found
+    first, second = islice(schedule.ticks(ms(after)), 2)
+    assert next(schedule.ticks(first)) == second, "also one at a time, as the next tick is looked for"
+
+
 def test_an_interval_is_counted_from_1970_and_a_moment_comes_once() -> None:
     assert texts(HOURLY.ticks(ms("2026-01-01T00:00"))) == ["01-01T01:00", "01-01T02:00", "01-01T03:00"]
     assert texts(HOURLY.ticks_back(ms("2026-01-01T02:00")), 2) == ["01-01T02:00", "01-01T01:00"]

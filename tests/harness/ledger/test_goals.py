@@ -150,20 +150,20 @@ def test_the_number_of_an_answer_is_near_enough_or_not(output: str, value: JsonV
 CALLS = (MadeCall("find", {"city": "Oslo", "n": 1}), MadeCall("pay", {"cents": 5}), MadeCall("say", "text"))
 
 
-@pytest.mark.parametrize(
-    ("expected", "order", "found"),
-    [
-        ([("find", {}), ("pay", {"cents": 5})], "in_order", (1, "")),
-        ([("pay", {}), ("find", {})], "in_order", (0.5, "not called: find")),
-        ([("pay", {}), ("find", {"n": 1.0})], "any_order", (1, "")),
-        ([("pay", {}), ("pay", {"cents": 5})], "any_order", (0.5, 'not called: pay {"cents":5}')),
-        ([("pay", {"cents": 6})], "any_order", (0, 'not called: pay {"cents":6}')),
-        ([("say", {"x": None})], "any_order", (0, 'not called: say {"x":null}')),
-        ([("find", {}), ("pay", {}), ("say", {})], "exact", (1, "")),
-        ([("find", {})], "exact", (0, "expected 1 calls, found 3: find, pay, say")),
-        ([], "any_order", (1, "")),
-    ],
-)
+FOLLOWED: list[tuple[list[tuple[str, JsonObject]], Order, tuple[float, str]]] = [
+    ([("find", {}), ("pay", {"cents": 5})], "in_order", (1, "")),
+    ([("pay", {}), ("find", {})], "in_order", (0.5, "not called: find")),
+    ([("pay", {}), ("find", {"n": 1.0})], "any_order", (1, "")),
+    ([("pay", {}), ("pay", {"cents": 5})], "any_order", (0.5, 'not called: pay {"cents":5}')),
+    ([("pay", {"cents": 6})], "any_order", (0, 'not called: pay {"cents":6}')),
+    ([("say", {"x": None})], "any_order", (0, 'not called: say {"x":null}')),
+    ([("find", {}), ("pay", {}), ("say", {})], "exact", (1, "")),
+    ([("find", {})], "exact", (0, "expected 1 calls, found 3: find, pay, say")),
+    ([], "any_order", (1, "")),
+]
+
+
+@pytest.mark.parametrize(("expected", "order", "found"), FOLLOWED)
 def test_calls_are_compared_with_those_expected(
     expected: list[tuple[str, JsonObject]], order: Order, found: tuple[float, str]
 ) -> None:

@@ -116,7 +116,18 @@ class Schedule:
         if self.at is not None:
             at_ms = _ms_of(self._moment())
             return iter([at_ms] if at_ms > after_ms else [])
-        return map(_ms_of, self._cron(_time_of(after_ms)))
+        return self._complete(map(_ms_of, self._cron(_time_of(after_ms))), after_ms)
+
+    def _complete(self, found: Iterator[int], after_ms: int) -> Iterator[int]:
+        """Yield ticks with those between them that the library finds only backwards.
+
+        Forwards it goes by whole hours, and misses a tick after clocks were set by half an hour.
+        """
+        for tick_ms in found:
+            between = takewhile(lambda one, least=after_ms: one > least, self.ticks_back(tick_ms - 1_000))
+            yield from [*between][::-1]
+            yield tick_ms
+            after_ms = tick_ms
 
     def ticks_back(self, until_ms: int) -> Iterator[int]:
         """Yield the ticks up to and including a time, the latest first."""

@@ -993,7 +993,6 @@ const sessions: GalleryPage = {
       name: "Sessions",
       draw: () => <SessionList transport={withSessions()} current="s1" onSelect={() => undefined} />,
     },
-    { name: "None", draw: () => <SessionList transport={play(new Journal())} onSelect={() => undefined} /> },
   ],
 };
 

@@ -4,7 +4,7 @@ import type { UndoItem, UndoPlan } from "@windlass/protocol/client";
 import { BUTTONS, Fields, plural, sentence } from "@windlass/ui";
 import { useEffect, useId, useRef, useState, type ReactNode } from "react";
 import { client } from "./auth.js";
-import { Failure, Loading, SMALL_BUTTON, Status, TextLink } from "./parts.js";
+import { Failure, Loading, Status, TextLink } from "./parts.js";
 import { isOver, runQuery, undoQuery } from "./queries.js";
 import { to } from "./router.js";
 
@@ -35,7 +35,7 @@ export function UndoRun({ runId }: { readonly runId: string }): ReactNode {
     <>
       <button
         type="button"
-        className={SMALL_BUTTON}
+        className={BUTTONS.default}
         onClick={() => {
           setIsOpen(true);
         }}

@@ -21,7 +21,7 @@ from windlass.adapters.journals.sql.listing import RunColumns, new_run
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.ports.store import NewRun, RunFilter, RunOrder, RunSort
 from windlass_harness.times import stamp_of
-from windlass_protocol import RunStatus
+from windlass_protocol import JsonObject, RunStatus
 
 ROWS: Final = 1_000_000
 ROUNDS: Final = 20
@@ -107,7 +107,7 @@ def made(count: int, session_key: int, chance: random.Random) -> Iterator[RunCol
 async def prepare(path: Path, count: int) -> None:
     """Make a store, and write the rows of its runs into the index."""
     store = await SqliteStore.open(path, durability="process")
-    body = {
+    body: JsonObject = {
         "runId": "r1",
         "agentId": "a1",
         "packageFingerprint": "f1",

@@ -212,6 +212,7 @@ function usePlot(
             values: (_, splits) => splits.map((s) => (isDays ? DAY : HOUR).format(s * 1_000)),
           },
           {
+            // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- a const enum of theirs: right
             side: 1,
             stroke: muted,
             font,

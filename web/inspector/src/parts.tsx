@@ -1,5 +1,18 @@
 /** Small parts that pages share: styles, texts, links, tabs and lists. */
-import { Badge, Button, BUTTONS, CARD, classes, Dialog, FIELD, FOCUS, formatAgo, formatWhen, sentence, type Tone } from "@windlass/ui";
+import {
+  Badge,
+  Button,
+  BUTTONS,
+  CARD,
+  classes,
+  Dialog,
+  FIELD,
+  FOCUS,
+  formatAgo,
+  formatWhen,
+  sentence,
+  type Tone,
+} from "@windlass/ui";
 import { Check, Circle, Equal, Hourglass, Play, Square, X, type LucideIcon } from "lucide-react";
 import { ApiError, ConnectionError, ProtocolError } from "@windlass/protocol/client";
 import {

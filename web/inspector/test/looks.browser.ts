@@ -149,7 +149,9 @@ inBrowser("the look of the inspector", () => {
     const list = page.getByRole("grid", { name: /Sessions/u });
     await expect
       .poll(async () => {
-        await list.evaluate((rows) => rows.scrollTo(0, rows.scrollHeight));
+        await list.evaluate((rows) => {
+          rows.scrollTo(0, rows.scrollHeight);
+        });
         return page.getByText("Title 4999", { exact: true }).count();
       })
       .toBe(1);

@@ -132,7 +132,7 @@ export function visible(text: string): string {
 
 /** Marks of direction, and characters without a look of their own; joiners and variants belong to scripts and emoji. */
 const DISGUISE =
-  /(?![\u200c\u200d\ufe00-\ufe0f\u{e0100}-\u{e01ef}\u{e0020}-\u{e007f}])(?:\p{Default_Ignorable_Code_Point}|\p{Bidi_Control})/gu;
+  /(?!\u200c|\u200d|[\ufe00-\ufe0f]|[\u{e0100}-\u{e01ef}]|[\u{e0020}-\u{e007f}])(?:\p{Default_Ignorable_Code_Point}|\p{Bidi_Control})/gu;
 
 /** A text in which no character hides or turns others around; everything else is as it was. */
 export function undisguised(text: string): string {

@@ -2,12 +2,24 @@
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { chatItems, type Event } from "@windlass/protocol";
 import type { SessionInfo } from "@windlass/protocol/client";
-import { Button, BUTTONS, classes, CostMeter, MessageList, useSession, shortId, formatWhen } from "@windlass/ui";
-import { useCallback, useDeferredValue, useEffect, useId, useMemo, useRef, useState, type ReactNode } from "react";
+import { BUTTONS, classes, CostMeter, MessageList, useSession, shortId, formatWhen } from "@windlass/ui";
+import { useCallback, useDeferredValue, useMemo, useState, type ReactNode } from "react";
 import { forkAt, TimeMachine } from "../records.js";
 import { isOver, runsOfSessionQuery, safePointQuery, sessionQuery } from "../queries.js";
 import { navigate, to, useQueryState } from "../router.js";
-import { ButtonLink, Confirm, Empty, Failure, Heading, Loading, SMALL_FIELD, Status, Tabs, TextLink, useNow } from "../parts.js";
+import {
+  ButtonLink,
+  Confirm,
+  Empty,
+  Failure,
+  Heading,
+  Loading,
+  SMALL_FIELD,
+  Status,
+  Tabs,
+  TextLink,
+  useNow,
+} from "../parts.js";
 import { JournalView, RecordPanel } from "../journal.js";
 import { tellDone, useKeys } from "../shell.js";
 import { RunLine } from "./sessions.js";

@@ -68,10 +68,7 @@ def a2a_tool(server: A2AServer, timeout_s: float) -> Tool[..., object]:
         name=REMOTE,
         mode=ToolMode.READ,
         effect=EffectClass.ONCE,
-        reads=Taint.UNTRUSTED,
-        is_outbound=True,
         timeout=timeout_s,
-        metadata={"remote": facts},
     )
     async def remote(
         ctx: ToolContext,
@@ -89,7 +86,7 @@ def a2a_tool(server: A2AServer, timeout_s: float) -> Tool[..., object]:
         report = await _done(server, ctx, _words(message or "", output_schema), reply)
         return report.model_dump(mode="json", by_alias=True, exclude_none=True)
 
-    return remote
+    return remote.with_options(reads=Taint.UNTRUSTED, is_outbound=True, metadata={"remote": facts})
 
 
 def _words(message: str, schema: JsonObject | None) -> str:

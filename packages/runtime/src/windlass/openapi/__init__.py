@@ -131,11 +131,10 @@ class OpenApi:
             description=operation.description,
             mode=mode,
             effect=effect,
-            reads="untrusted",
-            metadata={"openapi": operation.operation_id, PIN: operation.fingerprint},
         )
         said.update(given)
-        return json_tool(run, operation.schema, **said)
+        metadata = {"openapi": operation.operation_id, PIN: operation.fingerprint}
+        return json_tool(run, operation.schema, **said).with_options(reads="untrusted", metadata=metadata)
 
     def _chosen(self, operation: Operation) -> tuple[str, ...]:
         """Return the security schemes to use: the first alternative with credentials for all of them."""

@@ -15,6 +15,7 @@ from tests.temporal import free_port
 from windlass import AgentRuntime
 from windlass.adapters.wall import now_ms
 from windlass.demo import agent as demo
+from windlass_server import Tenants
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +54,17 @@ def test_a_worker_drives_what_a_process_that_does_not_drive_has_started_and_park
                 return (await run.wait(timeout=WAIT_S_MAX)).status.value
 
         assert asyncio.run(story()) == "completed"
+
+        async def of_a_tenant() -> str:
+            tenants = Tenants(tmp_path / "data", [demo], address=store, is_driving=False)
+            await tenants.start()
+            async with tenants.use("acme") as tenant:
+                run = await tenant.runtime.start("demo", "Hello.")
+                status = (await run.wait(timeout=WAIT_S_MAX)).status.value
+            await tenants.aclose()
+            return status
+
+        assert asyncio.run(of_a_tenant()) == "completed"
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(WAIT_S_MAX) == 0
         guard.cancel()

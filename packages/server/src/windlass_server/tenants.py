@@ -7,7 +7,7 @@ import asyncio
 import logging
 import sqlite3
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Container, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
@@ -600,8 +600,7 @@ class Tenants:
             if isinstance(place, Path):
                 name = await asyncio.to_thread(place.with_suffix(NAME_SUFFIX).read_text, encoding="utf-8")
             else:
-                kept = await store.document(TENANT, TENANT)
-                name = None if kept is None else str(kept.body.get("name"))
+                name = await _name_in(store)
             if is_start and name is not None and self._targets(name):
                 return name
             if not self._options.get("is_driving", True):
@@ -761,6 +760,31 @@ def _keep_name(path: Path, name: str) -> None:
 def _shown(place: str | Path) -> str:
     """Return the name of a store for the log: an address may have a password in it."""
     return place.name if isinstance(place, Path) else place.rpartition("schema=")[2]
+
+
+async def _name_in(store: Store) -> str | None:
+    """Return the tenant of a schema; None if no server made it."""
+    kept = await store.document(TENANT, TENANT)
+    return None if kept is None else str(kept.body.get("name"))
+
+
+async def tenants_at(address: str, *, known: Container[str]) -> dict[str, str]:
+    """Return the tenants in a database, but those of known schemas: the address of each by its name.
+
+    Raises:
+        Unavailable: the database cannot be reached.
+    """
+    found: dict[str, str] = {}
+    for schema in await postgres_schemas(address):
+        if schema not in known:
+            store = await open_store(with_schema(address, schema))
+            try:
+                name = await _name_in(store)
+            finally:
+                await store.aclose()
+            if name is not None:
+                found[name] = with_schema(address, schema)
+    return found
 
 
 async def _keep_name_in(runtime: AgentRuntime, name: str) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
@@ -17,6 +18,7 @@ from windlass import parts
 from windlass.private_files import make_folder
 from windlass_cli.backend import Command, command_of, finish, put_schedules, runtime_options
 from windlass_cli.output import Exit, Problem
+from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +35,10 @@ StoreOption = Annotated[
 WakesOption = Annotated[
     str | None, typer.Option("--wakes", help="What has sessions driven: temporal://host:port/namespace.")
 ]
+TENANTS_LOOK_S: Final = 5.0
+"""Interval at which a worker looks for new tenants."""
+_SCHEMA: Final = lazy_pattern(r"[?&]schema=")
+"""An address that names one schema: its worker drives no other."""
 WATCHED: Final = "WINDLASS_DEV_WATCHED"
 """Set in the environment of the server that `dev` starts, so that it does not watch files itself."""
 LOOK_S: Final = 0.5
@@ -90,15 +96,42 @@ async def _work(command: Command) -> Exit:
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told.set)
+    driven = {"windlass"}
     async with command.driving(settings.text("wakes")) as runtime:
         store = runtime.ports.store
         names = ", ".join(agent.name for agent in agents)
         name = getattr(store, "name", "memory")
         command.terminal.say(f"Windlass drives {names} in {name}. Stop with Ctrl-C.")
         _LOG.info("worker started", extra=_started(name, settings.text("wakes"), sorted(names.split(", "))))
-        await told.wait()
-        _LOG.info("worker stops")
+        async with AsyncExitStack() as tenants:
+            while not told.is_set():
+                await _drive_tenants(command, tenants, driven)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(TENANTS_LOOK_S):
+                        await told.wait()
+            _LOG.info("worker stops")
     return Exit.DONE
+
+
+async def _drive_tenants(command: Command, opened: AsyncExitStack, driven: set[str]) -> None:
+    """Drive the tenants whose schemas a server has made since the last look."""
+    from windlass_server.tenants import schema_name, tenants_at  # noqa: PLC0415 - slow to import
+
+    settings = command.settings
+    if not settings.address or _SCHEMA.search(settings.address):
+        return
+    options = runtime_options(settings)
+    if settings.text("wakes"):
+        options["wakes"] = settings.text("wakes")
+    try:
+        for name, place in (await tenants_at(settings.address, known=driven)).items():
+            options["tenant"] = name
+            runtime = await windlass.AgentRuntime.open(place, agents=command.agents(), **options)
+            await opened.enter_async_context(runtime)
+            driven.add(schema_name(name))
+            _LOG.info("worker drives another tenant")
+    except windlass.AgentError as error:
+        _LOG.warning("tenants cannot be looked for, and are looked for again: %s", error.message)
 
 
 def _started(store: str, wakes: str, agents: list[str]) -> dict[str, object]:

@@ -6,11 +6,10 @@ NODE := node_modules/.bin
 PACKAGES := packages/protocol packages/harness packages/runtime packages/server packages/sidecar packages/cli
 SOURCES := packages tests tools examples benchmarks
 SCRIPTS := 'web/**/*.{ts,tsx,mjs,css}' '*.{js,ts}'
-# The lanes of the Python tests; each test is in one. Lines are counted in three of them: PURE proves the 100 % of
-# protocol and harness; with RUNTIME and all that is named nowhere it proves 95 % of everything. HARD, APART, the
-# tests marked `slow` or `uncounted` and those of Hypothesis kill, fail, simulate, build, read pages, ask Node, try
-# examples by chance or repeat what other tests reach; nothing is counted there, since counting takes 2 to 4 times
-# as long.
+# The lanes of the Python tests; each test is in one. PURE proves the 100 % of protocol and harness; with RUNTIME and
+# all that is named nowhere it proves 95 % of everything, in `make coverage`: counting lines takes 2 to 4 times as
+# long. HARD, APART, the tests marked `slow` or `uncounted` and those of Hypothesis kill, fail, simulate, build, read
+# pages, ask Node, try examples by chance or repeat what other tests reach; nothing is ever counted there.
 PURE := tests/protocol tests/harness
 RUNTIME := tests/runtime tests/contracts
 HARD := tests/faults tests/sim
@@ -31,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help dev dev-fleet quick test check gen lock docs bench torture clean test-real sidecar-bundle inspector wheels release-check
 .PHONY: lint types web-types web-lint web-built gallery screenshots
-.PHONY: quick-pure quick-runtime pure-tests runtime-tests surface-tests python-tests hard-tests apart-tests
+.PHONY: quick-pure quick-runtime pure-tests runtime-tests surface-tests coverage hard-tests apart-tests
 .PHONY: slow-tests web-tests client-tests browser-tests bwrap
 
 help:  ## list the targets
@@ -58,11 +57,10 @@ release-check: $(VENV)/.ready $(INSPECTOR)  ## build every wheel, install each a
 quick: $(VENV)/.ready  ## format, lint, types and the quick tests of Python, in under 3 minutes; needs no Node
 	@$(SIDE_BY_SIDE) types quick-runtime quick-pure lint
 
-# The checks that fail soonest come first, then the longest lanes. `python-tests` sums up the counted ones. Lanes of
-# Python start while npm installs.
+# The checks that fail soonest come first, then the longest lanes. Lanes of Python start while npm installs.
 test:  ## every check and every test, in about 17 minutes on two cores
 	@REQUIRE_NODE=1 $(SIDE_BY_SIDE) lint types hard-tests surface-tests apart-tests slow-tests runtime-tests \
-		browser-tests sidecar-bundle pure-tests web-tests client-tests check python-tests
+		browser-tests sidecar-bundle pure-tests web-tests client-tests check
 
 check: types lint web-types web-lint  ## format, lint, types, contracts, drift
 
@@ -91,22 +89,23 @@ quick-pure: $(VENV)/.ready
 quick-runtime: $(VENV)/.ready
 	$(BIN)/pytest -m 'not slow' $(RUNTIME) $(APART:%=--ignore=%)
 
-python-tests: surface-tests runtime-tests pure-tests
+coverage: $(VENV)/.ready  ## prove that the tests reach 95 % of all lines and branches
+	@$(SIDE_BY_SIDE) COUNT=1 surface-tests runtime-tests pure-tests
 	$(BIN)/coverage combine -q --data-file=.coverage .coverage.pure .coverage.runtime .coverage.surfaces
 	$(BIN)/coverage report --fail-under=95
-	$(BIN)/coverage report --include='packages/protocol/*,packages/harness/*' --fail-under=100
+
+PYTEST = $(if $(COUNT),$(BIN)/coverage run --data-file=.coverage.$(1) --source=$(COUNTED) -m pytest,$(BIN)/pytest)
 
 pure-tests: $(VENV)/.ready web-built
 	$(BIN)/coverage run --data-file=.coverage.pure --source=windlass_protocol,windlass_harness \
 		-m pytest -m $(COUNTING) $(PURE) $(APART:%=--ignore=%)
+	$(BIN)/coverage report --data-file=.coverage.pure --fail-under=100
 
 runtime-tests: $(VENV)/.ready bwrap
-	$(BIN)/coverage run --data-file=.coverage.runtime --source=$(COUNTED) \
-		-m pytest -m $(COUNTING) $(RUNTIME) $(APART:%=--ignore=%)
+	$(call PYTEST,runtime) -m $(COUNTING) $(RUNTIME) $(APART:%=--ignore=%)
 
 surface-tests: $(VENV)/.ready bwrap
-	$(BIN)/coverage run --data-file=.coverage.surfaces --source=$(COUNTED) \
-		-m pytest -m $(COUNTING) $(PURE:%=--ignore=%) $(RUNTIME:%=--ignore=%) $(HARD:%=--ignore=%) \
+	$(call PYTEST,surfaces) -m $(COUNTING) $(PURE:%=--ignore=%) $(RUNTIME:%=--ignore=%) $(HARD:%=--ignore=%) \
 		$(APART:%=--ignore=%) --ignore=tests/real
 
 hard-tests: $(VENV)/.ready
@@ -157,7 +156,8 @@ gen: $(VENV)/.ready node_modules/.ready  ## regenerate Python and TypeScript fro
 bench: $(VENV)/.ready  ## measure, as ratios inside one run; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
-torture: $(VENV)/.ready  ## a thousand kills, 10,000 crashed disks and 10,000 simulations; writes benchmarks/TORTURE.md
+torture: $(VENV)/.ready  ## coverage, a thousand kills, 10,000 crashed disks and 10,000 simulations; writes benchmarks/TORTURE.md
+	$(MAKE) coverage
 	$(BIN)/python -m tests.faults.torture all --write
 	$(BIN)/python -m tests.toolbox.swaps 100000
 	$(BIN)/python -m tests.harness.shell.safe_runs 20000

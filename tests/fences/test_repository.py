@@ -102,8 +102,15 @@ def test_the_makefile_has_the_promised_targets_and_test_runs_everything() -> Non
     joined = makefile.replace("\\\n", " ")
     [line] = [line for line in joined.splitlines() if "REQUIRE_NODE=1 $(SIDE_BY_SIDE)" in line]
     asked = set(line.partition("$(SIDE_BY_SIDE)")[2].split())
-    assert asked >= {"check", "python-tests", "hard-tests", "apart-tests", "slow-tests", "web-tests"}
-    assert found["python-tests"] == {"surface-tests", "runtime-tests", "pure-tests"}
+    assert asked >= {
+        "check",
+        "surface-tests",
+        "runtime-tests",
+        "pure-tests",
+        "hard-tests",
+        "apart-tests",
+        "slow-tests",
+    }
 
 
 def test_targets_are_read_from_a_makefile_without_its_variables() -> None:

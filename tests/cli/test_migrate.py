@@ -157,8 +157,8 @@ def test_a_store_in_postgresql_is_used_by_its_address_and_migrated_by_the_comman
     address = postgres.new_database()
     for _ in range(2):
         trial = run_here(capsys, "--store", address, "migrate", "--dry-run")
-        assert "0 → 1, to be migrated" in trial.out
-    assert "0 → 1, migrated" in run_here(capsys, "--store", address, "migrate").out
+        assert "0 → 2, to be migrated" in trial.out
+    assert "0 → 2, migrated" in run_here(capsys, "--store", address, "migrate").out
     assert run_here(capsys, "--store", address, "runs", "list").code == 0
     assert "schema version 2, up to date" in run_here(capsys, "--store", address, "migrate").out
     versions = (*postgres_schema.MIGRATIONS, ("CREATE TABLE later (one INTEGER)",))

@@ -3,7 +3,7 @@
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, BeforeValidator, Field
 
 from windlass.catalog.sessions import SEARCH_CHARS_MAX
 from windlass.ports.store import RunSort
@@ -46,6 +46,14 @@ router = APIRouter(prefix=PREFIX, tags=["runs"], route_class=Route)
 StepIndex = Annotated[int, Path(ge=0, le=INTEGER_MAX, description="A step, from 0.", examples=[0])]
 
 
+def _with_day(value: object) -> object:
+    """Refuse a number, which pydantic takes for seconds since 1970."""
+    if isinstance(value, str) and "-" not in value[1:]:
+        raise ValueError("expected a time such as 2026-01-31T09:30:00Z")
+    return value
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_with_day)]
 Name = Annotated[str | None, Field(min_length=1, max_length=512)]
 Number = Annotated[int | None, Field(ge=0, le=INTEGER_MAX)]
 
@@ -69,8 +77,8 @@ class RunQueryParams(PageQuery):
     tag: Name = None
     feedback: Literal["up", "down", "none"] | None = None
     crashed: Annotated[bool | None, Field(description="Taken over after a crash, or not.")] = None
-    since: Annotated[AwareDatetime | None, Field(description="Started then or later.")] = None
-    until: Annotated[AwareDatetime | None, Field(description="Started before.")] = None
+    since: Annotated[Moment | None, Field(description="Started then or later.")] = None
+    until: Annotated[Moment | None, Field(description="Started before.")] = None
     cost_min: Annotated[Number, Field(description="Millionths of a dollar.")] = None
     cost_max: Annotated[Number, Field(description="Millionths of a dollar.")] = None
     duration_min: Annotated[Number, Field(description="Milliseconds; 0 until a run has ended.")] = None
@@ -149,7 +157,7 @@ async def trace(caller: CallerDep, run: OwnRun) -> Response:
 class DecisionQueryParams(Wire):
     """Which decisions of a run."""
 
-    after: Annotated[int, Field(ge=0, le=INTEGER_MAX, description="How many to pass over.")] = 0
+    after: Annotated[int, Field(ge=0, lt=INTEGER_MAX, description="How many to pass over.")] = 0
     limit: Annotated[int | None, Field(ge=1, le=DECISIONS_MAX, description="The most; all if left out.")] = (
         None
     )

@@ -37,7 +37,7 @@ from windlass.ports.store import SessionStatus
 from windlass_harness.record import Record
 from windlass_harness.views.listing import RunsFold, told_by
 from windlass_harness.views.session import SessionDraft, SessionState
-from windlass_protocol import InputRequest
+from windlass_protocol import InputRequest, Usage
 from windlass_protocol.frozen import mutable
 
 PROBLEMS_MAX: Final = 100
@@ -66,7 +66,6 @@ _TOLD: Final = (
     "status",
     "started_at",
     "ended_at",
-    "usage",
     "output",
     "waits_on",
     "error",
@@ -261,6 +260,8 @@ def _run_problems(runs: dict[str, RunColumns], truth: _Truth) -> Iterator[str]:
         for name in names:
             if getattr(found, name) != getattr(true, name):
                 yield f"{name} of run {run_id} in the index is not that of its records"
+        if (found.usage or Usage()) != (true.usage or Usage()):
+            yield f"usage of run {run_id} in the index is not that of its records"
         if (row.tokens, row.cost_micros, row.duration_ms) != (
             true.tokens,
             true.cost_micros,

@@ -288,7 +288,8 @@ def test_crashes_and_feedback_count_for_known_runs_alone() -> None:
     crash, other = run_entry("recovery.started", epoch=2), Draft("recovery.started", "", {"runId": "r9"})
     down = Draft("feedback.given", "", {"runId": "r1", "thumb": "down", "tags": ["y"]})
     note = Draft("feedback.given", "", {"runId": "r1", "note": "so"})
-    facts = folded((STARTED,), (crash, crash), (other,), (down,), (note,), (run_entry("step.started"),))
+    up = Draft("feedback.given", "", {"runId": "r9", "thumb": "up"})
+    facts = folded((STARTED,), (crash, crash), (other,), (down, up), (note,), (run_entry("step.started"),))
     assert facts is not None
     assert (facts.crashes, facts.rating, facts.tags) == (2, -1, ("x", "y"))
 

@@ -53,13 +53,18 @@ export function Shell({ pages, current, onHelp, children }: ShellProps): ReactNo
           <ShipWheel aria-hidden className="size-4.5" strokeWidth={2.25} />
           Windlass
         </p>
-        <ul className="flex flex-1 sm:flex-col sm:gap-0.5">
+        <ul className="flex min-w-0 flex-1 sm:flex-col sm:gap-0.5">
           {pages.map((one, at) => (
             <Fragment key={one.path}>
               {one.isAboutMany === true && pages[at - 1]?.isAboutMany !== true && (
                 <li className="mt-3 mb-1 hidden px-2 text-head font-semibold text-agent-muted sm:block">Improve</li>
               )}
-              <li className={classes("min-w-0 flex-1 sm:flex-none", one.isView === true && "max-sm:hidden")}>
+              <li
+                className={classes(
+                  "min-w-0 flex-1 max-sm:overflow-hidden sm:flex-none",
+                  one.isView === true && "max-sm:hidden",
+                )}
+              >
                 <NavLink page={one} isCurrent={one.path === current} />
               </li>
             </Fragment>
@@ -106,7 +111,7 @@ function Notice(): ReactNode {
 }
 
 const ENTRY =
-  "relative flex w-full items-center rounded-md transition-colors duration-agent max-sm:min-h-12 max-sm:flex-col max-sm:justify-center max-sm:gap-1 max-sm:px-1 max-sm:text-xs sm:min-h-agent-control sm:gap-2.5 sm:px-2";
+  "relative flex w-full items-center rounded-md transition-colors duration-agent max-sm:min-h-12 max-sm:flex-col max-sm:justify-center max-sm:gap-1 max-sm:px-0.5 max-sm:text-xs sm:min-h-agent-control sm:gap-2.5 sm:px-2";
 const ENTRY_OFF = "text-agent-muted hover:bg-agent-raised hover:text-agent-text";
 
 function NavLink({ page, isCurrent }: { readonly page: NavPage; readonly isCurrent: boolean }): ReactNode {

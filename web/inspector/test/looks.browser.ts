@@ -28,7 +28,7 @@ inBrowser("the look of the inspector", () => {
       [`/chat/${done.sessionId}`, /^weather says/u],
       ["/approvals", "Asked by"],
       ["/sessions", /Use weather/u],
-      ["/runs", "shaky"],
+      ["/runs", /How is Oslo/u],
       [`/sessions/${done.sessionId}`, /^weather says/u],
       [`/sessions/${done.sessionId}?view=journal&at=7`, "Call of"],
       [`/runs/${other.runId}?at=5`, "Model call 1"],

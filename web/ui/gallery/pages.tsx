@@ -10,10 +10,12 @@ import {
   ChatPanel,
   Chip,
   CodeView,
+  ColumnMenu,
   Composer,
   Connection,
   CopyButton,
   CostMeter,
+  DataTable,
   DecisionCard,
   Dialog,
   EditButton,
@@ -34,6 +36,8 @@ import {
   useArgumentDraft,
   useChatStream,
   type Transport,
+  useColumns,
+  type TableColumn,
 } from "../src/index.js";
 import { DECISION, events, message, QUESTION, TRACE } from "../test/samples.js";
 import { Journal, play, type PlayOptions } from "./play.js";
@@ -1006,6 +1010,52 @@ function withSessions(): Transport {
   return { ...play(new Journal()), listSessions: () => Promise.resolve(listed) };
 }
 
+interface Sale {
+  readonly name: string;
+  readonly cents: number;
+}
+
+const SALES: readonly Sale[] = [
+  { name: "Rope", cents: 990 },
+  { name: "Anchor", cents: 12_500 },
+];
+const COLUMNS: readonly TableColumn<Sale>[] = [
+  { id: "name", label: "Name", width: 160, cell: ({ name }) => name },
+  { id: "cents", label: "Cents", width: 90, isNumber: true, cell: ({ cents }) => cents },
+];
+
+const table: GalleryPage = {
+  name: "DataTable",
+  about: "Rows of data, with columns that can be sorted, hidden and resized.",
+  states: [{ name: "Rows", draw: () => <Sales /> }],
+};
+
+const columns: GalleryPage = {
+  name: "ColumnMenu",
+  about: "The columns of a table that are shown.",
+  states: [{ name: "Closed", draw: () => <SalesColumns /> }],
+};
+
+function Sales(): ReactNode {
+  const layout = useColumns("gallery");
+  return (
+    <div className="flex h-40 flex-col">
+      <DataTable
+        label="Sales"
+        rows={SALES}
+        columns={COLUMNS}
+        keyOf={({ name }) => name}
+        onOpen={() => undefined}
+        layout={layout}
+      />
+    </div>
+  );
+}
+
+function SalesColumns(): ReactNode {
+  return <ColumnMenu columns={COLUMNS} layout={useColumns("gallery")} />;
+}
+
 const json: GalleryPage = {
   name: "JsonView",
   about: "A value as JSON.",
@@ -1041,4 +1091,6 @@ export const PAGES: readonly GalleryPage[] = [
   changed,
   editing,
   sessions,
+  table,
+  columns,
 ];

@@ -333,7 +333,7 @@ export const runsQuery = ({ filter, time }: RunView) =>
   infiniteQueryOptions({
     queryKey: ["runs", "all", filter, time],
     queryFn: ({ signal, pageParam }) => {
-      const since = time === undefined ? undefined : new Date(Date.now() - TIMES_MS[time]).toISOString();
+      const since = time === undefined ? filter.since : new Date(Date.now() - TIMES_MS[time]).toISOString();
       return client.listRuns({ ...filter, since, after: pageParam, limit: PAGE }, { signal });
     },
     placeholderData: keepPreviousData,

@@ -103,7 +103,8 @@ inBrowser("what the inspector does with sessions", () => {
     expect(await flaws(page)).toEqual([]);
     await page.screenshot({ path: `${SHOTS}/overview.png` });
     await page.keyboard.press("Enter");
-    await page.waitForURL(/list=runs.*from=/u);
+    await page.waitForURL(/\/runs\?.*since=.*until=/u);
+    await page.getByText(/^since /u).waitFor();
     expect(faults).toEqual([]);
     await page.context().close();
     for (const { sessionId } of (await server.get<{ sessions: { sessionId: string }[] }>("/sessions")).sessions)

@@ -211,7 +211,7 @@ function Charts({ stats, before, agent, split }: BodyProps): ReactNode {
       const from = times[at];
       if (from === undefined) return;
       const moment = (seconds: number): string => new Date(seconds * 1_000).toISOString();
-      navigate(to(["sessions"], { list: "runs", agent, status, from: moment(from), to: moment(from + stats.bucketS) }));
+      navigate(to(["runs"], { agent, status, since: moment(from), until: moment(from + stats.bucketS) }));
     },
   };
   return (

@@ -10,6 +10,7 @@ import {
   formatCost,
   formatDuration,
   formatShort,
+  formatWhen,
   plural,
   shortId,
   useColumns,
@@ -78,6 +79,8 @@ const CHIPS: readonly (readonly [name: string, words: (value: string) => string]
   ["error", (value) => (value === "any" ? "any error" : `error: ${value.replaceAll("_", " ")}`)],
   ["feedback", (value) => (value === "none" ? "no feedback" : `thumb ${value}`)],
   ["crashed", (value) => (value === "1" ? "survived a crash" : "without a crash")],
+  ["since", (value) => `since ${formatWhen(value)}`],
+  ["until", (value) => `until ${formatWhen(value)}`],
 ];
 const FILTERS = [...CHIPS.map(([name]) => name), "text", "time"];
 
@@ -90,9 +93,15 @@ export function viewOf(query: URLSearchParams): RunView {
   };
   const one = <T extends string>(name: string, known: readonly T[]): T | undefined =>
     known.find((value) => value === query.get(name));
+  const moment = (name: string): string | undefined => {
+    const at = Date.parse(text(name) ?? "");
+    return Number.isNaN(at) ? undefined : new Date(at).toISOString();
+  };
   return {
     time: one("time", ["1h", "24h", "7d", "30d"]),
     filter: {
+      since: moment("since"),
+      until: moment("until"),
       text: text("text"),
       status: one("status", STATUSES),
       waitsOn: text("waits"),

@@ -14,7 +14,7 @@ import pytest
 from tests.runtime.runtime_rig import STORY_S_MAX, look, mail, play, until
 
 from windlass import Agent, AgentRuntime, Event, Rejected, tool
-from windlass.engine import event_hooks
+from windlass.engine import hooks as event_hooks
 from windlass.engine.writer import SessionWriter
 from windlass.hooks import LIVE_EVENTS, EventHook, hook, on_event
 from windlass.limits import EVENT_HOOKS_CLOSE_S, EVENT_HOOKS_PENDING_MAX, HOOK_STUCK_THREADS_MAX

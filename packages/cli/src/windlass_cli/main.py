@@ -13,7 +13,6 @@ from windlass_cli.backend import Command
 from windlass_cli.commands import (
     approvals,
     builder,
-    copy,
     deliveries,
     demo,
     evals,
@@ -91,7 +90,7 @@ app.command("init")(init.init)
 app.command("config")(project.config)
 app.command("doctor")(project.doctor)
 app.command("migrate")(migrate.migrate)
-app.command("copy")(copy.copy)
+app.command("copy")(migrate.copy)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -37,9 +37,7 @@ from windlass_server.openapi import describe
 from windlass_server.requests import PREFIX
 from windlass_server.routes import (
     approvals,
-    deliveries,
     eve,
-    experiments,
     feeds,
     insight,
     runs,
@@ -73,8 +71,8 @@ _ROUTERS: Final[tuple[APIRouter, ...]] = (
     sessions.catalogue,
     runs.router,
     schedules.router,
-    experiments.router,
-    deliveries.router,
+    insight.experiments,
+    webhooks.router,
     insight.numbers,
     insight.ledger,
     insight.proposals,

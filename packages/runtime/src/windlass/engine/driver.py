@@ -14,8 +14,7 @@ from typing import Final
 from windlass.engine.clocks import PauseClock, moment
 from windlass.engine.deadline import Interruptible
 from windlass.engine.effects import Effects, Performed
-from windlass.engine.inbox import InboxReader, Mailbox
-from windlass.engine.quarantine import NO_QUARANTINE, Quarantine
+from windlass.engine.inbox import NO_QUARANTINE, InboxReader, Mailbox, Quarantine
 from windlass.engine.writer import Lost, SessionWriter
 from windlass.errors import Unavailable
 from windlass.ports.store import Standing

@@ -12,11 +12,10 @@ from windlass.engine.binding import Binder, Binding
 from windlass.engine.clocks import ParkedPauses, moment
 from windlass.engine.driver import Driver
 from windlass.engine.effects import EffectPorts, Effects, SessionContent
-from windlass.engine.event_hooks import EventHooks, FindEventHooks
-from windlass.engine.inbox import agent_of, each_item
+from windlass.engine.hooks import EventHooks, FindEventHooks
+from windlass.engine.inbox import NO_QUARANTINE, Quarantine, RefusedDrive, agent_of, each_item
 from windlass.engine.masking import log_failure
 from windlass.engine.model_call import Prompt
-from windlass.engine.quarantine import NO_QUARANTINE, Quarantine, RefusedDrive
 from windlass.engine.writer import Loaded, Publisher, Scribe, SessionWriter, load, save, wants_snapshot
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS

@@ -1,18 +1,74 @@
-"""The route of webhooks: signed requests of other services, which start runs and answer requests.
+"""Routes of webhooks: signed requests of other services, and deliveries to others that were not taken.
 
-It is no route of the API for users: a signature stands for credentials, and senders choose the body. `Guard`
-has checked the signature.
+Signed requests start runs and answer requests. Theirs is no route of the API for users: a signature stands
+for credentials, and senders choose the body. `Guard` has checked the signature.
 """
 
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Route as PlainRoute
 
 from windlass.webhooks import PayloadRefused, SignedRequest
-from windlass_protocol import Accepted
+from windlass_protocol import Accepted, DeliveryInfo, DeliveryPage
+from windlass_server.models import DeliveryQuery
+from windlass_server.openapi import DELIVERY_EXAMPLE, answers
 from windlass_server.problems import Problem
-from windlass_server.requests import WEBHOOKS, Caller, reply
+from windlass_server.requests import PREFIX, WEBHOOKS, Caller, CallerDep, OwnDelivery, reply
+from windlass_server.routing import Route
 from windlass_server.tenants import Tenants
+
+router = APIRouter(prefix=PREFIX, tags=["deliveries"], route_class=Route)
+
+
+@router.get(
+    "/deliveries",
+    response_model=DeliveryPage,
+    responses=answers(200, {"deliveries": [DELIVERY_EXAMPLE]}, 400),
+    summary="Deliveries that were not taken",
+)
+async def list_deliveries(caller: CallerDep, query: Annotated[DeliveryQuery, Query()]) -> Response:
+    """Return what is still to be delivered about your sessions, and with `dead` the dead letters alone."""
+    found = await caller.tenant.deliveries.list(
+        owner=caller.principal.user, dead_only=query.dead, after=query.after, limit=query.limit
+    )
+    return reply(DeliveryPage(deliveries=found.items, next=found.next))
+
+
+@router.get(
+    "/deliveries/{delivery_id:path}",
+    response_model=DeliveryInfo,
+    responses=answers(200, DELIVERY_EXAMPLE, 404),
+    summary="A delivery",
+)
+async def get(delivery: OwnDelivery) -> Response:
+    """Return a delivery that was not taken."""
+    return reply(delivery)
+
+
+@router.post(
+    "/deliveries/{delivery_id:path}/retry",
+    response_model=DeliveryInfo,
+    responses=answers(200, DELIVERY_EXAMPLE, 404),
+    summary="Retry a delivery",
+)
+async def retry(caller: CallerDep, delivery: OwnDelivery) -> Response:
+    """Try a delivery again now, with all attempts before it."""
+    return reply(await caller.tenant.deliveries.retry(delivery.delivery_id))
+
+
+@router.delete(
+    "/deliveries/{delivery_id:path}",
+    response_model=DeliveryInfo,
+    responses=answers(200, DELIVERY_EXAMPLE, 404),
+    summary="Give a delivery up",
+)
+async def delete(caller: CallerDep, delivery: OwnDelivery) -> Response:
+    """Delete a delivery: it is tried no more."""
+    await caller.tenant.deliveries.delete(delivery.delivery_id)
+    return reply(delivery)
 
 
 async def receive(request: Request) -> Response:
@@ -38,4 +94,4 @@ async def receive(request: Request) -> Response:
     return reply(Accepted(session_id=taken.session_id, run_id=taken.run_id), 202)
 
 
-route = Route(f"{WEBHOOKS}{{name}}", receive, methods=["POST"])
+route = PlainRoute(f"{WEBHOOKS}{{name}}", receive, methods=["POST"])

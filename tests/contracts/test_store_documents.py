@@ -47,6 +47,19 @@ def test_a_write_that_does_not_know_the_stored_revision_is_refused(play: Play) -
     play(story)
 
 
+def test_of_two_first_revisions_at_once_one_is_written(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        for number in range(40):
+            pair = [Document("key", f"k{number}", 1, {"by": by}) for by in ("store", "other")]
+            done = await asyncio.gather(
+                store.put_document(pair[0]), other.put_document(pair[1]), return_exceptions=True
+            )
+            assert sorted(type(one).__name__ for one in done) == ["Conflict", "NoneType"]
+            assert await store.document("key", f"k{number}") == pair[done.index(None)]
+
+    play(story)
+
+
 def test_a_dropped_document_is_gone_and_its_name_is_free(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         await store.put_document(FIRST)

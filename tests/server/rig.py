@@ -310,12 +310,14 @@ async def waiting(client: httpx2.AsyncClient, run_id: str) -> Json:
 
 
 @contextmanager
-def process(folder: Path, *arguments: str, port: int = 0) -> Generator[tuple[subprocess.Popen[str], int]]:
+def process(
+    folder: Path, *arguments: str, port: int = 0, module: str = "windlass_server"
+) -> Generator[tuple[subprocess.Popen[str], int]]:
     """Serve in a process of its own; it is killed when this is left."""
     command = [
         sys.executable,
         "-m",
-        "windlass_server",
+        module,
         "--data",
         str(folder),
         "--port",

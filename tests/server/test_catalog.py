@@ -273,7 +273,7 @@ def test_a_key_is_for_one_request_also_after_the_session_went_on(tmp_path: Path)
             again = await client.post("/sessions", json={}, headers=headers)
             assert again.json() == empty
             async with server.tenants.use("local") as tenant:
-                assert await tenant.reservations.find(empty["sessionId"]) is None, (
+                assert await tenant.reservations.find(empty["sessionId"], "local") is None, (
                     "it is no empty one any more"
                 )
             headers = {"idempotency-key": "m"}

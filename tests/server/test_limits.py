@@ -12,12 +12,14 @@ from tests.server.keyring import Keyring
 from tests.server.rig import FAST, Wire, eventually, run, serving, talker
 
 from windlass import Agent, Rejected, Unavailable
+from windlass.parts import MemoryStore
 from windlass.testing import Answer, FakeClock, ScriptedModel
 from windlass_server import Settings, Tenants
 from windlass_server.app import Connection
 from windlass_server.guard import Meter, Metered
-from windlass_server.settings import HEADER_BYTES_MAX, SESSIONS_EMPTY_MAX, TARGET_BYTES_MAX
-from windlass_server.tenants import Reservations, Reserved, file_name
+from windlass_server.reservations import Reservations, Reserved
+from windlass_server.settings import HEADER_BYTES_MAX, TARGET_BYTES_MAX
+from windlass_server.tenants import file_name
 
 pytestmark = pytest.mark.promise("L1")
 
@@ -353,22 +355,24 @@ def test_no_two_tenants_share_a_file_name(names: Sequence[str]) -> None:
     assert all("/" not in one and "\\" not in one and not one.startswith(".") for one in files)
 
 
-def test_the_number_of_empty_sessions_of_a_user_is_limited(tmp_path: Path) -> None:
+def test_the_number_of_empty_sessions_of_a_user_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = 20
+    monkeypatch.setattr("windlass_server.reservations.SESSIONS_EMPTY_MAX", limit)
+
     async def main() -> None:
-        table = await Reservations.open(tmp_path / "t.empty")
+        table = Reservations(MemoryStore(), FakeClock())
 
         async def reserve(user: str, at: int) -> None:
             await table.reserve(Reserved(f"{user}-{at}", user, "agent", "now", "digest"))
 
-        for at in range(SESSIONS_EMPTY_MAX):
+        for at in range(limit):
             await reserve("ann", at)
         with pytest.raises(Unavailable):
-            await reserve("ann", SESSIONS_EMPTY_MAX)
+            await reserve("ann", limit)
         await reserve("ann", 0)
         await reserve("bob", 0)
-        await table.release("ann-0")
-        await reserve("ann", SESSIONS_EMPTY_MAX)
-        await table.aclose()
+        await table.release("ann-0", "ann")
+        await reserve("ann", limit)
 
     run(main())
 

@@ -7,7 +7,10 @@ import httpx2
 import pytest
 from tests.server.rig import Json, ended, payer, run, serving, waiting
 
-from windlass_server.tenants import Reservations
+from windlass.parts import MemoryStore
+from windlass.testing import FakeClock
+from windlass_server.reservations import KEY, Reservations
+from windlass_server.settings import KEYS_KEPT_S
 
 TAKEN = "the Idempotency-Key (or the continuationToken) was used with another request"
 
@@ -106,14 +109,18 @@ def test_repeated_bodies_are_compared_as_json_values(tmp_path: Path) -> None:
     run(main())
 
 
-def test_only_the_newest_keys_are_kept(tmp_path: Path) -> None:
+def test_a_key_is_kept_for_a_week_and_deleted_afterwards() -> None:
     async def main() -> None:
-        table = await Reservations.open(tmp_path / "t.empty", keys_max=2)
-        for name in ("a", "b", "c"):
-            assert await table.claim(name, "digest") is not None
-        assert await table.claim("c", "other") is None
-        assert await table.claim("b", "other") is None
-        assert await table.claim("a", "other") is not None
-        await table.aclose()
+        store, clock = MemoryStore(), FakeClock()
+        table = Reservations(store, clock)
+        for number in range(40):
+            assert await table.claim(f"old {number}", "digest") is not None
+        clock.advance(KEYS_KEPT_S - 1)
+        assert await table.claim("old 1", "other") is None
+        clock.advance(1)
+        for number in range(40):
+            assert await table.claim(f"new {number}", "digest") is not None
+            assert await table.claim(f"new {number}", "other") is None
+        assert {one.name.partition(" ")[0] for one in await store.documents(KEY)} == {"new"}
 
     run(main())

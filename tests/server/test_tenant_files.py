@@ -25,19 +25,18 @@ def test_a_damaged_tenant_is_unavailable_without_naming_files(
 ) -> None:
     async def main() -> None:
         keys, data = Keyring(tmp_path / "keys.json"), tmp_path / "data"
-        holders = [keys.add(name, name, "ann") for name in ("torn", "folder", "empty")]
+        holders = [keys.add(name, name, "ann") for name in ("torn", "folder")]
         well = keys.add("well", "well", "ann")
         async with serving(data, settings=Settings(keys=keys.path, limits=FAST)) as server:
             (data / "torn.db").write_bytes(GARBAGE)
             (data / "folder.db").mkdir()
-            (data / "empty.empty").write_bytes(GARBAGE)
             for key in holders:
                 async with server.client(key) as client:
                     answers = [await client.get("/sessions") for _ in range(3)]
                 assert {one.status_code for one in answers} == {503}
                 [text] = {one.text for one in answers}
                 assert json.loads(text)["code"] == "unavailable"
-                assert not any(word in text for word in ("torn", "folder", "empty", ".db", str(tmp_path)))
+                assert not any(word in text for word in ("torn", "folder", ".db", str(tmp_path)))
             assert len([one for one in caplog.records if one.name == "windlass.server"]) == len(holders)
             async with server.client(well) as client:
                 assert (await client.get("/sessions")).status_code == 200
@@ -66,11 +65,11 @@ def test_a_tenant_is_released_after_each_request_whatever_its_answer(tmp_path: P
     run(main())
 
 
-def test_a_damaged_file_of_empty_sessions_is_not_kept_open(tmp_path: Path) -> None:
+def test_a_damaged_store_is_not_kept_open(tmp_path: Path) -> None:
     async def main() -> None:
         tenants = Tenants(tmp_path, [talker()], durability="process")
         await tenants.start()
-        (tmp_path / "a.empty").write_bytes(GARBAGE)
+        (tmp_path / "a.db").write_bytes(GARBAGE)
 
         async def use() -> None:
             with pytest.raises(Unavailable):
@@ -103,7 +102,7 @@ def test_only_the_user_of_the_server_can_use_the_files_of_tenants(tmp_path: Path
     finally:
         os.umask(before)
     found = {path: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
-    assert {path.suffix for path in found} == {"", ".db", ".empty", ".tenant"}
+    assert {path.suffix for path in found} == {"", ".db", ".tenant"}
     assert found == {path: 0o700 if path.is_dir() else 0o600 for path in found}
 
 

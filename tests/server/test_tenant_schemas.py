@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -9,6 +10,8 @@ from tests.postgres import Postgres
 from tests.server.keyring import Keyring
 from tests.server.rig import FAST, ended, payer, run, serving, talker, waiting
 
+from windlass.adapters.journals.postgres.link import Link, address_of
+from windlass.parts import with_schema
 from windlass_server import Settings
 from windlass_server.tenants import schema_name
 
@@ -120,3 +123,65 @@ def test_a_server_that_starts_again_continues_the_runs_of_all_tenants(
                     assert (await ended(client, run_id))["run"]["status"] == "completed"
 
     run(main())
+
+
+@pytest.mark.promise("T1")
+def test_with_roles_the_database_refuses_a_tenant_the_tables_of_another(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    """The user of the address may make roles, and is no superuser."""
+    database = postgres.new_database()
+    name = urlsplit(database).path.removeprefix("/")
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute(f"CREATE ROLE {name}_app LOGIN CREATEROLE".encode())
+        admin.execute(f'GRANT CREATE ON DATABASE "{name}" TO {name}_app'.encode())
+    address = f"{database.replace('postgres@', f'{name}_app@', 1)}&roles=on"
+    ours, theirs = f"{name}_ours", f"{name}_theirs"
+
+    async def main() -> None:
+        keys = Keyring(tmp_path / "keys.json")
+        holders = [keys.add("k1", ours, "ann"), keys.add("k2", theirs, "bob")]
+        settings = Settings(keys=keys.path, limits=FAST)
+        async with serving(tmp_path, [talker()], settings=settings, address=address) as server:
+            for key in holders:
+                async with server.client(key) as client:
+                    made = [(await client.post("/sessions", json={"message": "Hello."})).json() for _ in "ab"]
+                    for one in made:
+                        await ended(client, one["runId"])
+                    found = (await client.get("/sessions", params={"text": "hello"})).json()["sessions"]
+                    assert len(found) == 2
+                    fork = await client.post(f"/sessions/{made[0]['sessionId']}/fork", json={})
+                    assert fork.status_code == 201
+                    assert (await client.delete(f"/sessions/{made[0]['sessionId']}")).status_code == 200
+
+    run(main())
+    with psycopg.connect(database) as admin:
+        rows = admin.execute(
+            "SELECT relname, relkind::text FROM pg_class WHERE relnamespace = %s::regnamespace",
+            (schema_name(theirs),),
+        ).fetchall()
+    tables = [table for table, kind in rows if kind == "r"]
+    assert len(tables) > 10
+    schema = schema_name(theirs)
+    statements = [f"{what} FROM {schema}.{one}" for what in ("SELECT", "DELETE") for one in tables]
+    statements += [f"SELECT nextval('{schema}.{one}')" for one, kind in rows if kind == "S"]
+    assert refusals(with_schema(address, schema_name(ours)), statements) == len(statements)
+    assert refusals(with_schema(address, schema_name(theirs)), statements) == 0
+    # Without the wall the user of the address may read all of them.
+    plain = address.replace("roles=on", "roles=off")
+    assert refusals(with_schema(plain, schema_name(ours)), statements) == 0
+
+
+def refusals(address: str, statements: list[str]) -> int:
+    """Return how many statements the database refuses in transactions of a store; all are undone."""
+    link, count = Link(address_of(address, schema="windlass")), 0
+    for statement in statements:
+        link.begin()
+        try:
+            link.execute(statement)
+            link.check()
+        except psycopg.errors.InsufficientPrivilege:
+            count += 1
+        link.rollback()
+    link.close()
+    return count

@@ -4,8 +4,10 @@ import asyncio
 import logging
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
@@ -14,6 +16,7 @@ from tests.telemetry.collector import Collector, running_collector
 
 from windlass import Agent, AgentRuntime, Rejected, ToolFailed, Unavailable, telemetry, tool
 from windlass.ledger import Runtime as Recorder
+from windlass.ports.store import Document
 from windlass.telemetry import spans as limits
 from windlass.telemetry import watch
 from windlass.testing import ScriptedModel, by_history, call, say
@@ -69,13 +72,33 @@ def counted(collector: Collector) -> dict[str, int]:
     return {name: len(collector.named(name)) for name in {span.name for span in collector.spans}}
 
 
+async def rewind(runtime: AgentRuntime, position: int) -> None:
+    """Move the bookmark of an export that has ended."""
+    store = runtime.ports.store
+    assert store is not None
+    found = await store.document("bookmark", "otel")
+    revision = 0 if found is None else found.revision
+    body: JsonObject = {"position": position, "holder": "", "heldUntilMs": 0}
+    await store.put_document(Document("bookmark", "otel", revision + 1, body))
+
+
+async def expire(runtime: AgentRuntime) -> None:
+    """Let the lease of an export end now."""
+    store = runtime.ports.store
+    assert store is not None
+    found = await store.document("bookmark", "otel")
+    assert found is not None
+    body: JsonObject = {**found.body, "heldUntilMs": 1}
+    await store.put_document(replace(found, revision=found.revision + 1, body=body))
+
+
 def test_a_restart_in_the_middle_of_a_run_repeats_and_misses_nothing(
     collector: Collector, tmp_path: Path
 ) -> None:
     async def first() -> None:
         async with (
             AgentRuntime.open(tmp_path / "app.db", agents=[clerk()]) as runtime,
-            telemetry.export(runtime, endpoint=collector.endpoint, state_path=tmp_path / "otel") as exported,
+            telemetry.export(runtime, endpoint=collector.endpoint, bookmark="otel") as exported,
         ):
             await runtime.start("clerk", "go", run_id="r")
             await until_asked(runtime, "r")
@@ -85,9 +108,7 @@ def test_a_restart_in_the_middle_of_a_run_repeats_and_misses_nothing(
         async with AgentRuntime.open(tmp_path / "app.db", agents=[clerk()]) as runtime:
             # Records written while no exporter runs are exported later.
             await approve(runtime, "r")
-            async with telemetry.export(
-                runtime, endpoint=collector.endpoint, state_path=tmp_path / "otel"
-            ) as exported:
+            async with telemetry.export(runtime, endpoint=collector.endpoint, bookmark="otel") as exported:
                 assert await exported.flush()
 
     asyncio.run(first())
@@ -107,9 +128,9 @@ def test_exporting_again_sends_the_same_spans_with_the_same_ids(collector: Colle
             await until_asked(runtime, "r")
             await approve(runtime, "r")
             for _ in range(2):
-                (tmp_path / "otel").write_text("0\n")
+                await rewind(runtime, 0)
                 async with telemetry.export(
-                    runtime, endpoint=collector.endpoint, state_path=tmp_path / "otel"
+                    runtime, endpoint=collector.endpoint, bookmark="otel"
                 ) as exported:
                     assert await exported.flush()
 
@@ -120,7 +141,7 @@ def test_exporting_again_sends_the_same_spans_with_the_same_ids(collector: Colle
     assert len(collector.spans) == 2 * sum(NAMES.values())
 
 
-def test_without_a_state_file_only_later_records_are_exported(collector: Collector) -> None:
+def test_without_a_bookmark_only_later_records_are_exported(collector: Collector) -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([clerk()]) as runtime:
             await runtime.start("clerk", "go", run_id="r")
@@ -146,7 +167,7 @@ def test_an_unreachable_collector_does_not_slow_runs_and_gets_every_span_later(
     async def story() -> None:
         async with (
             AgentRuntime.open(tmp_path / "app.db", agents=[clerk()]) as runtime,
-            telemetry.export(runtime, endpoint=collector.endpoint, state_path=tmp_path / "otel") as exported,
+            telemetry.export(runtime, endpoint=collector.endpoint, bookmark="otel") as exported,
         ):
             await runtime.start("clerk", "go", run_id="r")
             await until_asked(runtime, "r")
@@ -316,13 +337,13 @@ def test_many_concurrent_runs_have_traces_of_their_own(collector: Collector, kep
     assert runs == [({"gen_ai.agent.name": "clerk", "windlass.run.outcome": "completed"}, float(count))]
 
 
-def test_a_second_export_with_the_same_state_file_is_on_standby_until_the_first_ends(
+def test_a_second_export_with_the_same_bookmark_is_on_standby_until_the_first_ends(
     collector: Collector, tmp_path: Path
 ) -> None:
     async def story() -> None:
         async with AgentRuntime.open(tmp_path / "app.db", agents=[clerk()]) as runtime:
-            first = telemetry.export(runtime, endpoint=collector.endpoint, state_path=tmp_path / "otel")
-            second = telemetry.export(runtime, endpoint=collector.endpoint, state_path=tmp_path / "otel")
+            first = telemetry.export(runtime, endpoint=collector.endpoint, bookmark="otel")
+            second = telemetry.export(runtime, endpoint=collector.endpoint, bookmark="otel")
             async with first, second:
                 assert (first.is_standby, second.is_standby) == (False, True)
                 await runtime.start("clerk", "go", run_id="r")
@@ -338,31 +359,56 @@ def test_a_second_export_with_the_same_state_file_is_on_standby_until_the_first_
     assert counted(collector) == NAMES
 
 
-@pytest.mark.parametrize("text", ["", "much", "-1", "99999999", "½"])
-def test_an_unreadable_state_file_starts_the_export_at_the_present(
-    collector: Collector, tmp_path: Path, text: str
-) -> None:
-    (tmp_path / "otel").write_text(text, encoding="utf-8")
-
+def test_a_position_past_the_end_is_moved_to_the_end(collector: Collector) -> None:
     async def story() -> None:
-        async with (
-            AgentRuntime.open(tmp_path / "app.db", agents=[clerk()]) as runtime,
-            telemetry.export(runtime, endpoint=collector.endpoint, state_path=tmp_path / "otel") as exported,
-        ):
-            await runtime.start("clerk", "go", run_id="r")
-            await until_asked(runtime, "r")
-            assert await exported.flush()
+        async with AgentRuntime.in_memory([clerk()]) as runtime:
+            await rewind(runtime, 99_999_999)
+            async with telemetry.export(runtime, endpoint=collector.endpoint, bookmark="otel") as exported:
+                await runtime.start("clerk", "go", run_id="r")
+                await until_asked(runtime, "r")
+                assert await exported.flush()
 
     asyncio.run(story())
 
     assert counted(collector) == {"chat scripted": 2, "execute_tool look": 1}
 
 
-def test_a_state_file_in_no_folder_is_refused(tmp_path: Path) -> None:
+def test_a_lease_that_has_ended_is_taken_over_where_it_was_and_its_holder_stands_by(
+    collector: Collector,
+) -> None:
+    """As after a kill, and as if the killed process had only been stopped and came back."""
+
     async def story() -> None:
         async with AgentRuntime.in_memory([clerk()]) as runtime:
-            with pytest.raises(Rejected, match="existing, writable folder"):
-                await telemetry.export(runtime, state_path=tmp_path / "no" / "otel").__aenter__()
+            first = telemetry.export(runtime, endpoint=collector.endpoint, bookmark="otel")
+            second = telemetry.export(runtime, endpoint=collector.endpoint, bookmark="otel")
+            async with first, second:
+                await runtime.start("clerk", "go", run_id="r")
+                await until_asked(runtime, "r")
+                assert await first.flush()
+                assert not await second.flush()
+                # The first one has read on, and was stopped before it sent what it has.
+                collector.status = 503
+                await approve(runtime, "r")
+                assert not await first.flush()
+                collector.status = 200
+                await expire(runtime)
+                assert await second.flush()
+                assert counted(collector) == NAMES
+                assert not await first.flush()
+                assert (first.is_standby, second.is_standby) == (True, False)
+
+    asyncio.run(story())
+
+    assert counted(collector) == NAMES
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", 7])
+def test_a_bookmark_has_a_name_like_an_id(name: Any) -> None:
+    async def story() -> None:
+        async with AgentRuntime.in_memory([clerk()]) as runtime:
+            with pytest.raises(Rejected, match="bookmark"):
+                telemetry.export(runtime, bookmark=name)
 
     asyncio.run(story())
 
@@ -392,17 +438,17 @@ def test_a_newly_registered_secret_is_masked_in_older_records(collector: Collect
     secret = "opal-harbour-seven"
     script = [call("look", {"at": secret}), call("cry", {"word": secret}), say(secret)]
     agent = Agent("clerk", model=ScriptedModel(script), tools=[look, cry])
-    (tmp_path / "otel").write_text("0")
 
     async def before() -> None:
         async with AgentRuntime.open(tmp_path / "app.db", agents=[agent]) as runtime:
+            await rewind(runtime, 0)
             await (await runtime.start(agent, f"It is {secret}.")).wait()
 
     async def after() -> None:
         async with (
             AgentRuntime.open(tmp_path / "app.db", agents=[agent], secrets=[secret]) as runtime,
             telemetry.export(
-                runtime, endpoint=collector.endpoint, state_path=tmp_path / "otel", capture_content=True
+                runtime, endpoint=collector.endpoint, bookmark="otel", capture_content=True
             ) as exported,
         ):
             assert await exported.flush()
@@ -423,14 +469,12 @@ def test_a_recorded_run_is_exported_in_the_trace_that_its_recorder_named(
         recorder.start_run("goal", "a goal")
         trace_id = recorder.execution_id
         recorder.end_run(success=True)
-    (tmp_path / "otel").write_text("0")
 
     async def story() -> None:
-        async with (
-            AgentRuntime.open(tmp_path / "recorder.db", agents=[clerk()]) as runtime,
-            telemetry.export(runtime, endpoint=collector.endpoint, state_path=tmp_path / "otel") as exported,
-        ):
-            assert await exported.flush()
+        async with AgentRuntime.open(tmp_path / "recorder.db", agents=[clerk()]) as runtime:
+            await rewind(runtime, 0)
+            async with telemetry.export(runtime, endpoint=collector.endpoint, bookmark="otel") as exported:
+                assert await exported.flush()
 
     asyncio.run(story())
 

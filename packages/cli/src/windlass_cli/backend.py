@@ -584,9 +584,7 @@ class Command:
             settings.address or file, agents=self.agents(), durability=settings.durability, **options
         )
         exported = telemetry.export_from_environment(
-            runtime,
-            state_path=file.with_suffix(telemetry.STATE_SUFFIX),
-            capture_content=settings.is_on("telemetry.capture_content"),
+            runtime, capture_content=settings.is_on("telemetry.capture_content")
         )
         async with runtime, exported:
             await put_schedules(settings, runtime)

@@ -27,6 +27,7 @@ from windlass.catalog import (
     SettledRequest,
 )
 from windlass.evals import ExperimentResult, Results
+from windlass.limits import INBOX_ITEMS_MAX
 from windlass.parts import Store
 from windlass.ports.feed import EventStream, StreamOptions
 from windlass.ports.recorded import RunLook
@@ -52,8 +53,9 @@ from windlass_protocol.limits import ID_CHARS_MAX
 from windlass_server.auth import Principal
 from windlass_server.models import RunWishes
 from windlass_server.problems import Problem, not_found, of_agent_error
+from windlass_server.reservations import Claim, Reserved
 from windlass_server.settings import KEY_CHARS_MAX, OWNED_READ_AHEAD_MAX, OWNERS_KNOWN_MAX, PAGE_DEFAULT
-from windlass_server.tenants import Reserved, Tenant
+from windlass_server.tenants import Tenant
 
 PREFIX: Final = "/v1"
 EVE_PREFIX: Final = "/eve/v1"
@@ -124,8 +126,8 @@ class OwnSessions:
         if info is not None:
             is_own = info.owner == self.principal.user
             return OwnedSession(session_id, info.agent_id, info) if is_own else None
-        reserved = await self.tenant.reservations.find(session_id)
-        if reserved is None or reserved.user != self.principal.user:
+        reserved = await self.tenant.reservations.find(session_id, self.principal.user)
+        if reserved is None:
             return None
         return OwnedSession(session_id, reserved.agent_id, reserved=reserved)
 
@@ -573,36 +575,98 @@ _FAILED: Final = 500
 """From this status on, the request may have had an effect."""
 
 
-@asynccontextmanager
-async def once(
-    caller: Caller, key: str | None, *, route: str, body: BaseModel, keeps_end: bool = False
-) -> AsyncGenerator[bool]:
-    """Bind an idempotency key to one request, durably.
+@sealed
+class Bound:
+    """What an idempotency key is bound to: the path of a request, and its body."""
 
-    `route` is the path of the request. Yields whether the same request succeeded before; only `keeps_end`
-    records that, for requests that do not derive an id from the key. A refused request frees its key.
+    key: str | None
+    """None for a request without a key."""
+    route: str
+    body: BaseModel
+
+    @property
+    def digest(self) -> str:
+        return sha256(canonical(self.body.model_dump(mode="json", by_alias=True))).hexdigest()
+
+
+@asynccontextmanager
+async def once(caller: Caller, bound: Bound) -> AsyncGenerator[None]:
+    """Bind an idempotency key to one request, durably, for all servers of the store.
+
+    The request derives the ids of what it makes from the key, so that it can be carried out again: after a
+    crash, and by two servers at once. A refused request frees its key.
 
     Raises:
         Conflict: the key was used with another request.
     """
-    if key is None:
-        yield False
+    claim = await _claim(caller, bound)
+    try:
+        yield
+    except (Problem, AgentError) as error:
+        await _free(caller, claim, error)
+        raise
+
+
+async def answer_once(
+    caller: Caller, bound: Bound, responses: Iterable[InputResponse], *, give: Callable[[], Awaitable[None]]
+) -> None:
+    """Answer requests with `give`; the same answers with the same key are accepted again, by any server.
+
+    Raises:
+        Conflict: the key was used with another request, or a request is answered already.
+    """
+    claim = await _claim(caller, bound)
+    if claim is not None and claim.is_done:
         return
-    reservations = caller.tenant.reservations
-    name = derived("key", caller.principal.key, route, key)
-    text = canonical(body.model_dump(mode="json", by_alias=True))
-    claim = await reservations.claim(name, sha256(text).hexdigest())
+    try:
+        await give()
+    except (Problem, AgentError) as error:
+        # A server that had the same request may have been killed after the answers were durable.
+        if claim is None or not isinstance(error, Conflict) or not await _is_given(caller, claim, responses):
+            await _free(caller, claim, error)
+            raise
+    if claim is not None:
+        await caller.tenant.reservations.finish(claim)
+
+
+async def _claim(caller: Caller, bound: Bound) -> Claim | None:
+    if bound.key is None:
+        return None
+    name = derived("key", caller.principal.key, bound.route, bound.key)
+    claim = await caller.tenant.reservations.claim(name, bound.digest)
     if claim is None:
         raise taken(KEY_TAKEN)
-    try:
-        yield claim.is_done
-    except (Problem, AgentError) as error:
-        problem = error if isinstance(error, Problem) else of_agent_error(error)
-        if claim.is_new and problem.status < _FAILED:
-            await reservations.unclaim(name)
-        raise
-    if keeps_end and not claim.is_done:
-        await reservations.finish(name)
+    return claim
+
+
+async def _free(caller: Caller, claim: Claim | None, error: Problem | AgentError) -> None:
+    """Free the key of a request that was refused."""
+    problem = error if isinstance(error, Problem) else of_agent_error(error)
+    if claim is not None and claim.is_new and problem.status < _FAILED:
+        await caller.tenant.reservations.unclaim(claim)
+
+
+async def _is_given(caller: Caller, claim: Claim, responses: Iterable[InputResponse]) -> bool:
+    """Whether another request with the key gave these answers: they are in inboxes, or in records."""
+    if not await caller.tenant.reservations.is_shared(claim):
+        return False
+    return all([await _is_answered(caller, response) for response in responses])
+
+
+async def _is_answered(caller: Caller, response: InputResponse) -> bool:
+    wanted, requests = (response.option_id, caller.principal.user), caller.tenant.runtime.sessions
+    found = await requests.request(response.request_id)
+    if isinstance(found, OpenRequest):
+        for item in await caller.tenant.store.pending(found.session_id, limit=INBOX_ITEMS_MAX):
+            given = item.body.get("responses")
+            for one in given if isinstance(given, list) else ():
+                if isinstance(one, dict) and one.get("requestId") == response.request_id:
+                    return (one.get("optionId"), one.get("responder")) == wanted
+        # The append that takes an answer out of the inbox settles the request.
+        found = await requests.request(response.request_id)
+    if not isinstance(found, SettledRequest):
+        return False
+    return found.responder == caller.principal.user and response.option_id in (None, found.option_id)
 
 
 # responses

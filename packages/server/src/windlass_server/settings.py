@@ -66,8 +66,8 @@ SESSIONS_EMPTY_MAX: Final = 1_000
 """Reserved sessions of one user that have no message yet."""
 SCHEDULES_MAX: Final = 100
 """Schedules of one user: their runs do not count for the rate limits."""
-KEYS_KEPT_MAX: Final = 100_000
-"""Idempotency keys of a tenant that are remembered; the oldest is forgotten."""
+KEYS_KEPT_S: Final = 7 * 86_400
+"""How long an idempotency key is remembered at least, seconds."""
 HEARTBEAT_S: Final = 15.0
 """Silence on a stream before a heartbeat, seconds."""
 BATCH_BYTES: Final = 65_536

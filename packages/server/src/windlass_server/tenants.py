@@ -1,26 +1,21 @@
-"""Tenants: each has its own store, runtime, ledger and reservations, so tenants share no data.
-
-Reservations are small tables beside the store: sessions without a message, and idempotency keys.
-"""
+"""Tenants: each has its own store, runtime, ledger and reservations, so tenants share no data."""
 
 import asyncio
 import logging
-import sqlite3
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Container, Coroutine, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Literal, Self, TypeVar, Unpack
+from typing import Final, Literal, TypeVar, Unpack
 
 from windlass import AgentError, AgentRuntime, Conflict, Unavailable, telemetry
 from windlass.agent import AnyAgent
 from windlass.ledger import Builder, BuilderQuery
 from windlass.parts import Store, SystemClock, open_store, postgres_schemas, wakes_at, with_schema
 from windlass.ports.store import SCHEDULE, Document
-from windlass.private_files import make_database, make_folder, write_private
+from windlass.private_files import make_folder, write_private
 from windlass.refusals import check_items, missing_provider
 from windlass.runtime.compose import Durability
 from windlass.runtime.options import RuntimeOptions
@@ -32,10 +27,9 @@ from windlass_protocol import ErrorKind, RetryClass, RunStatus
 from windlass_protocol.frozen import mutable, sealed
 from windlass_protocol.lazy import lazy_pattern
 from windlass_server.problems import Problem
+from windlass_server.reservations import Reservations
 from windlass_server.settings import (
-    KEYS_KEPT_MAX,
     RETRY_MS,
-    SESSIONS_EMPTY_MAX,
     TENANTS_OPEN_MAX,
     WORKS_KEPT_MAX,
     WORKS_MAX,
@@ -45,163 +39,6 @@ from windlass_server.settings import (
 
 _LOG: Final = logging.getLogger("windlass.server")
 T = TypeVar("T")
-_TABLE: Final = """
-CREATE TABLE IF NOT EXISTS reserved (
-    session_id TEXT PRIMARY KEY,
-    user TEXT NOT NULL,
-    agent_id TEXT NOT NULL,
-    created_at TEXT NOT NULL,
-    digest TEXT NOT NULL
-) WITHOUT ROWID
-"""
-_USED: Final = """
-CREATE TABLE IF NOT EXISTS used (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    name TEXT NOT NULL UNIQUE,
-    digest TEXT NOT NULL,
-    is_done INTEGER NOT NULL DEFAULT 0
-)
-"""
-_CLAIM: Final = "INSERT INTO used (name, digest) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
-_INDEX: Final = "CREATE INDEX IF NOT EXISTS reserved_by_user ON reserved (user)"
-
-
-@sealed
-class Reserved:
-    """A session without a message."""
-
-    session_id: str
-    user: str
-    agent_id: str
-    created_at: str
-    digest: str
-    """Digest of the request that reserved it."""
-
-
-@sealed
-class Claim:
-    """An idempotency key that is bound to one request."""
-
-    is_new: bool
-    """Whether the key was unknown before."""
-    is_done: bool = False
-    """Whether the request succeeded before."""
-
-
-class Reservations:
-    """Reserved sessions and idempotency keys of a tenant."""
-
-    def __init__(self, connection: sqlite3.Connection, *, keys_max: int) -> None:
-        self._connection = connection
-        self._keys_max = keys_max
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="windlass-reservations")
-
-    @classmethod
-    async def open(cls, path: Path | None, *, keys_max: int = KEYS_KEPT_MAX) -> Self:
-        """Open the file, or create it, or use memory; the newest `keys_max` idempotency keys are kept."""
-        return cls(await asyncio.to_thread(_connect, path), keys_max=keys_max)
-
-    async def aclose(self) -> None:
-        """Close the file."""
-        await self._do(self._connection.close)
-        self._thread.shutdown()
-
-    async def reserve(self, wanted: Reserved) -> Reserved:
-        """Reserve a session durably; the same request again returns the same reservation.
-
-        Raises:
-            Conflict: the session was reserved by another request.
-            Unavailable: the user has too many reserved sessions.
-        """
-        found = await self._do(lambda: self._reserve(wanted))
-        if found is None:
-            raise Unavailable(
-                f"too many sessions without a message, limit {SESSIONS_EMPTY_MAX:,}: use or delete those",
-                kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
-                retry=RetryClass.USER_ACTION_NEEDED,
-                retry_after_ms=RETRY_MS,
-            )
-        if found.digest != wanted.digest or found.user != wanted.user:
-            raise Conflict(
-                "the Idempotency-Key was used with another request; choose another key",
-                kind=ErrorKind.INVALID_STATE_TRANSITION,
-                retry=RetryClass.NOT_RETRYABLE,
-            )
-        return found
-
-    async def find(self, session_id: str) -> Reserved | None:
-        """Return a reserved session; None if there is none."""
-        return await self._do(lambda: self._find(session_id))
-
-    async def release(self, session_id: str) -> None:
-        """Remove the reservation of a session."""
-        await self._do(lambda: self._change("DELETE FROM reserved WHERE session_id = ?", session_id))
-
-    async def claim(self, name: str, digest: str) -> Claim | None:
-        """Bind a key to a request, durably; None if it is bound to another one."""
-        return await self._do(lambda: self._claim(name, digest))
-
-    async def finish(self, name: str) -> None:
-        """Record that the request of a key succeeded."""
-        await self._do(lambda: self._change("UPDATE used SET is_done = 1 WHERE name = ?", name))
-
-    async def unclaim(self, name: str) -> None:
-        """Free a key."""
-        await self._do(lambda: self._change("DELETE FROM used WHERE name = ?", name))
-
-    async def _do(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-    def _reserve(self, wanted: Reserved) -> Reserved | None:
-        with self._connection as db:
-            found = self._find(wanted.session_id)
-            if found is not None:
-                return found
-            [count] = db.execute("SELECT count(*) FROM reserved WHERE user = ?", (wanted.user,)).fetchone()
-            if count >= SESSIONS_EMPTY_MAX:
-                return None
-            row = (wanted.session_id, wanted.user, wanted.agent_id, wanted.created_at, wanted.digest)
-            db.execute("INSERT INTO reserved VALUES (?, ?, ?, ?, ?)", row)
-        return wanted
-
-    def _claim(self, name: str, digest: str) -> Claim | None:
-        with self._connection as db:
-            # Insert first, then look: another process may claim the key at the same time.
-            made = db.execute(_CLAIM, (name, digest))
-            if made.rowcount:
-                db.execute("DELETE FROM used WHERE number <= ?", ((made.lastrowid or 0) - self._keys_max,))
-                return Claim(is_new=True)
-            [known, is_done] = db.execute(
-                "SELECT digest, is_done FROM used WHERE name = ?", (name,)
-            ).fetchone()
-        return Claim(is_new=False, is_done=bool(is_done)) if known == digest else None
-
-    def _find(self, session_id: str) -> Reserved | None:
-        row = self._connection.execute(
-            "SELECT session_id, user, agent_id, created_at, digest FROM reserved WHERE session_id = ?",
-            (session_id,),
-        ).fetchone()
-        return None if row is None else Reserved(*row)
-
-    def _change(self, sql: str, name: str) -> None:
-        with self._connection as db:
-            db.execute(sql, (name,))
-
-
-def _connect(path: Path | None) -> sqlite3.Connection:
-    if path is not None:
-        make_database(path)
-    connection = sqlite3.connect(path or ":memory:", check_same_thread=False)
-    with ExitStack() as failed:
-        failed.callback(connection.close)
-        connection.execute("PRAGMA journal_mode = WAL")
-        # An acknowledged write must survive a power failure.
-        connection.execute("PRAGMA synchronous = FULL")
-        for sql in (_TABLE, _INDEX, _USED):
-            connection.execute(sql)
-        connection.commit()
-        failed.pop_all()
-    return connection
 
 
 @sealed
@@ -312,7 +149,6 @@ class Insight:
 
 
 NAME_SUFFIX: Final = ".tenant"
-EMPTY_SUFFIX: Final = ".empty"
 _MOVING: Final = (RunStatus.RUNNING, RunStatus.CANCELLING)
 _PLAIN: Final = lazy_pattern(r"[a-z0-9][a-z0-9_-]{0,63}")
 _PLAIN_SCHEMA: Final = lazy_pattern(r"[a-z0-9_]{1,48}")
@@ -394,7 +230,6 @@ class Tenant:
             bus = self.runtime.ports.bus
             assert bus is not None, "it was made with one"
             bus.end(_unavailable("the tenant was opened: reconnect"))
-            await self.reservations.aclose()
             return
         if self.outbox is not None:
             await self.outbox.aclose()
@@ -402,7 +237,6 @@ class Tenant:
             await self.exported.aclose()
         await self.insight.aclose()
         await self.runtime.aclose()
-        await self.reservations.aclose()
 
 
 class Tenants:
@@ -479,9 +313,6 @@ class Tenants:
             path = self._path(name)
             if path.exists():
                 await (await open_store(path, durability=self.durability)).aclose()
-            empty = path.with_suffix(EMPTY_SUFFIX)
-            if empty.exists():
-                await _check_empty(empty)
 
     async def start(self) -> None:
         """Open every tenant with open runs, even above the limit.
@@ -555,7 +386,7 @@ class Tenants:
         if before is None:
             await self._make_room()
         if not may_create and not self.address and not _has_files(self._path(name)):
-            tenant = await self._blank(name)
+            tenant = self._blank(name)
         else:
             tenant = await self._try_to_make(name)
         self._open[name] = tenant
@@ -563,12 +394,23 @@ class Tenants:
             await before.aclose()
         return tenant
 
-    async def _blank(self, name: str) -> Tenant:
-        runtime = self._in_memory()
-        reservations = await Reservations.open(None)
-        return Tenant(
-            name, runtime, reservations, Insight(runtime), tuple(self.agents), blank=self._path(name)
-        )
+    def _blank(self, name: str) -> Tenant:
+        return self._tenant(name, self._in_memory(), blank=self._path(name))
+
+    def _tenant(
+        self,
+        name: str,
+        runtime: AgentRuntime,
+        *,
+        exported: telemetry.TelemetryExport | None = None,
+        outbox: Outbox | None = None,
+        blank: Path | None = None,
+    ) -> Tenant:
+        store = runtime.ports.store
+        assert store is not None, "it was opened on one"
+        reservations = Reservations(store, runtime.ports.machine.clock)
+        insight, agent_ids = Insight(runtime), tuple(self.agents)
+        return Tenant(name, runtime, reservations, insight, agent_ids, exported, outbox, blank=blank)
 
     def _in_memory(self) -> AgentRuntime:
         """Return a runtime with the agents and options, on a store that no other process can drive."""
@@ -632,7 +474,8 @@ class Tenants:
 
     async def _make(self, name: str) -> Tenant:
         path = self._path(name)
-        await asyncio.to_thread(_keep_name, path.with_suffix(NAME_SUFFIX), name)
+        if not self.address:
+            await asyncio.to_thread(_keep_name, path.with_suffix(NAME_SUFFIX), name)
         options: RuntimeOptions = {**self._options, "tenant": name}
         runtime = await AgentRuntime.open(
             self._place(name), agents=self.agents.values(), durability=self.durability, **options
@@ -641,19 +484,15 @@ class Tenants:
             failed.push_async_callback(runtime.aclose)
             if self.address:
                 await _keep_name_in(runtime, name)
-            reservations = await Reservations.open(path.with_suffix(EMPTY_SUFFIX))
-            failed.push_async_callback(reservations.aclose)
-            state = path.with_suffix(telemetry.STATE_SUFFIX)
             exported = await telemetry.export_from_environment(
-                runtime, state_path=state, capture_content=self._capture_content
+                runtime, capture_content=self._capture_content
             ).__aenter__()
             if exported is not None:
                 failed.push_async_callback(exported.aclose)
             targets = self._targets(name)
             outbox = await Outbox(runtime, targets).__aenter__() if targets else None
             failed.pop_all()
-        agent_ids = tuple(self.agents)
-        return Tenant(name, runtime, reservations, Insight(runtime), agent_ids, exported, outbox)
+        return self._tenant(name, runtime, exported=exported, outbox=outbox)
 
     def _targets(self, tenant: str) -> tuple[Target, ...]:
         """Return the endpoints and channels of a tenant."""
@@ -698,7 +537,7 @@ def _serves(tenant: Tenant, *, may_create: bool) -> bool:
 
 def _has_files(path: Path) -> bool:
     """Whether there are files of a tenant, by the path of its store."""
-    return path.exists() or path.with_suffix(EMPTY_SUFFIX).exists()
+    return path.exists()
 
 
 def _check_models(ports: RuntimePorts) -> dict[str, str]:
@@ -727,16 +566,6 @@ def _check_deps(ports: RuntimePorts, agents: Iterable[AnyAgent]) -> None:
         missing = ports.deps.missing(agent, is_given=False)
         if missing is not None:
             raise refused(f"agent {missing} needs dependencies; give it a factory: Agent(…, deps=factory)")
-
-
-async def _check_empty(path: Path) -> None:
-    """Refuse a file of reservations that cannot be opened."""
-    try:
-        await (await Reservations.open(path)).aclose()
-        return
-    except sqlite3.Error as error:
-        problem = str(error)
-    raise refused(f"{path} cannot be opened: {problem}; restore it, or delete it")
 
 
 def _unavailable(message: str) -> Unavailable:

@@ -115,6 +115,7 @@ async def _work(command: Command) -> Exit:
 
 async def _drive_tenants(command: Command, opened: AsyncExitStack, driven: set[str]) -> None:
     """Drive the tenants whose schemas a server has made since the last look."""
+    from windlass import telemetry  # noqa: PLC0415 - slow to import
     from windlass_server.tenants import schema_name, tenants_at  # noqa: PLC0415 - slow to import
 
     settings = command.settings
@@ -128,6 +129,9 @@ async def _drive_tenants(command: Command, opened: AsyncExitStack, driven: set[s
             options["tenant"] = name
             runtime = await windlass.AgentRuntime.open(place, agents=command.agents(), **options)
             await opened.enter_async_context(runtime)
+            captures = settings.is_on("telemetry.capture_content")
+            exported = telemetry.export_from_environment(runtime, capture_content=captures)
+            await opened.enter_async_context(exported)
             driven.add(schema_name(name))
             _LOG.info("worker drives another tenant")
     except windlass.AgentError as error:

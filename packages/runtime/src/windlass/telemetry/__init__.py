@@ -1,14 +1,13 @@
 """OpenTelemetry: the runs of a store as traces and metrics, over OTLP.
 
     async with AgentRuntime.open("app.db", agents=[agent]) as runtime:
-        async with telemetry.export(runtime, endpoint="http://localhost:4318", state_path="app.otel"):
+        async with telemetry.export(runtime, endpoint="http://localhost:4318", bookmark="otel"):
             ...
 
 It needs the extra `packages/runtime[otel]`, which is imported when an export is created.
 """
 
 from windlass.telemetry.exporter import (
-    STATE_SUFFIX,
     TelemetryExport,
     check_environment,
     export,
@@ -17,7 +16,6 @@ from windlass.telemetry.exporter import (
 )
 
 __all__ = [
-    "STATE_SUFFIX",
     "TelemetryExport",
     "check_environment",
     "export",

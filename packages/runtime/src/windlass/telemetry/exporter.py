@@ -7,25 +7,22 @@ that the collector refuses for good are dropped and counted.
 
 import asyncio
 import logging
-import os
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, cast
 from urllib.parse import urlsplit
 
-from windlass.adapters.journals.sqlite.files import take_lock
 from windlass.adapters.telemetry.environment import Settings, settings
-from windlass.errors import install_hint
+from windlass.errors import AgentError, Conflict, install_hint
 from windlass.ports.clock import IDLE, Clock
-from windlass.ports.store import Store
+from windlass.ports.store import Document, Store
 from windlass.ports.telemetry import Attribute, Sent, Span, TelemetrySink
-from windlass.private_files import write_private
-from windlass.refusals import bad_request, check_given, missing_port
+from windlass.refusals import bad_request, check_given, check_id, missing_port
 from windlass.runtime.core import CoreRuntime
 from windlass.telemetry.spans import (
     BATCH_CHARS_MAX,
@@ -48,50 +45,84 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 
+BOOKMARK: Final = "bookmark"
+"""The kind of the document of a position."""
+FROM_ENVIRONMENT: Final = "telemetry"
+"""The bookmark of servers, workers and commands."""
+LEASE_MS: Final = 30_000
+"""How long the export belongs to one process after its last write."""
+_STANDBY: Final = "another process exports"
+
+
 class Bookmark:
-    """A position in a file; without a path it is kept in memory alone."""
+    """The position of the export, in the store; one process at a time moves it on.
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._lock: int | None = None
+    The process that exports has a lease, which is renewed while there is something to send. A lease that has
+    ended is taken over by the first process that finds something to send. Without a name the position is in
+    memory alone.
+    """
 
-    def claim(self) -> bool:
-        """Become the exporting process, until `release`; return whether that succeeded.
+    def __init__(self, store: Store, clock: Clock, *, name: str | None, holder: str) -> None:
+        self._store = store
+        self._clock = clock
+        self._name = name
+        self._holder = holder
+        self._held: Document | None = None
+        """The document as this process wrote it; None while another process exports."""
 
-        Raises:
-            OSError: the folder does not exist, or cannot be written.
+    async def claim(self, *, is_wanted: bool) -> int | None:
+        """Become the exporting process; return the position, or None if another one exports.
+
+        A lease that has ended without a release is taken over if that `is_wanted`, or if there are records
+        after the position.
         """
-        if self._path is not None and self._lock is None:
-            self._lock = take_lock(self._path.with_name(f"{self._path.name}.lock"))
-        return self._path is None or self._lock is not None
-
-    def load(self) -> int | None:
-        """Return the stored position; None if there is none."""
-        if self._path is None:
+        last = await self._store.last_position()
+        if self._name is None:
+            return last
+        found = await self._store.document(BOOKMARK, self._name)
+        if found is None:
+            return await self._written(Document(BOOKMARK, self._name, 0, {"position": last}))
+        held_ms, position = cast(int, found.body["heldUntilMs"]), cast(int, found.body["position"])
+        if held_ms > self._now_ms() or (held_ms and not is_wanted and position >= last):
             return None
-        try:
-            text = self._path.read_text(encoding="ascii")
-        except (OSError, UnicodeError):
-            return None
-        return int(text) if text.strip().isdecimal() else None
+        # The newest records may be missing after a failover: a position past the end is moved back.
+        body: JsonObject = {**found.body, "position": min(position, last)}
+        return await self._written(replace(found, body=body))
 
-    def save(self, position: int) -> None:
-        """Store a position atomically.
+    async def hold(self) -> bool:
+        """Renew the lease if it ends soon; return whether this process still exports."""
+        if self._held is None:
+            return self._name is None
+        if cast(int, self._held.body["heldUntilMs"]) - self._now_ms() > LEASE_MS // 2:
+            return True
+        return await self._written(self._held) is not None
 
-        Raises:
-            OSError: it could not be written.
-        """
-        if self._path is None:
-            return
-        fresh = self._path.with_name(f"{self._path.name}.new")
-        write_private(fresh, b"%d\n" % position)
-        fresh.replace(self._path)
+    async def save(self, position: int) -> bool:
+        """Store a position, and renew the lease; return whether this process still exports."""
+        if self._held is None:
+            return self._name is None
+        return await self._written(replace(self._held, body={"position": position})) is not None
 
-    def release(self) -> None:
+    async def release(self) -> None:
         """Let another process export."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        if self._held is not None:
+            await self._written(self._held, held_ms=0)
+            self._held = None
+
+    async def _written(self, document: Document, *, held_ms: int | None = None) -> int | None:
+        until_ms = self._now_ms() + LEASE_MS if held_ms is None else held_ms
+        body: JsonObject = {**document.body, "holder": self._holder, "heldUntilMs": until_ms}
+        held = replace(document, revision=document.revision + 1, body=body)
+        try:
+            await self._store.put_document(held)
+        except Conflict:
+            self._held = None
+            return None
+        self._held = held
+        return cast(int, body["position"])
+
+    def _now_ms(self) -> int:
+        return int(self._clock.now().timestamp() * 1_000)
 
 
 _LOG: Final = logging.getLogger("windlass.telemetry")
@@ -141,17 +172,11 @@ class TelemetryExport:
 
     @property
     def is_standby(self) -> bool:
-        """Whether another process exports with the same state file."""
+        """Whether another process exports with the same bookmark."""
         return self._position is None
 
     async def __aenter__(self) -> Self:
-        problem = ""
-        try:
-            await self._claim()
-        except OSError as error:
-            problem = f"the state file of the export cannot be used ({type(error).__name__})"
-        if problem:
-            raise bad_request(f"{problem}: name a file in an existing, writable folder")
+        await self._claim(is_wanted=True)
         self._task = asyncio.create_task(self._follow(), name="windlass telemetry")
         return self
 
@@ -190,7 +215,8 @@ class TelemetryExport:
                 asked.set_result(False)
         # A send in progress runs in a thread and gives up by itself.
         parts.sink.stop()
-        parts.bookmark.release()
+        with suppress(AgentError):  # the lease ends by itself
+            await parts.bookmark.release()
 
     # the rounds
 
@@ -228,16 +254,18 @@ class TelemetryExport:
     async def _send_all(self, *, is_asked: bool) -> str | None:
         """Send all available spans; return the problem if there is one."""
         parts = self._parts
-        if not await self._claim():
-            return "another process exports"
+        if not await self._claim(is_wanted=is_asked):
+            return _STANDBY
         end = await parts.store.last_position()
         while self._batch or self._gathered or self._at < end:
             if not self._batch:
                 await self._gather(end)
-            if not await self._deliver():
-                return "the collector does not accept spans"
+            problem = await self._deliver()
+            if problem is not None:
+                return problem
             if self._saved != self._at:
-                await in_own_thread(partial(parts.bookmark.save, self._at))
+                if not await parts.bookmark.save(self._at):
+                    return self._replaced()
                 self._saved = self._at
         now_s = parts.clock.monotonic()
         if is_asked or now_s - self._metrics_at >= parts.metrics_s:
@@ -250,15 +278,20 @@ class TelemetryExport:
     def _at(self) -> int:
         return self._position or 0
 
-    async def _claim(self) -> bool:
-        """Return whether this process exports; a new one continues at the stored position."""
-        bookmark = self._parts.bookmark
-        if self._position is None and await in_own_thread(bookmark.claim):
-            kept = await in_own_thread(bookmark.load)
-            last = await self._parts.store.last_position()
-            # A position past the end belongs to another store. Older records are not exported.
-            self._position = last if kept is None or kept > last else kept
+    async def _claim(self, *, is_wanted: bool) -> bool:
+        """Return whether this process exports; it continues at the stored position."""
+        if self._position is None:
+            self._position = await self._parts.bookmark.claim(is_wanted=is_wanted)
+            self._saved = self._at
         return self._position is not None
+
+    def _replaced(self) -> str:
+        """Stand by: another process took the export over, and sends what this one has not."""
+        self._position = None
+        self._gathered.clear()
+        self._batch.clear()
+        self._parts.watch.clear()
+        return _STANDBY
 
     async def _gather(self, end: int) -> None:
         """Read until a batch is full, or the end is reached.
@@ -293,16 +326,18 @@ class TelemetryExport:
             self._parts.watch.forget(record.session_id)
             return []
 
-    async def _deliver(self) -> bool:
-        """Send the gathered spans; after a refusal each span is sent alone."""
+    async def _deliver(self) -> str | None:
+        """Send the gathered spans, after a refusal each alone; return the problem if there is one."""
         while self._batch:
+            if not await self._parts.bookmark.hold():
+                return self._replaced()
             spans = self._batch[0]
             match await in_own_thread(partial(self._parts.sink.send, spans)):
                 case Sent.TAKEN:
                     self._exported += len(spans)
                     self._batch.popleft()
                 case Sent.LATER:
-                    return False
+                    return "the collector does not accept spans"
                 case Sent.REFUSED:
                     self._batch.popleft()
                     middle = len(spans) // 2
@@ -310,7 +345,7 @@ class TelemetryExport:
                         self._batch.extendleft((spans[middle:], spans[:middle]))
                     else:
                         self._drop(1, "the collector refused a span")
-        return True
+        return None
 
     def _drop(self, count: int, why: str) -> None:
         if not self._dropped:
@@ -339,8 +374,6 @@ def _length(value: Attribute) -> int:
     return len(value) if isinstance(value, str) else 1
 
 
-STATE_SUFFIX: Final = ".otel"
-"""Suffix of the file beside a store that holds the export position; server and command share it."""
 _OTLP: Final = "windlass.adapters.telemetry.otlp"
 
 
@@ -348,7 +381,7 @@ def export(
     runtime: CoreRuntime,
     *,
     endpoint: str | None = None,
-    state_path: str | Path | None = None,
+    bookmark: str | None = None,
     capture_content: bool = False,
     span_exporter: "SpanExporter | None" = None,
     metric_exporter: "MetricExporter | None" = None,
@@ -361,8 +394,8 @@ def export(
         runtime: the runtime with the store to export; runs of other processes are included.
         endpoint: the address of an OTLP collector, such as `http://localhost:4318`; default: the variables
             OTEL_EXPORTER_OTLP_….
-        state_path: a file with the export position, so that a restart continues there. Only one of the
-            processes with the same file exports. Without it, or at first, only new records are exported.
+        bookmark: a name for the export position in the store, so that a restart continues there. Only one
+            of the processes with the same name exports. Without it, or at first, only new records are sent.
         capture_content: whether messages, arguments, results and texts of errors are exported.
         span_exporter: an exporter of the OpenTelemetry SDK, instead of OTLP.
         metric_exporter: the same for metrics; with either of them nothing is sent by OTLP.
@@ -374,13 +407,16 @@ def export(
     check_given(capture_content, bool, what="capture_content", words=words)
     exporters = {"span_exporter": span_exporter, "metric_exporter": metric_exporter}
     sink = _sink(_checked(endpoint), settings(needs_endpoint=False), exporters)
-    return _made(runtime, sink, state_path=state_path, with_content=capture_content)
+    name = None if bookmark is None else check_id(bookmark, "bookmark")
+    return _made(runtime, sink, bookmark=name, with_content=capture_content)
 
 
 def export_from_environment(
-    runtime: CoreRuntime, *, state_path: str | Path | None = None, capture_content: bool = False
+    runtime: CoreRuntime, *, capture_content: bool = False
 ) -> AbstractAsyncContextManager[TelemetryExport | None]:
     """Export if the environment names a collector, and do nothing otherwise.
+
+    The position is in the store: of all processes of a store that call this, one exports.
 
     A collector is named by OTEL_EXPORTER_OTLP_ENDPOINT, or by that of one signal; OTEL_SDK_DISABLED,
     OTEL_TRACES_EXPORTER=none and OTEL_METRICS_EXPORTER=none turn all of it, or one signal, off.
@@ -391,7 +427,8 @@ def export_from_environment(
     chosen = settings(needs_endpoint=True)
     if not chosen.is_wanted:
         return nullcontext()
-    return _made(runtime, _sink(None, chosen, {}), state_path=state_path, with_content=capture_content)
+    sink = _sink(None, chosen, {})
+    return _made(runtime, sink, bookmark=FROM_ENVIRONMENT, with_content=capture_content)
 
 
 def check_environment() -> bool:
@@ -447,7 +484,7 @@ def _sink(endpoint: str | None, chosen: Settings, exporters: Mapping[str, object
 
 
 def _made(
-    runtime: CoreRuntime, chosen: "_Chosen", *, state_path: str | Path | None, with_content: bool
+    runtime: CoreRuntime, chosen: "_Chosen", *, bookmark: str | None, with_content: bool
 ) -> TelemetryExport:
     ports, found = runtime.ports, chosen.settings
     if ports.store is None:
@@ -458,7 +495,7 @@ def _made(
             ports.machine.clock,
             Watch(ports.store, ports.scribe.redactor, with_content=with_content),
             chosen.sink,
-            Bookmark(None if state_path is None else Path(state_path)),
+            Bookmark(ports.store, ports.machine.clock, name=bookmark, holder=ports.machine.new_id()),
             pause_s=found.pause_s or PAUSE_S,
             metrics_s=found.metrics_s or METRICS_S,
         )

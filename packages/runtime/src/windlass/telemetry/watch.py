@@ -91,6 +91,10 @@ class Watch:
         """Drop the cached state of a session."""
         self._sessions.pop(session_id, None)
 
+    def clear(self) -> None:
+        """Drop the cached states of all sessions: records were taken elsewhere."""
+        self._sessions.clear()
+
     async def take(self, record: Record) -> list[Span]:
         """Return the spans that a record ends.
 

@@ -389,7 +389,7 @@ async def speak(
     ids = (thread.session_id, run_id)
     await start(caller, message, wishes=wishes, ids=ids, agent_id=agent_id, conflict=NAME_TAKEN)
     if thread.session is not None and thread.session.reserved is not None:
-        await caller.tenant.reservations.release(thread.session_id)
+        await caller.tenant.reservations.release(thread.session_id, caller.principal.user)
 
 
 async def say(

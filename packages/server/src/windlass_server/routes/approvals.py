@@ -9,7 +9,17 @@ from windlass.refusals import settled_already
 from windlass_protocol import Accepted, ApprovalInfo, ApprovalPage, InputResponse
 from windlass_server.models import Answer, PageDep
 from windlass_server.openapi import ACCEPTED_EXAMPLE, APPROVAL_EXAMPLE, answers, body_example
-from windlass_server.requests import PREFIX, CallerDep, IdempotencyKey, OwnRequest, once, reply, seen, signed
+from windlass_server.requests import (
+    PREFIX,
+    Bound,
+    CallerDep,
+    IdempotencyKey,
+    OwnRequest,
+    answer_once,
+    reply,
+    seen,
+    signed,
+)
 from windlass_server.routing import Route
 
 router = APIRouter(prefix=PREFIX, tags=["approvals"], route_class=Route)
@@ -53,17 +63,18 @@ async def answer(
     request, the answer is refused if the call has other arguments. A request that was already answered is a
     conflict, which tells the answer.
     """
-    route = f"approvals/{found.request_id}"
-    async with once(caller, key, route=route, body=given, keeps_end=True) as is_done:
-        if isinstance(found, SettledRequest) and not is_done:
+    response = InputResponse(
+        request_id=found.request_id,
+        option_id=given.option_id,
+        text=given.text,
+        arguments_hash=given.arguments_hash,
+        arguments=given.arguments,
+    )
+
+    async def give() -> None:
+        if isinstance(found, SettledRequest):
             raise settled_already(found)
-        if not is_done:
-            response = InputResponse(
-                request_id=found.request_id,
-                option_id=given.option_id,
-                text=given.text,
-                arguments_hash=given.arguments_hash,
-                arguments=given.arguments,
-            )
-            await caller.tenant.runtime.answer_session(found.session_id, await signed(caller, [response]))
-        return reply(Accepted(session_id=found.session_id, run_id=found.run_id), 202)
+        await caller.tenant.runtime.answer_session(found.session_id, await signed(caller, [response]))
+
+    await answer_once(caller, Bound(key, f"approvals/{found.request_id}", given), [response], give=give)
+    return reply(Accepted(session_id=found.session_id, run_id=found.run_id), 202)

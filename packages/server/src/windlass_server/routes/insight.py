@@ -55,6 +55,7 @@ from windlass_server.openapi import (
 from windlass_server.problems import Problem, not_found
 from windlass_server.requests import (
     PREFIX,
+    Bound,
     Caller,
     CallerDep,
     IdempotencyKey,
@@ -376,7 +377,7 @@ async def propose(
     agent = None if wanted.agent is None else agent_for(caller, wanted.agent)
     proposal_id = f"proposal-{session_id_for(caller, key, kind='proposal')}"
     work = Work(proposal_id, "propose", _now(caller), wanted.goal, agent)
-    async with once(caller, key, route="proposals", body=wanted):
+    async with once(caller, Bound(key, "proposals", wanted)):
         desk.begin(work, lambda: desk.builder.propose(wanted.goal, agent=agent, proposal_id=proposal_id))
     return reply(ProposalAccepted(proposal_id=proposal_id), 202)
 

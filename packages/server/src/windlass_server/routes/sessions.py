@@ -51,6 +51,7 @@ from windlass_server.problems import Problem, not_found
 from windlass_server.requests import (
     KEY_TAKEN,
     PREFIX,
+    Bound,
     Caller,
     CallerDep,
     IdempotencyKey,
@@ -58,6 +59,7 @@ from windlass_server.requests import (
     OwnHistory,
     OwnSession,
     agent_for,
+    answer_once,
     check_token,
     first_run_id,
     once,
@@ -71,10 +73,10 @@ from windlass_server.requests import (
     token_after,
     token_of,
 )
+from windlass_server.reservations import Reserved
 from windlass_server.routing import Route
 from windlass_server.settings import PAGE_DEFAULT, PAGE_MAX
 from windlass_server.streams import NDJSON_TYPE, LinesResponse, Streams
-from windlass_server.tenants import Reserved
 
 router = APIRouter(prefix=PREFIX, tags=["sessions"], route_class=Route)
 catalogue = APIRouter(prefix=PREFIX, tags=["catalogue"], route_class=Route)
@@ -117,7 +119,7 @@ async def create(
     The response is sent when the message is durable; the run starts then. Follow it at
     `/sessions/{id}/events`.
     """
-    async with once(caller, key, route="sessions", body=wanted):
+    async with once(caller, Bound(key, "sessions", wanted)):
         return reply(await begin(caller, wanted, key=key), 202)
 
 
@@ -137,7 +139,10 @@ async def begin(caller: Caller, wanted: wire.NewSession, *, key: str | None = No
             return _empty(session_id)
     if wanted.message is None:
         return await _reserve(caller, wanted, session_id=session_id, agent_id=agent_id)
-    if key is not None and await caller.tenant.reservations.find(session_id) is not None:
+    if (
+        key is not None
+        and await caller.tenant.reservations.find(session_id, caller.principal.user) is not None
+    ):
         raise taken(KEY_TAKEN)
     ids = (session_id, run_id)
     await start(caller, wanted.message, wishes=wanted, ids=ids, agent_id=agent_id)
@@ -183,26 +188,18 @@ async def say(
     A message starts a run after the current one; with `steer` it joins the current run. With a
     `continuationToken` it is refused if the session has changed since.
     """
-    route, is_answer = f"sessions/{session.session_id}/messages", given.responses is not None
-    async with once(caller, key, route=route, body=given, keeps_end=is_answer) as is_done:
-        return reply(await deliver(caller, session, given, key=key, is_done=is_done), 202)
+    return reply(await deliver(caller, session, given, key=key), 202)
 
 
 async def deliver(
-    caller: Caller,
-    session: OwnedSession,
-    given: wire.NewMessage,
-    *,
-    key: str | None = None,
-    is_done: bool = False,
+    caller: Caller, session: OwnedSession, given: wire.NewMessage, *, key: str | None = None
 ) -> Accepted:
-    """Send a message to a session of the caller, or answer its requests; see `say`.
-
-    `is_done` says that the same answers were accepted before.
-    """
+    """Send a message to a session of the caller, or answer its requests; see `say`."""
+    route = f"sessions/{session.session_id}/messages"
     if given.responses is not None:
-        return await _answer(caller, session.session_id, given=given, is_done=is_done)
-    return await _say(caller, session, given=given, key=key)
+        return await _answer(caller, session.session_id, given=given, bound=Bound(key, route, given))
+    async with once(caller, Bound(key, route, given)):
+        return await _say(caller, session, given=given, key=key)
 
 
 async def _say(caller: Caller, session: OwnedSession, *, given: wire.NewMessage, key: str | None) -> Accepted:
@@ -218,12 +215,15 @@ async def _say(caller: Caller, session: OwnedSession, *, given: wire.NewMessage,
     return _accepted(session_id, run_id)
 
 
-async def _answer(caller: Caller, session_id: str, *, given: wire.NewMessage, is_done: bool) -> Accepted:
-    if not is_done:
-        token = given.continuation_token
+async def _answer(caller: Caller, session_id: str, *, given: wire.NewMessage, bound: Bound) -> Accepted:
+    token, responses = given.continuation_token, given.responses or ()
+
+    async def give() -> None:
         run_id = run_id_for(caller, session_id, key=None, token=token)
         await check_token(caller, session_id, token=token, run_id=run_id)
-        await caller.tenant.runtime.answer_session(session_id, await signed(caller, given.responses or ()))
+        await caller.tenant.runtime.answer_session(session_id, await signed(caller, responses))
+
+    await answer_once(caller, bound, responses, give=give)
     return Accepted(session_id=session_id, continuation_token=await token_of(caller, session_id))
 
 
@@ -255,7 +255,7 @@ async def steer(
 async def _begun(caller: Caller, session: OwnedSession) -> None:
     """Remove the reservation of a session that has a history now."""
     if session.reserved is not None and await caller.tenant.store.listed_session(session.session_id):
-        await caller.tenant.reservations.release(session.session_id)
+        await caller.tenant.reservations.release(session.session_id, caller.principal.user)
 
 
 def _accepted(session_id: str, run_id: str) -> Accepted:
@@ -488,7 +488,7 @@ async def fork(
     """
     session_id, at = session.session_id, None if wanted is None else wanted.at
     name = session_id_for(caller, key, kind=f"fork of {session_id}")
-    async with once(caller, key, route=f"sessions/{session_id}/fork", body=wanted or Fork()):
+    async with once(caller, Bound(key, f"sessions/{session_id}/fork", wanted or Fork())):
         info = await caller.tenant.runtime.sessions.fork(session_id, at=at, session_id_new=name)
     token = await token_of(caller, name)
     return reply(seen(SessionInfo, info, continuation_token=token), 201)
@@ -556,7 +556,7 @@ async def delete(caller: CallerDep, session: OwnSession) -> Response:
 
     The sessions of its subagents are deleted as well. It is refused while a run is open: cancel that first.
     """
-    await caller.tenant.reservations.release(session.session_id)
+    await caller.tenant.reservations.release(session.session_id, caller.principal.user)
     if session.info is None:
         return reply(Deleted(deleted=(session.session_id,)))
     return reply(Deleted(deleted=await caller.tenant.runtime.sessions.delete(session.session_id)))

@@ -9,6 +9,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from threading import Event
@@ -130,15 +131,18 @@ async def copy_store(
         Unavailable: the database cannot be reached; what was copied stays.
     """
     stop = Event()
-    copying = asyncio.ensure_future(
-        asyncio.to_thread(_Copy(source, address_of(target, schema=SCHEMA), on_progress, stop).run)
-    )
+    copying = asyncio.ensure_future(asyncio.to_thread(_Copy(source, _owner(target), on_progress, stop).run))
     try:
         return await asyncio.shield(copying)
     except asyncio.CancelledError:
         stop.set()
         await asyncio.wait([copying])
         raise
+
+
+def _owner(target: str) -> Address:
+    """Return the address for the user that owns the tables: a role gets its rights when a store is opened."""
+    return replace(address_of(target, schema=SCHEMA), role="")
 
 
 class _Copy:

@@ -74,6 +74,8 @@ class Address:
     schema: str
     name: str
     """The address without its password, for messages."""
+    role: str = ""
+    """The role that transactions run as; empty for the user of the address."""
 
 
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -82,6 +84,8 @@ _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 def address_of(text: str, *, schema: str) -> Address:
     """Return the parts of an address; one that names a schema, as `?schema=…`, has precedence.
 
+    With `?roles=on`, transactions run as a role that has the name of the schema, and rights on it alone.
+
     Raises:
         Rejected: it is no address of PostgreSQL, or the schema is no plain name.
     """
@@ -89,8 +93,11 @@ def address_of(text: str, *, schema: str) -> Address:
     options = query.split("&") if query else []
     for named in (one for one in options if one.startswith("schema=")):
         schema = named.removeprefix("schema=")
-    if rest := "&".join(one for one in options if not one.startswith("schema=")):
+    roles = [one.removeprefix("roles=") for one in options if one.startswith("roles=")]
+    if rest := "&".join(one for one in options if not one.startswith(("schema=", "roles="))):
         text = f"{text}?{rest}"
+    if not {*roles} <= {"on", "off"}:
+        raise misconfigured("roles of an address is on or off")
     if not _SCHEMA.fullmatch(schema):
         raise misconfigured(
             f"a schema has 1 to 63 small letters, digits and underscores, found {len(schema)} characters"
@@ -108,7 +115,7 @@ def address_of(text: str, *, schema: str) -> Address:
     name = f"postgresql://{host}/{given.get('dbname') or ''}"
     if f"schema={schema}" in options:
         name = f"{name}?schema={schema}"
-    return Address(make_conninfo("", **given), schema, name)
+    return Address(make_conninfo("", **given), schema, name, schema if "on" in roles else "")
 
 
 class Link:
@@ -120,7 +127,9 @@ class Link:
         self._pipeline: psycopg.Pipeline | None = None
         self._end = ExitStack()
         """Leaves the pipeline mode."""
-        self._settings = (address.schema, str(STATEMENT_TIMEOUT_MS))
+        self._role = ", set_config('role', ?, true)" if address.role else ""
+        role = [address.role] if address.role else []
+        self._settings = (address.schema, str(STATEMENT_TIMEOUT_MS), *role)
 
     @property
     def is_broken(self) -> bool:
@@ -146,7 +155,7 @@ class Link:
         number = "NULL" if "READ ONLY" in mode else "CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT)"
         return self.execute(
             f"""SELECT {number}, set_config('search_path', ?, true),
-            set_config('statement_timeout', ?, true)""",
+            set_config('statement_timeout', ?, true){self._role}""",
             self._settings,
         )
 

@@ -8,6 +8,7 @@ Once the oldest running transaction is younger than the horizon, no lower number
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar, cast
 
 from windlass.adapters.journals.postgres.link import FAILURES, Address, Link, translate
@@ -25,6 +26,11 @@ SERVER_VERSION_MIN: Final = 140_000
 """PostgreSQL 14, the oldest maintained release; the tests run on version 18 alone."""
 COPYING: Final = -1
 """The version of a store that is not whole yet: `windlass copy` has not ended."""
+_ALLOWED: Final = """SELECT pg_has_role(CURRENT_USER, ?2, 'MEMBER') AND has_schema_privilege(?2, ?1, 'USAGE')
+    AND (SELECT bool_and(CASE WHEN c.relkind = 'S' THEN has_sequence_privilege(?2, c.oid, 'UPDATE')
+        ELSE has_table_privilege(?2, c.oid, 'DELETE') END)
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = ?1 AND c.relkind IN ('r', 'S'))"""
 _LOCK: Final = 0x574C5331
 """Key of the advisory lock under which tables are made."""
 
@@ -176,6 +182,7 @@ def prepare(address: Address) -> StoreKey:
                 "processes that use it, copy it with pg_dump, and run windlass migrate"
             )
         _advance(link, found)
+        _allow(link, address)
         return _key(link)
 
     return in_transaction(address, work)
@@ -199,6 +206,7 @@ def migrated(address: Address, *, is_trial: bool) -> tuple[int, int]:
             link.begin()
         else:
             _advance(link, found)
+            _allow(link, address)
             _key(link)
         return found
 
@@ -244,8 +252,8 @@ def schemas_at(address: Address) -> tuple[str, ...]:
 
 
 def in_transaction(address: Address, work: Callable[[Link], T]) -> T:
-    """Run a function on a connection of its own, while no other process changes the tables."""
-    link = Link(address)
+    """Run a function as the user of the address, while no other process changes the tables."""
+    link = Link(replace(address, role=""))
     try:
         link.begin()
         link.execute("SELECT pg_advisory_xact_lock(?)", (_LOCK,))
@@ -312,6 +320,25 @@ def _advance(link: Link, found: int) -> None:
         if found < LISTED_VERSION:
             _fill(link)
         link.execute("UPDATE store SET version = ?", (len(MIGRATIONS),))
+
+
+def _allow(link: Link, address: Address) -> None:
+    """Make the role of the store, if the address asks for one, and give it rights on this schema alone."""
+    if not address.role:
+        return
+    # The names are plain: see `address_of`.
+    schema, role = address.schema, address.role
+    if link.execute("SELECT 1 FROM pg_roles WHERE rolname = ?", (role,)).fetchone() is None:
+        link.execute(f"CREATE ROLE {role} NOLOGIN")
+    [(is_allowed,)] = link.execute(_ALLOWED, (schema, role)).fetchall()
+    if not is_allowed:
+        for statement in (
+            f"GRANT {role} TO CURRENT_USER",
+            f"GRANT USAGE ON SCHEMA {schema} TO {role}",
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}",
+            f"GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA {schema} TO {role}",
+        ):
+            link.execute(statement)
 
 
 def _fill(link: Link) -> None:

@@ -66,9 +66,10 @@ _SHARE: Final = """INSERT INTO content_uses SELECT 0, hash FROM contents WHERE h
     AND NOT EXISTS (SELECT 1 FROM content_uses WHERE hash = ?1) ON CONFLICT DO NOTHING"""
 _REFUSE: Final = f"INSERT INTO refused ({REFUSED_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _REVISION: Final = "SELECT revision FROM documents WHERE kind = ? AND name = ?"
-_PUT_DOCUMENT: Final = """INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (kind, name) DO UPDATE
-    SET revision = excluded.revision, body = excluded.body, due_at_ms = excluded.due_at_ms,
-    seal = excluded.seal"""
+# Of two first revisions at once the index refuses the second, which is repeated and finds the first.
+_NEW_DOCUMENT: Final = "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?)"
+_PUT_DOCUMENT: Final = """UPDATE documents SET revision = ?3, body = ?4, due_at_ms = ?5, seal = ?6
+    WHERE kind = ?1 AND name = ?2"""
 _DROP_DOCUMENT: Final = "DELETE FROM documents WHERE kind = ? AND name = ?"
 _FORGET_REFUSED: Final = "DELETE FROM refused WHERE number <= (SELECT max(number) FROM refused) - ?"
 _SNAPSHOT: Final = """INSERT INTO snapshots VALUES (?, ?, ?, ?) ON CONFLICT (session_key) DO UPDATE
@@ -311,7 +312,8 @@ class Transaction:
         self._check_revision(one, one.revision - 1)
         self._count_at_commit()
         columns = (one.kind, one.name, one.revision, body, one.due_at_ms)
-        self._connection.execute(_PUT_DOCUMENT, (*columns, self._key.row_seal("documents", columns)))
+        sql = _PUT_DOCUMENT if one.revision > 1 else _NEW_DOCUMENT
+        self._connection.execute(sql, (*columns, self._key.row_seal("documents", columns)))
 
     def drop_document(self, one: Document) -> None:
         """Delete a document."""

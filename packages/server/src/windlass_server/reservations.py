@@ -1,0 +1,176 @@
+"""Reservations: sessions without a message, and idempotency keys, as documents in the store of a tenant.
+
+All servers of a store share them, so that any of them can answer any request. A key is claimed by a write
+that fails if the key is known, so of two requests at once, at two servers, one has claimed it first.
+"""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import sha256
+from typing import Final
+
+from windlass import Conflict, Unavailable
+from windlass.parts import Clock
+from windlass.ports.store import Document, Documents
+from windlass_protocol import ErrorKind, JsonObject, RetryClass
+from windlass_protocol.frozen import sealed
+from windlass_server.settings import KEYS_KEPT_S, RETRY_MS, SESSIONS_EMPTY_MAX
+
+RESERVED: Final = "reserved"
+"""The kind of the document of a session without a message."""
+KEY: Final = "key"
+"""The kind of the document of an idempotency key."""
+_EXPIRE_EVERY: Final = 16
+"""Claims of new keys after which expired ones are deleted."""
+_EXPIRED_MAX: Final = 2 * _EXPIRE_EVERY
+"""Expired keys that are deleted then: more than were claimed, so that they become fewer."""
+
+
+@sealed
+class Reserved:
+    """A session without a message."""
+
+    session_id: str
+    user: str
+    agent_id: str
+    created_at: str
+    digest: str
+    """Digest of the request that reserved it."""
+
+
+@sealed
+class Claim:
+    """An idempotency key that is bound to one request."""
+
+    document: Document
+    is_new: bool
+    """Whether the key was unknown before."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the request succeeded before."""
+        return bool(self.document.body["isDone"])
+
+
+class Reservations:
+    """Reserved sessions and idempotency keys of a tenant."""
+
+    def __init__(self, store: Documents, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._claims = 0
+
+    async def reserve(self, wanted: Reserved) -> None:
+        """Reserve a session durably; the same request again changes nothing.
+
+        Raises:
+            Conflict: the session was reserved by another request.
+            Unavailable: the user has too many reserved sessions.
+        """
+        found = await self.find(wanted.session_id, wanted.user)
+        if found is None:
+            await self._check_room(wanted.user)
+            body: JsonObject = {
+                "agentId": wanted.agent_id,
+                "createdAt": wanted.created_at,
+                "digest": wanted.digest,
+            }
+            with suppress(Conflict):
+                # Another request with the same key may be quicker.
+                await self._store.put_document(
+                    Document(RESERVED, _name(wanted.session_id, wanted.user), 1, body)
+                )
+                return
+            found = await self.find(wanted.session_id, wanted.user)
+        if found is not None and found.digest != wanted.digest:
+            raise Conflict(
+                "the Idempotency-Key was used with another request; choose another key",
+                kind=ErrorKind.INVALID_STATE_TRANSITION,
+                retry=RetryClass.NOT_RETRYABLE,
+            )
+
+    async def find(self, session_id: str, user: str) -> Reserved | None:
+        """Return a reserved session of a user; None if there is none."""
+        found = await self._store.document(RESERVED, _name(session_id, user))
+        if found is None:
+            return None
+        agent_id, created_at, digest = (str(found.body[one]) for one in ("agentId", "createdAt", "digest"))
+        return Reserved(session_id, user, agent_id, created_at, digest)
+
+    async def release(self, session_id: str, user: str) -> None:
+        """Remove the reservation of a session."""
+        found = await self._store.document(RESERVED, _name(session_id, user))
+        if found is not None:
+            await self._drop(found)
+
+    async def claim(self, name: str, digest: str) -> Claim | None:
+        """Bind a key to a request, durably; None if it is bound to another one."""
+        due_at_ms = self._now_ms() + KEYS_KEPT_S * 1_000
+        new = Document(KEY, name, 1, {"digest": digest, "isDone": False}, due_at_ms)
+        while True:
+            with suppress(Conflict):
+                await self._store.put_document(new)
+                await self._expire()
+                return Claim(new, is_new=True)
+            known = await self._store.document(KEY, name)
+            if known is None:
+                continue  # it was freed, or expired, meanwhile
+            if known.body["digest"] != digest:
+                return None
+            with suppress(Conflict):
+                # A new revision: the first request does not free the key any more, see `is_shared`.
+                return Claim(await self._changed(known, is_done=bool(known.body["isDone"])), is_new=False)
+
+    async def is_shared(self, claim: Claim) -> bool:
+        """Whether another request claimed the same key: before this one, or meanwhile."""
+        found = await self._store.document(KEY, claim.document.name)
+        return not claim.is_new or (found is not None and found.revision > claim.document.revision)
+
+    async def finish(self, claim: Claim) -> None:
+        """Record that the request of a key succeeded."""
+        known: Document | None = claim.document
+        while known is not None and not known.body["isDone"]:
+            with suppress(Conflict):
+                await self._changed(known, is_done=True)
+                return
+            known = await self._store.document(KEY, known.name)
+
+    async def unclaim(self, claim: Claim) -> None:
+        """Free a key, unless another request claimed it meanwhile."""
+        await self._drop(claim.document)
+
+    async def _changed(self, known: Document, *, is_done: bool) -> Document:
+        body: JsonObject = {**known.body, "isDone": is_done}
+        new = replace(known, revision=known.revision + 1, body=body)
+        await self._store.put_document(new)
+        return new
+
+    async def _check_room(self, user: str) -> None:
+        prefix = _name("", user)
+        page = await self._store.documents(RESERVED, after=prefix, limit=SESSIONS_EMPTY_MAX)
+        if len(page) == SESSIONS_EMPTY_MAX and page[-1].name.startswith(prefix):
+            raise Unavailable(
+                f"too many sessions without a message, limit {SESSIONS_EMPTY_MAX:,}: use or delete those",
+                kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+                retry=RetryClass.USER_ACTION_NEEDED,
+                retry_after_ms=RETRY_MS,
+            )
+
+    async def _expire(self) -> None:
+        self._claims += 1
+        if self._claims % _EXPIRE_EVERY == 1:
+            due = await self._store.due_documents(KEY, now_ms=self._now_ms(), limit=_EXPIRED_MAX)
+            await asyncio.gather(*(self._drop(one) for one in due))
+
+    async def _drop(self, document: Document) -> None:
+        with suppress(Conflict):  # another server was quicker
+            await self._store.drop_document(document)
+
+    def _now_ms(self) -> int:
+        return int(self._clock.now().timestamp() * 1_000)
+
+
+def _name(session_id: str, user: str) -> str:
+    """Return the name of a document; those of one user are beside each other."""
+    return f"{sha256(user.encode()).hexdigest()[:32]}:{session_id}"

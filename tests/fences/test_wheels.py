@@ -57,6 +57,7 @@ NEEDS_AN_EXTRA = {
     "windlass.adapters.journals.postgres": (
         "link",
         "notifier",
+        "permits",
         "reads",
         "schema",
         "store",

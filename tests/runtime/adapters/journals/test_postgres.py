@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +28,7 @@ from windlass.adapters.journals.sql.integrity import (
 from windlass.adapters.journals.sql.statements import Cursor, Value
 from windlass.adapters.journals.sqlite import schema as sqlite_schema
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.ports.store import START, Batch, NewRun, RunFilter, SessionFilter
+from windlass.ports.store import START, Batch, NewRun, PermitAsk, RunFilter, SessionFilter
 from windlass.testing import ScriptedModel, say
 from windlass_harness.loop.events import Draft
 from windlass_protocol import JsonObject, RunStatus
@@ -205,6 +206,30 @@ def test_no_statement_of_a_large_store_reads_a_whole_table(
                     whole[" ".join(sql.split())] = node["Relation Name"]
     assert len(seen) > 50
     assert whole == {}
+
+
+def test_calls_to_a_provider_are_counted_for_all_tenants_of_a_database(postgres: Postgres) -> None:
+    address = postgres.new_database()
+
+    async def work() -> None:
+        given: list[int] = []
+        stores = [
+            await PostgresStore.open(address, schema=schema)
+            for schema in ("windlass_t_acme", "windlass_t_zoo", "app")
+        ]
+        # All make the table at once.
+        asks = [
+            PermitAsk("acme", str(at), 1, at_once=3, per_minute=9, tokens_per_minute=None, held=0)
+            for at in range(3)
+        ]
+        await asyncio.gather(*(store.take_permits(ask) for store, ask in zip(stores, asks, strict=True)))
+        for number, store in enumerate(stores):
+            ask = replace(asks[number], number=2, wants=2)
+            given.append((await store.take_permits(ask)).count)
+            await store.aclose()
+        assert given == [2, 1, 2]
+
+    play(work)
 
 
 def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

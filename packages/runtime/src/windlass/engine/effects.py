@@ -49,7 +49,7 @@ from windlass.ports.host import Delivery, OutputSink
 from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMMessage
 from windlass.ports.store import ContentStore, Standing
-from windlass.provider_limits import ProviderLimits, ProviderTurn
+from windlass.provider_limits import ProviderTurn, RuntimeLimits
 from windlass.session_sandbox import FindSandbox, SessionSandbox, attachments_of
 from windlass.tools import Tool, ToolFailed
 from windlass.tools.calling import Arguments, ToolRun, call_tool, late, outcome_of
@@ -323,7 +323,7 @@ class EffectPorts:
     secret_inputs: SecretInputs = field(default_factory=SecretInputs)
     deadlines: Deadlines = field(default_factory=Deadlines)
     lease: Lease = field(default_factory=Lease)
-    provider_limits: ProviderLimits = field(default_factory=ProviderLimits)
+    provider_limits: RuntimeLimits = field(default_factory=RuntimeLimits)
     delegator: Delegator | None = None
     interpreter: Interpreter | None = None
     """Runs the programs of models."""

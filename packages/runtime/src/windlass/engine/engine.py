@@ -416,6 +416,7 @@ class Engine:
         if self._tasks:
             await asyncio.wait(self._tasks.values())
         await closing
+        await self._ports.shared.provider_limits.aclose()
         # If retiring fails, other owners take over when the lease expires.
         with suppress(AgentError):
             await self._ports.store.retire(self._ports.owner_id)

@@ -182,7 +182,8 @@ class AgentRuntime(CoreRuntime):
             hooks: functions for hooks that packages name; agents bring their own.
             package_change: continue (the default), move or refuse runs of an agent that has changed.
             retry_for_ms: how long model calls are retried while the provider is away; default: 3,600,000.
-            provider_limits: how many model calls are sent at once and each minute, by provider.
+            provider_limits: how many model calls are sent at once and each minute, by provider; on
+                PostgreSQL by all processes of the database together.
             wakes: what has sessions driven, such as temporal://host:port/namespace; default: the processes
                 that have the store open.
             is_driving: whether this process drives sessions; default: True.

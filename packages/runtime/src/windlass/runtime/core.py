@@ -271,6 +271,7 @@ class CoreRuntime(RuntimeViews):
     def _make_engine(self) -> Engine:
         from windlass.engine.effects import EffectPorts  # noqa: PLC0415 - slow to import
         from windlass.engine.engine import Engine, LocalWakes, Ports  # noqa: PLC0415 - slow to import
+        from windlass.provider_limits import RuntimeLimits  # noqa: PLC0415 - slow to import
         from windlass.runtime.approvals import ApprovalDesk  # noqa: PLC0415 - slow to import
         from windlass.runtime.binding import RuntimeBinder  # noqa: PLC0415 - slow to import
         from windlass.runtime.start import RuntimeDelegator, sandbox_of  # noqa: PLC0415 - slow to import
@@ -288,7 +289,7 @@ class CoreRuntime(RuntimeViews):
             machine.random,
             is_attended=ports.is_attended,
             calls_max=ports.rules.calls_per_step_max,
-            provider_limits=ports.provider_limits,
+            provider_limits=RuntimeLimits(ports.provider_limits, store, holder=machine.new_id()),
             delegator=RuntimeDelegator(ports, self._keeper),
             interpreter=ports.interpreter,
             sandbox_of=partial(sandbox_of, ports),

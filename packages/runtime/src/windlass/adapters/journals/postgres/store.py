@@ -9,6 +9,7 @@ from typing import Final, Self, TypeVar, cast
 
 from windlass.adapters.journals.postgres.link import FAILURES, Address, Link, address_of, is_lost, translate
 from windlass.adapters.journals.postgres.notifier import Notifier
+from windlass.adapters.journals.postgres.permits import make_table, take
 from windlass.adapters.journals.postgres.reads import READ_ONLY, PostgresReads
 from windlass.adapters.journals.postgres.schema import SCHEMA, prepare
 from windlass.adapters.journals.postgres.writer import ATTEMPTS_MAX, Writer
@@ -18,7 +19,7 @@ from windlass.adapters.journals.sql.integrity import StoreKey
 from windlass.adapters.journals.sql.store import SqlStore
 from windlass.errors import AgentError
 from windlass.limits import REFUSED_STARTS_MAX
-from windlass.ports.store import Appended, Batch, Notice
+from windlass.ports.store import Appended, Batch, Notice, PermitAsk, PermitGrant
 
 T = TypeVar("T")
 
@@ -53,6 +54,8 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         self._lock = RLock()
         """Guards what readers of several event loops share."""
         self._is_closed = False
+        self._has_permits = False
+        """Whether the table of permits is known to exist."""
 
     @classmethod
     async def open(
@@ -87,13 +90,16 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         )
 
     async def _read(self, look: Callable[[PostgresReads], T]) -> T:
+        return await self._submit(lambda _, reads: look(reads), READ_ONLY)
+
+    async def _submit(self, look: Callable[[Link, PostgresReads], T], mode: str) -> T:
         with self._lock:
             if self._is_closed:
                 raise unavailable(CLOSED)
             if self._reads_waiting >= WAITING_READS_MAX:
                 raise unavailable(f"too many reads are waiting: {WAITING_READS_MAX:,}; try again")
             self._reads_waiting += 1
-            reading = self._readers.submit(self._read_now, look)
+            reading = self._readers.submit(self._read_now, look, mode)
             reading.add_done_callback(self._end_read)
         return await asyncio.wrap_future(reading)
 
@@ -109,14 +115,14 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
             pass
         return await self._read(look)
 
-    def _read_now(self, look: Callable[[PostgresReads], T]) -> T:
-        """Read in one transaction; again on another connection if that was lost."""
+    def _read_now(self, look: Callable[[Link, PostgresReads], T], mode: str) -> T:
+        """Run a function in one transaction; again on another connection if that was lost."""
         link, reads = self._own()
         failure: AgentError | None = None
         for attempt in range(ATTEMPTS_MAX):
             try:
-                link.begin(READ_ONLY)
-                found = look(reads)
+                link.begin(mode)
+                found = look(link, reads)
                 link.commit()
             except AgentError:
                 link.rollback()
@@ -142,6 +148,13 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
             with self._lock:
                 self._links.append(link)
         return found
+
+    async def take_permits(self, ask: PermitAsk) -> PermitGrant:
+        if not self._has_permits:
+            await asyncio.to_thread(make_table, self._address)
+            self._has_permits = True
+        # Beside the writers: a row that all processes lock must not wait for the commit of their groups.
+        return await self._submit(lambda link, _: take(link, self._address.schema, ask), "")
 
     async def change_token(self) -> int:
         """Return a number that changes after every write of any process: poll it to detect writes."""

@@ -390,6 +390,8 @@ class CoreRuntime(RuntimeViews):
             await self._keeper.keep(effective, run_id)
             session_id = request.session_id or f"session:{run_id}"
             asked = start.asked_for(request)
+            if experiment is not None:
+                asked["playground"] = experiment.asked
             at = moment(self._ports.machine.clock).at
             new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked, at=at)
             opening, origin = start.session_opening(effective), None

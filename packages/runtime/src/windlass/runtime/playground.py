@@ -13,10 +13,11 @@ sinks and event hooks get nothing of an experiment.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar, cast, get_args
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from windlass.agent import TEMPERATURE_MAX
 from windlass.catalog.reading import NOT_KEPT, QUESTIONS, SECRETS, ReadStep, step_of, tools_in
@@ -26,7 +27,7 @@ from windlass.engine.clocks import moment
 from windlass.engine.hooks import NO_HOOKS
 from windlass.errors import Conflict, Denied, kind_of, wrong
 from windlass.limits import RECORD_BYTES_MAX
-from windlass.package import check_package, fallback_routes
+from windlass.package import check_package, fallback_routes, fingerprint
 from windlass.ports.host import ToolPolicy
 from windlass.ports.store import Journal, RunRow, SessionCopy, StoredAppend
 from windlass.refusals import bad_request, check_id, misfit, unknown_run
@@ -188,6 +189,8 @@ class Experiment:
     origin: PlaygroundOrigin
     session: SessionCopy
     """Its session before the run."""
+    asked: JsonObject
+    """What two equal requests share: the origin, and digests of the package and the messages."""
     opening: JsonObject
     """What its `session.started` holds besides the agent: the taint of the session of the recorded run."""
 
@@ -308,8 +311,14 @@ class Playground:
             source=source,
         )
         session = self._session(row, step, request, said)
+        package = check_package(package)
+        asked: JsonObject = {
+            **origin.model_dump(mode="json", by_alias=True),
+            "package": fingerprint(package),
+            "messages": sha256(_wire(said)).hexdigest(),
+        }
         opening: JsonObject = {"taint": [*sorted(step.state.session.taint)]}
-        return await self._start(request, Experiment(check_package(package), origin, session, opening))
+        return await self._start(request, Experiment(package, origin, session, asked, opening))
 
     async def _step(self, run_id: str, step_index: int) -> tuple[RunRow, ReadStep]:
         ports = self._ports
@@ -364,14 +373,14 @@ class Playground:
     ) -> SessionCopy:
         """Return the session of an experiment: the state of its origin, and the messages."""
         now, redactor = moment(self._ports.machine.clock), self._ports.scribe.redactor
-        wire = cast("list[JsonValue]", [one.model_dump(mode="json", by_alias=True) for one in said])
-        size = len(to_json(wire))
+        raw = _wire(said)
+        size = len(raw)
         if size > _MESSAGES_BYTES_MAX:
             raise bad_request(f"messages too large: {size:,} bytes, limit {_MESSAGES_BYTES_MAX:,}")
         forked: JsonObject = {
             "predecessor": row.session_id,
             "predecessorSeq": step.state.seq,
-            "messages": wire,
+            "messages": from_json(raw),
         }
         drafts, authored = [Draft("session.forked", now.at, forked)], dict(step.state.session.authored)
         if authored:
@@ -511,6 +520,10 @@ def check_messages(messages: object) -> tuple[ModelMessage, ...]:
     return said
 
 
+def _wire(said: Sequence[ModelMessage]) -> bytes:
+    return to_json([one.model_dump(mode="json", by_alias=True) for one in said])
+
+
 def _without(said: Sequence[ModelMessage], added: Sequence[str]) -> tuple[ModelMessage, ...]:
     """Return messages without the texts that hooks added at their end."""
     count = len(added)
@@ -574,16 +587,19 @@ async def rehearsed(binding: Binding, run: RunState, ports: RuntimePorts) -> Bin
 
 
 async def _player(run: RunState, origin: PlaygroundOrigin, ports: RuntimePorts) -> Player:
-    """Return the recorded calls that follow the step, without those that the experiment has made."""
+    """Return the recorded calls, at the place after the step and after the calls of the experiment so far."""
     assert ports.store is not None, "a run has a journal"
-    records, cut = await _recorded(ports.store, origin)
-    known, above = list(read_tape(records, origin.run_id).calls), _origin_in(records, origin.run_id)
+    known: list[TapedCall] = []
+    made: list[MadeCall] = []
+    above: PlaygroundOrigin | None = origin
     while above is not None:
         # An experiment of an experiment knows what was recorded for both.
-        more = (await _recorded(ports.store, above))[0]
-        known, above = [*read_tape(more, above.run_id).calls, *known], _origin_in(more, above.run_id)
+        records, cut = await _recorded(ports.store, above)
+        known = [*read_tape(records, above.run_id).calls, *known]
+        made += read_tape(records[:cut], above.run_id).made
+        above = _origin_in(records, above.run_id)
     player = Player(known)
-    player.skip(read_tape(records[:cut], origin.run_id).made)
+    player.skip(made)
     own: list[Record] = []
     while page := await ports.store.read(run.session_id, after=len(own), limit=_PAGE):
         own += page

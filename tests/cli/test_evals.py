@@ -87,6 +87,38 @@ def test_experiments_are_listed_shown_and_compared(capsys: pytest.CaptureFixture
     assert (unknown.code, "unknown experiment: ghost" in unknown.err) == (2, True)
 
 
+def test_data_sets_are_kept_in_the_store_and_run_by_their_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = run_here(capsys, "eval", "run", "cases.yaml", "--agents", "app.py:agent", "--json")
+    ran = json.loads(first.out)
+    datasets = ("eval", "datasets")
+    assert "No data sets." in run_here(capsys, *datasets, "list").err
+    assert run_here(capsys, *datasets, "add", "words", "cases.yaml").code == 0
+    again = run_here(capsys, "eval", "run", "words", "--agents", "app.py:agent", "--json")
+    assert json.loads(again.out)["experiment"]["id"] == ran["experiment"]["id"], "it costs nothing again"
+    taken = run_here(capsys, *datasets, "add", "failed", "--run", ran["cases"][1]["runId"])
+    assert (taken.code, "failed has 1 cases" in taken.err) == (0, True)
+    listed = run_here(capsys, *datasets, "list").out.splitlines()
+    assert [line.split()[:2] for line in listed[1:]] == [["failed", "1"], ["words", "3"]]
+    rows = [json.loads(line) for line in run_here(capsys, *datasets, "list", "--json").out.splitlines()]
+    assert [one["cases"] for one in rows] == [1, 3]
+    shown = run_here(capsys, *datasets, "show", "words")
+    assert shown.out.splitlines()[0].startswith("words: 3 cases, version ")
+    assert ["second", "zebra", "ZEBRA"] in [line.split()[:3] for line in shown.out.splitlines()]
+    assert run_here(capsys, *datasets, "remove", "words", "second").code == 0
+    found = json.loads(run_here(capsys, *datasets, "show", "words", "--json").out)
+    assert [one["name"] for one in found["cases"]] == ["first", "third"]
+    assert run_here(capsys, *datasets, "save", "words", "words.jsonl").code == 0
+    lines = (tmp_path / "words.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["name"] for line in lines] == ["first", "third"]
+    assert run_here(capsys, *datasets, "remove", "words").code == 0
+    gone = run_here(capsys, "eval", "run", "words", "--agents", "app.py:agent")
+    assert (gone.code, "unknown data set: words" in gone.err) == (2, True)
+    neither = run_here(capsys, *datasets, "add", "words")
+    assert (neither.code, "give a file, or --run" in neither.err) == (2, True)
+
+
 def test_a_worse_version_is_told_by_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cases = [f"- {{name: n{n}, inputs: z{n}, expected_output: Z{n}}}" for n in range(8)]
     text = "name: many\ncases:\n" + "\n".join(cases) + "\nevaluators: [EqualsExpected]\n"

@@ -6,7 +6,7 @@ The routes are those of the router: a new one fails here until `IDS` has its pat
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from fastapi.routing import APIRoute
 from tests.server.keyring import Keyring
 from tests.server.rig import FAST, Json, Server, ended, payer, run, serving, waiting
 
-from windlass.evals import Case, Dataset, Experiment
+from windlass.evals import Case, Dataset, Datasets, Experiment
 from windlass.ports.store import Document
 from windlass.webhooks import DELIVERY
 from windlass_server import Settings
@@ -95,6 +95,7 @@ async def scene(folder: Path) -> AsyncGenerator[Scene]:
             cases = Dataset("cases", [Case(CANARY, f"Pay {CANARY}.", run_id=begun["runId"])])
             kept = Experiment(cases.tagged("none"), "payer", experiment_id=CANARY, owner="ann")
             await kept.run(tenant.runtime)
+            await Datasets(tenant.runtime, owner="ann").save(replace(cases, name=CANARY))
             await tenant.store.put_document(Document(DELIVERY, CANARY, 1, {**body, "createdMs": 0}))
         ids = {
             "session_id": begun["sessionId"],
@@ -104,6 +105,7 @@ async def scene(folder: Path) -> AsyncGenerator[Scene]:
             "chat_id": begun["sessionId"],
             "schedule_id": CANARY,
             "experiment_id": CANARY,
+            "dataset_id": CANARY,
             "delivery_id": CANARY,
         }
         yield Scene(server, keys, holders, ids)

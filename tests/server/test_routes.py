@@ -12,6 +12,7 @@ from tests.server.rig import talker
 
 from windlass_server import Settings, Tenants, create_app
 from windlass_server.requests import (
+    _own_dataset,  # pyright: ignore[reportPrivateUsage] the dependencies
     _own_delivery,  # pyright: ignore[reportPrivateUsage] the dependencies
     _own_experiment,  # pyright: ignore[reportPrivateUsage] the dependencies
     _own_request,  # pyright: ignore[reportPrivateUsage] the dependencies
@@ -37,6 +38,7 @@ OWNERS = {
     "request_id": _own_request,
     "schedule_id": _own_schedule,
     "experiment_id": _own_experiment,
+    "dataset_id": _own_dataset,
     "delivery_id": _own_delivery,
 }
 """The dependency that turns an id in a path into something of the caller."""

@@ -37,6 +37,7 @@ from windlass_server.openapi import describe
 from windlass_server.requests import PREFIX
 from windlass_server.routes import (
     approvals,
+    evals,
     eve,
     feeds,
     insight,
@@ -71,7 +72,8 @@ _ROUTERS: Final[tuple[APIRouter, ...]] = (
     sessions.catalogue,
     runs.router,
     schedules.router,
-    insight.experiments,
+    evals.experiments,
+    evals.datasets,
     webhooks.router,
     insight.numbers,
     insight.ledger,
@@ -160,7 +162,7 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(settings.cors_origins),
-            allow_methods=["GET", "POST", "DELETE"],
+            allow_methods=["GET", "POST", "PATCH", "DELETE"],
             allow_headers=[
                 "authorization",
                 "content-type",

@@ -108,5 +108,20 @@ class Verdict(wire.Verdict):
     model_config = _BY_ALIAS
 
 
+class NewDataset(wire.NewDataset):
+    __doc__ = wire.NewDataset.__doc__
+    model_config = _BY_ALIAS
+
+
+class NewDatasetCase(wire.NewDatasetCase):
+    __doc__ = wire.NewDatasetCase.__doc__
+    model_config = _BY_ALIAS
+
+
+class DatasetCaseChange(wire.DatasetCaseChange):
+    __doc__ = wire.DatasetCaseChange.__doc__
+    model_config = _BY_ALIAS
+
+
 RunWishes = wire.NewSession | wire.NewMessage
 """The bodies with options of a run."""

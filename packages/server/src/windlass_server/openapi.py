@@ -152,6 +152,22 @@ EVAL_COMPARISON_EXAMPLE: Final[JsonValue] = {
     "fixed": 0,
     "broken": 0,
 }
+DATASET_EXAMPLE: Final[JsonValue] = {
+    "name": "prices",
+    "hash": "sha256:4be1…",
+    "cases": 1,
+    "scorers": [{"EqualsExpected": {}}],
+    "at": "2026-01-01T09:30:00.000Z",
+    "changedAt": "2026-01-01T09:30:00.000Z",
+    "owner": "ann",
+}
+DATASET_CASE_EXAMPLE: Final[JsonValue] = {
+    "name": "oslo",
+    "inputs": "Price of Oslo",
+    "expected": "90 crowns",
+    "tags": ["smoke"],
+    "runId": "019a8f…",
+}
 DELIVERY_EXAMPLE: Final[JsonValue] = {
     "deliveryId": "msg_5f0c…",
     "target": "ops",

@@ -26,7 +26,7 @@ from windlass.catalog import (
     SessionStatus,
     SettledRequest,
 )
-from windlass.evals import ExperimentResult, Results
+from windlass.evals import Datasets, ExperimentResult, Results
 from windlass.parts import Store
 from windlass.ports.feed import EventStream, StreamOptions
 from windlass.ports.recorded import RunLook
@@ -39,6 +39,7 @@ from windlass_protocol import (
     Cursor,
     DeliveryInfo,
     ErrorKind,
+    EvalDataset,
     InputRequest,
     InputResponse,
     RetryClass,
@@ -84,6 +85,11 @@ class Caller:
     def sessions(self) -> "OwnSessions":
         """The sessions, runs and requests of this user."""
         return OwnSessions(self.tenant, self.principal)
+
+    @property
+    def datasets(self) -> Datasets:
+        """The data sets of this user."""
+        return Datasets(self.tenant.runtime, owner=self.principal.user)
 
 
 async def _caller(request: Request) -> Caller:
@@ -296,6 +302,20 @@ async def experiment_of(caller: Caller, experiment_id: str) -> ExperimentResult:
 
 OwnExperiment = Annotated[ExperimentResult, Depends(_own_experiment)]
 """The experiment of the path, which belongs to the caller; 404 otherwise."""
+
+
+async def _own_dataset(
+    caller: CallerDep, dataset_id: Annotated[str, Path(description="A data set.", examples=["prices"])]
+) -> EvalDataset:
+    try:
+        return await caller.datasets.get(dataset_id)
+    except (Conflict, Rejected):  # no data set has such a name
+        pass
+    raise not_found("data set")
+
+
+OwnDataset = Annotated[EvalDataset, Depends(_own_dataset)]
+"""The data set of the path, which belongs to the caller; 404 otherwise."""
 
 
 async def _own_delivery(

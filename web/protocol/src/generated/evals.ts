@@ -1,7 +1,7 @@
 // Generated from spec/evals.schema.json by `make gen`. Do not edit.
 /** Data sets, experiments and their results. */
 import { z } from "zod";
-import { JsonObject, open, record } from "../wire.js";
+import { Json, JsonObject, open, record } from "../wire.js";
 import { Count, Id, Positive, Timestamp } from "./common.js";
 import { Estimate, VersionComparison } from "./decisions.js";
 import { RunStatus } from "./runs.js";
@@ -47,6 +47,8 @@ export const EvalCase = open({
   input: z.string(),
   /** The answer, cut to 2,000 characters. */
   output: z.string(),
+  /** The expected answer, as text, cut to 2,000 characters; absent if there is none. */
+  expected: z.string().optional(),
   /** Why it did not pass. */
   why: z.string().optional(),
   /** Cost, in millionths of a dollar; absent if unknown. */
@@ -164,5 +166,65 @@ export type EvalResult = z.infer<typeof EvalResult>;
 export const EvalExperimentPage = open({
   /** The experiments. */
   experiments: z.array(EvalExperiment),
+  /** Argument `after` of the next page; absent on the last one. */
+  next: z.string().optional(),
 });
 export type EvalExperimentPage = z.infer<typeof EvalExperimentPage>;
+
+/** A data set that the store keeps. */
+export const EvalDataset = open({
+  /** Its name. */
+  name: z.string(),
+  /** The version of its contents; a data set with equal cases and scorers has an equal one. */
+  hash: z.string(),
+  /** The number of its cases. */
+  cases: Count,
+  /** The scorers of every case. */
+  scorers: z.array(JsonObject),
+  /** When it was made. */
+  at: Timestamp,
+  /** When it was last changed. */
+  changedAt: Timestamp,
+  /** The user that it belongs to; absent if a program made it. */
+  owner: z.string().optional(),
+});
+export type EvalDataset = z.infer<typeof EvalDataset>;
+
+/** Data sets, by name. */
+export const EvalDatasetPage = open({
+  /** The data sets. */
+  datasets: z.array(EvalDataset),
+  /** Argument `after` of the next page; absent on the last one. */
+  next: z.string().optional(),
+});
+export type EvalDatasetPage = z.infer<typeof EvalDatasetPage>;
+
+/** A case of a data set: an input of an agent, and what is expected. */
+export const EvalDatasetCase = open({
+  /** Its name. */
+  name: z.string(),
+  /** The message, data that is sent as JSON, or an object with `conversation`: several messages. */
+  inputs: Json,
+  /** The expected answer; absent if there is none. */
+  expected: Json.optional(),
+  /** Its tags. */
+  tags: z.array(z.string()).optional(),
+  /** Further facts. */
+  metadata: JsonObject.optional(),
+  /** The recorded run that it was taken from. */
+  runId: z.string().optional(),
+  /** Scorers of this case alone. */
+  scorers: z.array(JsonObject).optional(),
+});
+export type EvalDatasetCase = z.infer<typeof EvalDatasetCase>;
+
+/** A data set with a page of its cases. */
+export const EvalDatasetView = open({
+  /** The data set. */
+  dataset: EvalDataset,
+  /** Cases, in their order. */
+  cases: z.array(EvalDatasetCase),
+  /** Argument `after` of the next page; absent on the last one. */
+  next: z.string().optional(),
+});
+export type EvalDatasetView = z.infer<typeof EvalDatasetView>;

@@ -133,6 +133,45 @@ export const Verdict = z.strictObject({
 });
 export type Verdict = z.infer<typeof Verdict>;
 
+/** A data set without cases. */
+export const NewDataset = z.strictObject({
+  /** Its name. */
+  name: text({ min: 1, max: 200 }),
+});
+export type NewDataset = z.infer<typeof NewDataset>;
+
+/** A case to add to a data set: from a recorded run, from `inputs`, or from a run with other inputs or another expected answer. */
+export const NewDatasetCase = z.strictObject({
+  /** Its name; that of the run, or one that follows from the inputs, when left out. */
+  name: text({ min: 1, max: 200 }).optional(),
+  /** A recorded run: its message and its answer are taken unless they are given here. */
+  runId: Id.optional(),
+  /** The message, data that is sent as JSON, or an object with `conversation`: several messages. */
+  inputs: Json.optional(),
+  /** The expected answer; null means none, also if the run has an answer. */
+  expected: Json.optional(),
+  /** Its tags. */
+  tags: z.array(text({ min: 1, max: 200 })).max(100).optional(),
+  /** Further facts. */
+  metadata: JsonObject.optional(),
+});
+export type NewDatasetCase = z.infer<typeof NewDatasetCase>;
+
+/** What to change of a case; the rest stays as it is. */
+export const DatasetCaseChange = z.strictObject({
+  /** The case. */
+  name: text({ min: 1, max: 200 }),
+  /** Other inputs. */
+  inputs: Json.optional(),
+  /** Another expected answer; null means none. */
+  expected: Json.optional(),
+  /** Its tags. */
+  tags: z.array(text({ min: 1, max: 200 })).max(100).optional(),
+  /** Other facts. */
+  metadata: JsonObject.optional(),
+});
+export type DatasetCaseChange = z.infer<typeof DatasetCaseChange>;
+
 /** Work that was accepted: it is durable. */
 export const Accepted = open({
   /** The session. */

@@ -1,4 +1,4 @@
-"""`windlass eval`: run agents on data sets, list experiments, compare them."""
+"""`windlass eval`: run agents on data sets, list experiments, compare them; keep data sets in the store."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,22 +12,32 @@ from windlass_cli.output import NO_VALUE, Exit, Terminal, seconds, short, show_t
 from windlass_cli.settings import OWNER
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
     from windlass import AgentRuntime
-    from windlass.evals import Experiment, ExperimentResult, GateResult, Results
-    from windlass_protocol import Estimate, EvalComparison, EvalExperiment
+    from windlass.evals import Dataset, Experiment, ExperimentResult, GateResult, Results
+    from windlass_protocol import Estimate, EvalComparison, EvalDataset, EvalDatasetCase, EvalExperiment
 
 app = typer.Typer(no_args_is_help=True, help="Evaluations: run agents on data sets, list and compare them.")
+datasets = typer.Typer(no_args_is_help=True, help="Data sets in the store: list, fill, write to files.")
+app.add_typer(datasets, name="datasets")
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 Id = Annotated[str, typer.Argument(help="An experiment.")]
+Name = Annotated[str, typer.Argument(help="A data set in the store.")]
 _MICROS: Final = 1_000_000
 _FAILED_SHOWN_MAX: Final = 50
 _WHY_CHARS: Final = 120
+_TEXT_CHARS: Final = 60
+_PAGE: Final = 200
+_SUFFIXES: Final = (".yaml", ".yml", ".json", ".jsonl")
 
 
 @app.command()
 def run(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="The data set: a .yaml, .json or .jsonl file.")],
+    dataset: Annotated[
+        str, typer.Argument(help="A .yaml, .json or .jsonl file, or the name of a data set in the store.")
+    ],
     *,
     agents: Annotated[str | None, typer.Option(help="Your agents: module:name or file.py:name.")] = None,
     agent: Annotated[str | None, typer.Option(help="The agent; default: the first one.")] = None,
@@ -67,7 +77,7 @@ def run(
         from windlass import evals  # noqa: PLC0415 - slow to import
 
         gates = [evals.Gate.read(one) for one in gate or ()]
-        data = evals.Dataset.load(file)
+        data = await _dataset(command, dataset)
         data = data.tagged(*tag) if tag else data
         name = chosen_agent(agent, [one.name for one in command.agents()])
         plan = evals.Experiment(
@@ -100,6 +110,17 @@ def run(
         return Exit.FAILED if is_worse or not all(one.is_met for one in met) else Exit.DONE
 
     finish(work())
+
+
+async def _dataset(command: Command, given: str) -> "Dataset":
+    """Return the data set of a file, or else the one of the store with this name."""
+    from windlass import evals  # noqa: PLC0415 - slow to import
+
+    file = Path(given)
+    if file.suffix.lower() in _SUFFIXES:
+        return evals.Dataset.load(file)
+    async with command.reading() as runtime:
+        return await evals.Datasets(runtime, owner=OWNER).load(given)
 
 
 def _with_agents(command: Command, agents: str | None) -> Command:
@@ -154,7 +175,7 @@ def list_experiments(context: typer.Context, *, as_json: Json = False) -> None:
 
 
 def _row(one: "EvalExperiment") -> tuple[str, ...]:
-    version = one.fingerprint.removeprefix("sha256:")[:12]
+    version = _version(one.fingerprint)
     state = _share(one.pass_rate) if one.ended_at is not None else "not ended"
     return (one.id, when(one.at), one.dataset, one.agent_id, version, str(one.cases), state, _cost(one))
 
@@ -209,6 +230,177 @@ def compare(context: typer.Context, old: Id, new: Id, *, as_json: Json = False) 
 async def _known(results: "Results", given: str) -> str:
     ids = [one.id for one in await results.list()]
     return given if given in ids else completed(given, ids, what="experiment")
+
+
+# data sets in the store
+
+
+@datasets.command("list")
+def list_datasets(context: typer.Context, *, as_json: Json = False) -> None:
+    """List the data sets in the store.
+
+    Example: windlass eval datasets list
+    """
+    command = command_of(context)
+
+    async def work() -> Exit:
+        from windlass import evals  # noqa: PLC0415 - slow to import
+
+        found: list[EvalDataset] = []
+        async with command.reading() as runtime:
+            kept, after = evals.Datasets(runtime, owner=OWNER), None
+            while True:
+                page = await kept.list(after=after, limit=_PAGE)
+                found += page.items
+                after = page.next
+                if after is None:
+                    break
+        if as_json:
+            for one in found:
+                command.terminal.line(to_json(one))
+            return Exit.DONE
+        rows = ((one.name, str(one.cases), _version(one.hash), when(one.changed_at)) for one in found)
+        if not show_table(command.terminal, ("data set", "cases", "version", "changed"), rows=rows):
+            command.terminal.say("No data sets. Keep one: windlass eval datasets add NAME --run RUN")
+        return Exit.DONE
+
+    finish(work())
+
+
+@datasets.command("show")
+def show_dataset(context: typer.Context, name: Name, *, as_json: Json = False) -> None:
+    """Show the cases of a data set.
+
+    Example: windlass eval datasets show prices
+    """
+    command = command_of(context)
+
+    async def work() -> Exit:
+        from windlass import evals  # noqa: PLC0415 - slow to import
+
+        cases: list[EvalDatasetCase] = []
+        async with command.reading() as runtime:
+            kept = evals.Datasets(runtime, owner=OWNER)
+            info, after = await kept.get(name), None
+            while True:
+                page = await kept.cases(name, after=after, limit=_PAGE)
+                cases += page.items
+                after = page.next
+                if after is None:
+                    break
+        if as_json:
+            command.terminal.line(to_json({"dataset": info, "cases": cases}))
+            return Exit.DONE
+        command.terminal.show(f"{info.name}: {info.cases} cases, version {_version(info.hash)}", "bold")
+        rows = (
+            (
+                one.name,
+                _said(one.inputs),
+                _said(one.expected),
+                ", ".join(one.tags or ()),
+                one.run_id or NO_VALUE,
+            )
+            for one in cases
+        )
+        show_table(command.terminal, ("case", "inputs", "expected", "tags", "run"), rows=rows)
+        return Exit.DONE
+
+    finish(work())
+
+
+@datasets.command("add")
+def add_cases(
+    context: typer.Context,
+    name: Name,
+    file: Annotated[
+        Path | None, typer.Argument(help="A .yaml, .json or .jsonl file, which replaces the data set.")
+    ] = None,
+    *,
+    run: Annotated[
+        list[str] | None, typer.Option(help="A recorded run to add as a case; may be repeated.")
+    ] = None,
+) -> None:
+    """Keep the data set of a file, or add recorded runs as cases.
+
+    Example: windlass eval datasets add prices --run 019a8f…
+    """
+    command = command_of(context)
+
+    async def work() -> Exit:
+        from windlass import evals  # noqa: PLC0415 - slow to import
+
+        if (file is None) == (not run):
+            raise typer.BadParameter("give a file, or --run with a recorded run")
+        async with command.reading() as runtime:
+            kept = evals.Datasets(runtime, owner=OWNER)
+            if file is not None:
+                await kept.save(replace(evals.Dataset.load(file), name=name))
+            for one in run or ():
+                await kept.add_run(name, one)
+            info = await kept.get(name)
+        command.terminal.say(f"{info.name} has {info.cases} cases, version {_version(info.hash)}.")
+        return Exit.DONE
+
+    finish(work())
+
+
+@datasets.command("remove")
+def remove_case(
+    context: typer.Context,
+    name: Name,
+    case: Annotated[str | None, typer.Argument(help="A case; default: the whole data set.")] = None,
+) -> None:
+    """Remove a case, or a whole data set; experiments stay.
+
+    Example: windlass eval datasets remove prices oslo
+    """
+    command = command_of(context)
+
+    async def work() -> Exit:
+        from windlass import evals  # noqa: PLC0415 - slow to import
+
+        async with command.reading() as runtime:
+            kept = evals.Datasets(runtime, owner=OWNER)
+            await (kept.delete(name) if case is None else kept.remove(name, case))
+        command.terminal.say(f"Removed {name}." if case is None else f"Removed {case} from {name}.")
+        return Exit.DONE
+
+    finish(work())
+
+
+@datasets.command("save")
+def save_dataset(
+    context: typer.Context,
+    name: Name,
+    file: Annotated[Path, typer.Argument(help="The .yaml, .json or .jsonl file to write.")],
+) -> None:
+    """Write a data set to a file, in the form of pydantic-evals.
+
+    Example: windlass eval datasets save prices prices.yaml
+    """
+    command = command_of(context)
+
+    async def work() -> Exit:
+        from windlass import evals  # noqa: PLC0415 - slow to import
+        from windlass.evals.dataset import file_format  # noqa: PLC0415 - slow to import
+
+        kind = file_format(file)
+        async with command.reading() as runtime:
+            text = await evals.Datasets(runtime, owner=OWNER).text(name, kind)
+        file.write_text(text, encoding="utf-8")
+        return Exit.DONE
+
+    finish(work())
+
+
+def _version(fingerprint: str) -> str:
+    return fingerprint.removeprefix("sha256:")[:12]
+
+
+def _said(value: "JsonValue") -> str:
+    if value is None:
+        return NO_VALUE
+    return short(value if isinstance(value, str) else to_json(value), _TEXT_CHARS)
 
 
 # drawing

@@ -52,6 +52,7 @@ def _make_EvalCase() -> object:
         verdicts: tuple[EvalVerdict, ...]
         input: Str
         output: Str
+        expected: Maybe[Str] = None
         why: Maybe[Str] = None
         cost_micros: Maybe[Count] = None
         duration_ms: Maybe[Count] = None
@@ -183,7 +184,7 @@ def _make_EvalResult() -> object:
 
 
 def _make_EvalExperimentPage() -> object:
-    from windlass_protocol._wire import Open
+    from windlass_protocol._wire import Maybe, Open, Str
     from windlass_protocol.generated.evals import EvalExperiment
 
     class EvalExperimentPage(Open):
@@ -192,8 +193,81 @@ def _make_EvalExperimentPage() -> object:
         __qualname__ = "EvalExperimentPage"
 
         experiments: tuple[EvalExperiment, ...]
+        next: Maybe[Str] = None
 
     return EvalExperimentPage
+
+
+def _make_EvalDataset() -> object:
+    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Timestamp
+
+    class EvalDataset(Open):
+        """A data set that the store keeps."""
+
+        __qualname__ = "EvalDataset"
+
+        name: Str
+        hash: Str
+        cases: Count
+        scorers: tuple[JsonObject, ...]
+        at: Timestamp
+        changed_at: Timestamp
+        owner: Maybe[Str] = None
+
+    return EvalDataset
+
+
+def _make_EvalDatasetPage() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.evals import EvalDataset
+
+    class EvalDatasetPage(Open):
+        """Data sets, by name."""
+
+        __qualname__ = "EvalDatasetPage"
+
+        datasets: tuple[EvalDataset, ...]
+        next: Maybe[Str] = None
+
+    return EvalDatasetPage
+
+
+def _make_EvalDatasetCase() -> object:
+    from pydantic import JsonValue
+
+    from windlass_protocol._wire import JsonObject, KeepsNulls, Maybe, Open, Str
+
+    class EvalDatasetCase(KeepsNulls, Open):
+        """A case of a data set: an input of an agent, and what is expected."""
+
+        __qualname__ = "EvalDatasetCase"
+
+        name: Str
+        inputs: JsonValue
+        expected: JsonValue = None
+        tags: Maybe[tuple[Str, ...]] = None
+        metadata: Maybe[JsonObject] = None
+        run_id: Maybe[Str] = None
+        scorers: Maybe[tuple[JsonObject, ...]] = None
+
+    return EvalDatasetCase
+
+
+def _make_EvalDatasetView() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.evals import EvalDataset, EvalDatasetCase
+
+    class EvalDatasetView(Open):
+        """A data set with a page of its cases."""
+
+        __qualname__ = "EvalDatasetView"
+
+        dataset: EvalDataset
+        cases: tuple[EvalDatasetCase, ...]
+        next: Maybe[Str] = None
+
+    return EvalDatasetView
 
 
 __getattr__, __dir__ = _lazy_values(
@@ -208,5 +282,9 @@ __getattr__, __dir__ = _lazy_values(
         "EvalComparison": _make_EvalComparison,
         "EvalResult": _make_EvalResult,
         "EvalExperimentPage": _make_EvalExperimentPage,
+        "EvalDataset": _make_EvalDataset,
+        "EvalDatasetPage": _make_EvalDatasetPage,
+        "EvalDatasetCase": _make_EvalDatasetCase,
+        "EvalDatasetView": _make_EvalDatasetView,
     },
 )

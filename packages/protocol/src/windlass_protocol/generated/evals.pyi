@@ -4,9 +4,9 @@
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
-from windlass_protocol._wire import Bool, Float, JsonObject, Maybe, Open, Str
+from windlass_protocol._wire import Bool, Float, JsonObject, KeepsNulls, Maybe, Open, Str
 from windlass_protocol.generated.common import Count, Id, Positive, Timestamp
 from windlass_protocol.generated.decisions import Estimate, VersionComparison
 from windlass_protocol.generated.runs import RunStatus
@@ -52,6 +52,8 @@ class EvalCase(Open):
     """The message, or the conversation, cut to 2,000 characters."""
     output: Str
     """The answer, cut to 2,000 characters."""
+    expected: Maybe[Str] = None
+    """The expected answer, as text, cut to 2,000 characters; absent if there is none."""
     why: Maybe[Str] = None
     """Why it did not pass."""
     cost_micros: Maybe[Count] = None
@@ -169,3 +171,59 @@ class EvalExperimentPage(Open):
 
     experiments: tuple[EvalExperiment, ...]
     """The experiments."""
+    next: Maybe[Str] = None
+    """Argument `after` of the next page; absent on the last one."""
+
+class EvalDataset(Open):
+    """A data set that the store keeps."""
+
+    name: Str
+    """Its name."""
+    hash: Str
+    """The version of its contents; a data set with equal cases and scorers has an equal one."""
+    cases: Count
+    """The number of its cases."""
+    scorers: tuple[JsonObject, ...]
+    """The scorers of every case."""
+    at: Timestamp
+    """When it was made."""
+    changed_at: Timestamp
+    """When it was last changed."""
+    owner: Maybe[Str] = None
+    """The user that it belongs to; absent if a program made it."""
+
+class EvalDatasetPage(Open):
+    """Data sets, by name."""
+
+    datasets: tuple[EvalDataset, ...]
+    """The data sets."""
+    next: Maybe[Str] = None
+    """Argument `after` of the next page; absent on the last one."""
+
+class EvalDatasetCase(KeepsNulls, Open):
+    """A case of a data set: an input of an agent, and what is expected."""
+
+    name: Str
+    """Its name."""
+    inputs: JsonValue
+    """The message, data that is sent as JSON, or an object with `conversation`: several messages."""
+    expected: JsonValue = None
+    """The expected answer; absent if there is none."""
+    tags: Maybe[tuple[Str, ...]] = None
+    """Its tags."""
+    metadata: Maybe[JsonObject] = None
+    """Further facts."""
+    run_id: Maybe[Str] = None
+    """The recorded run that it was taken from."""
+    scorers: Maybe[tuple[JsonObject, ...]] = None
+    """Scorers of this case alone."""
+
+class EvalDatasetView(Open):
+    """A data set with a page of its cases."""
+
+    dataset: EvalDataset
+    """The data set."""
+    cases: tuple[EvalDatasetCase, ...]
+    """Cases, in their order."""
+    next: Maybe[Str] = None
+    """Argument `after` of the next page; absent on the last one."""

@@ -199,6 +199,79 @@ def _make_Verdict() -> object:
     return Verdict
 
 
+def _make_NewDataset() -> object:
+    from typing import Annotated
+
+    from pydantic import StringConstraints
+
+    from windlass_protocol._wire import Closed, Str
+
+    class NewDataset(Closed):
+        """A data set without cases."""
+
+        __qualname__ = "NewDataset"
+
+        name: Annotated[Str, StringConstraints(min_length=1, max_length=200)]
+
+    return NewDataset
+
+
+def _make_NewDatasetCase() -> object:
+    from typing import Annotated
+
+    from pydantic import Field, JsonValue, StringConstraints
+
+    from windlass_protocol._wire import Closed, JsonObject, KeepsNulls, Maybe, Str
+    from windlass_protocol.generated.common import Id
+
+    class NewDatasetCase(KeepsNulls, Closed):
+        """A case to add to a data set: from a recorded run, from `inputs`, or from a run with other inputs or
+        another expected answer.
+        """
+
+        __qualname__ = "NewDatasetCase"
+
+        name: Maybe[Annotated[Str, StringConstraints(min_length=1, max_length=200)]] = None
+        run_id: Maybe[Id] = None
+        inputs: JsonValue = None
+        expected: JsonValue = None
+        tags: Maybe[
+            Annotated[
+                tuple[Annotated[Str, StringConstraints(min_length=1, max_length=200)], ...],
+                Field(max_length=100),
+            ]
+        ] = None
+        metadata: Maybe[JsonObject] = None
+
+    return NewDatasetCase
+
+
+def _make_DatasetCaseChange() -> object:
+    from typing import Annotated
+
+    from pydantic import Field, JsonValue, StringConstraints
+
+    from windlass_protocol._wire import Closed, JsonObject, KeepsNulls, Maybe, Str
+
+    class DatasetCaseChange(KeepsNulls, Closed):
+        """What to change of a case; the rest stays as it is."""
+
+        __qualname__ = "DatasetCaseChange"
+
+        name: Annotated[Str, StringConstraints(min_length=1, max_length=200)]
+        inputs: JsonValue = None
+        expected: JsonValue = None
+        tags: Maybe[
+            Annotated[
+                tuple[Annotated[Str, StringConstraints(min_length=1, max_length=200)], ...],
+                Field(max_length=100),
+            ]
+        ] = None
+        metadata: Maybe[JsonObject] = None
+
+    return DatasetCaseChange
+
+
 def _make_Accepted() -> object:
     from windlass_protocol._wire import Maybe, Open, Str
 
@@ -1323,6 +1396,9 @@ __getattr__, __dir__ = _lazy_values(
         "NewProposal": _make_NewProposal,
         "ProposalTrial": _make_ProposalTrial,
         "Verdict": _make_Verdict,
+        "NewDataset": _make_NewDataset,
+        "NewDatasetCase": _make_NewDatasetCase,
+        "DatasetCaseChange": _make_DatasetCaseChange,
         "Accepted": _make_Accepted,
         "SessionStatus": _make_SessionStatus,
         "SessionInfo": _make_SessionInfo,

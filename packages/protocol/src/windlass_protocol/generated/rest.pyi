@@ -6,7 +6,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, StringConstraints
 
-from windlass_protocol._wire import Bool, Closed, ExactlyOne, Float, JsonObject, Maybe, Open, Str, Whole
+from windlass_protocol._wire import (
+    Bool,
+    Closed,
+    ExactlyOne,
+    Float,
+    JsonObject,
+    KeepsNulls,
+    Maybe,
+    Open,
+    Str,
+    Whole,
+)
 from windlass_protocol.generated.chat import AgentSession, ChatMessage
 from windlass_protocol.generated.common import (
     ContentRef,
@@ -145,6 +156,52 @@ class Verdict(Closed):
     """The reason."""
     fingerprint: Maybe[Str] = None
     """The version that was read; the verdict is refused if the proposal makes another."""
+
+class NewDataset(Closed):
+    """A data set without cases."""
+
+    name: Annotated[Str, StringConstraints(min_length=1, max_length=200)]
+    """Its name."""
+
+class NewDatasetCase(KeepsNulls, Closed):
+    """A case to add to a data set: from a recorded run, from `inputs`, or from a run with other inputs or
+    another expected answer.
+    """
+
+    name: Maybe[Annotated[Str, StringConstraints(min_length=1, max_length=200)]] = None
+    """Its name; that of the run, or one that follows from the inputs, when left out."""
+    run_id: Maybe[Id] = None
+    """A recorded run: its message and its answer are taken unless they are given here."""
+    inputs: JsonValue = None
+    """The message, data that is sent as JSON, or an object with `conversation`: several messages."""
+    expected: JsonValue = None
+    """The expected answer; null means none, also if the run has an answer."""
+    tags: Maybe[
+        Annotated[
+            tuple[Annotated[Str, StringConstraints(min_length=1, max_length=200)], ...], Field(max_length=100)
+        ]
+    ] = None
+    """Its tags."""
+    metadata: Maybe[JsonObject] = None
+    """Further facts."""
+
+class DatasetCaseChange(KeepsNulls, Closed):
+    """What to change of a case; the rest stays as it is."""
+
+    name: Annotated[Str, StringConstraints(min_length=1, max_length=200)]
+    """The case."""
+    inputs: JsonValue = None
+    """Other inputs."""
+    expected: JsonValue = None
+    """Another expected answer; null means none."""
+    tags: Maybe[
+        Annotated[
+            tuple[Annotated[Str, StringConstraints(min_length=1, max_length=200)], ...], Field(max_length=100)
+        ]
+    ] = None
+    """Its tags."""
+    metadata: Maybe[JsonObject] = None
+    """Other facts."""
 
 class Accepted(Open):
     """Work that was accepted: it is durable."""

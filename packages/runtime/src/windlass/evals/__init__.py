@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from windlass.evals.dataset import Case as Case
     from windlass.evals.dataset import Conversation as Conversation
     from windlass.evals.dataset import Dataset as Dataset
+    from windlass.evals.datasets import Datasets as Datasets
     from windlass.evals.experiment import Experiment as Experiment
     from windlass.evals.experiment import check_proposal as check_proposal
     from windlass.evals.results import Agreement as Agreement
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "windlass.evals.dataset": ("Case", "Conversation", "Dataset"),
+    "windlass.evals.datasets": ("Datasets",),
     "windlass.evals.experiment": ("Experiment", "check_proposal"),
     "windlass.evals.results": ("Agreement", "ExperimentResult", "Gate", "GateResult", "Results"),
     "windlass.evals.scorers": ("Scorer",),

@@ -76,7 +76,7 @@ class Case:
     """The recorded run that it was taken from."""
 
     def __post_init__(self) -> None:
-        where = f"case {_checked_name(self.name, 'the name of a case')}"
+        where = f"case {check_title(self.name, 'the name of a case')}"
         if not isinstance(self.inputs, Conversation):
             object.__setattr__(self, "inputs", _json(self.inputs, f"{where}: inputs"))
             if self.inputs in ("", None):
@@ -132,7 +132,7 @@ class Dataset:
     """Scorers of every case."""
 
     def __post_init__(self) -> None:
-        where = f"data set {_checked_name(self.name, 'the name of a data set')}"
+        where = f"data set {check_title(self.name, 'the name of a data set')}"
         cases = tuple(self.cases)
         if len(cases) > CASES_MAX:
             raise wrong(f"{where} has {len(cases):,} cases, limit {CASES_MAX:,}")
@@ -149,7 +149,7 @@ class Dataset:
     @property
     def hash(self) -> str:
         """The version: a hash of cases and scorers."""
-        return _digest({name: value for name, value in self.data().items() if name != "name"})
+        return version_of_data(self.data())
 
     @property
     def inputs_hash(self) -> str:
@@ -187,7 +187,7 @@ class Dataset:
             raise wrong(f"a data set needs a list of cases, found {kind_of(cases)}")
         own, place = given.get("name"), str(folder)
         made = [
-            _read_case(one, at, folder=place, evaluators=evaluators)
+            read_case(one, at, folder=place, evaluators=evaluators)
             for at, one in enumerate(cast("list[object]", cases), 1)
         ]
         return cls(
@@ -211,10 +211,10 @@ class Dataset:
         except (OSError, UnicodeDecodeError) as error:
             raise wrong(f"{file} cannot be read: {type(error).__name__}") from error
         try:
-            data = _parsed(text, _format(file))
+            data = _parsed(text, file_format(file))
             return cls.of_data(data, name=file.stem, folder=file.parent, evaluators=evaluators)
         except (ValueError, yaml.YAMLError) as error:
-            raise wrong(f"{file} is no {_format(file).upper()}: {str(error).splitlines()[0]}") from None
+            raise wrong(f"{file} is no {file_format(file).upper()}: {str(error).splitlines()[0]}") from None
 
     def save(self, path: str | Path) -> None:
         """Write a YAML, JSON or JSONL file.
@@ -223,16 +223,7 @@ class Dataset:
         cases alone.
         """
         file = Path(path)
-        data = self.data()
-        match _format(file):
-            case "jsonl":
-                cases = cast("list[JsonValue]", data["cases"])
-                text = "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in cases)
-            case "json":
-                text = f"{json.dumps(data, ensure_ascii=False, indent=2)}\n"
-            case _:
-                text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
-        file.write_text(text, encoding="utf-8")
+        file.write_text(text_of(self.data(), file_format(file)), encoding="utf-8")
 
     # recorded runs
 
@@ -249,8 +240,11 @@ class Dataset:
         return cls(name, [await case_of_run(one, runtime=runtime) for one in dict.fromkeys(run_ids)])
 
 
-async def case_of_run(run_id: str, *, runtime: CoreRuntime) -> Case:
-    """Return the case of a recorded run; see `Dataset.from_runs`."""
+async def case_of_run(run_id: str, *, runtime: CoreRuntime, needs_answer: bool = True) -> Case:
+    """Return the case of a recorded run; see `Dataset.from_runs`.
+
+    Without `needs_answer`, a run that has no answer is a case without an expected one.
+    """
     records = await read_records(runtime, run_id)
     tapes: list[Tape] = []
     for record in records:
@@ -258,13 +252,32 @@ async def case_of_run(run_id: str, *, runtime: CoreRuntime) -> Case:
             tapes.append(read_tape(records, record.run_id))
             if record.run_id == run_id:
                 break
+    if not tapes:
+        raise wrong(f"run {run_id} has not started: a case is taken from a run that has")
     tape = tapes[-1]
-    if not tape.output and tape.value is None:
+    expected = tape.output or None if tape.value is None else tape.value
+    if expected is None and needs_answer:
         raise wrong(f"run {run_id} has no answer: a case is taken from a run that completed")
     said = tuple(one.message for one in tapes if one.message)
     inputs = said[0] if len(said) == 1 else Conversation(said)
-    expected = tape.output if tape.value is None else tape.value
     return Case(run_id[:NAME_CHARS_MAX], inputs, expected, run_id=run_id)
+
+
+def text_of(data: JsonObject, kind: str) -> str:
+    """Return the text of a file with a data set; a JSONL file holds the cases alone."""
+    match kind:
+        case "jsonl":
+            cases = cast("list[JsonValue]", data["cases"])
+            return "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in cases)
+        case "json":
+            return f"{json.dumps(data, ensure_ascii=False, indent=2)}\n"
+        case _:
+            return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+
+
+def version_of_data(data: JsonObject) -> str:
+    """Return the version of a data set in the form of a file; its name does not count."""
+    return _digest({name: value for name, value in data.items() if name != "name"})
 
 
 def _parsed(text: str, kind: str) -> object:
@@ -277,14 +290,20 @@ def _parsed(text: str, kind: str) -> object:
             return yaml.safe_load(text)
 
 
-def _format(file: Path) -> str:
+def file_format(file: Path) -> str:
+    """Return `yaml`, `json` or `jsonl`.
+
+    Raises:
+        Rejected: the file has another suffix.
+    """
     kind = file.suffix.lower().removeprefix(".")
     if kind not in ("yaml", "yml", "json", "jsonl"):
         raise wrong(f"{file} must be a .yaml, .json or .jsonl file")
     return "yaml" if kind == "yml" else kind
 
 
-def _read_case(given: object, at: int, *, folder: str, evaluators: Sequence[type]) -> Case:
+def read_case(given: object, at: int, *, folder: str = ".", evaluators: Sequence[type] = ()) -> Case:
+    """Return the case of the data of a file, the one with the number `at`; see `Dataset.of_data`."""
     data = _object(given, f"case {at}", _CASE_KEYS)
     name = data.get("name")
     where = f"case {name if isinstance(name, str) else at}"
@@ -297,7 +316,7 @@ def _read_case(given: object, at: int, *, folder: str, evaluators: Sequence[type
         raise wrong(f"{where}: tags must be a list of texts")
     return Case(
         name if isinstance(name, str) else f"case-{at}",
-        _read_inputs(data["inputs"], where),
+        read_inputs(data["inputs"], where),
         cast(JsonValue, data.get("expected_output")),
         metadata=cast(JsonObject, metadata),
         tags=cast("list[str]", tags),
@@ -306,7 +325,8 @@ def _read_case(given: object, at: int, *, folder: str, evaluators: Sequence[type
     )
 
 
-def _read_inputs(given: object, where: str) -> JsonValue | Conversation:
+def read_inputs(given: object, where: str) -> JsonValue | Conversation:
+    """Return inputs as a file holds them."""
     if (
         not isinstance(given, dict)
         or not {"conversation", "persona"} & cast("dict[str, object]", given).keys()
@@ -349,7 +369,12 @@ def _json(value: object, what: str) -> JsonValue:
     return found
 
 
-def _checked_name(name: object, what: str) -> str:
+def check_title(name: object, what: str) -> str:
+    """Return the name of a data set or a case.
+
+    Raises:
+        Rejected: it is empty, too long or not printable.
+    """
     text = check_text(name, what, chars_max=NAME_CHARS_MAX)
     if not text.strip() or not text.isprintable():
         raise wrong(f"{what} must be 1 to {NAME_CHARS_MAX} printable characters")

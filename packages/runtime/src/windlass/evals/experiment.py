@@ -499,6 +499,14 @@ def _sum_of(runs: Sequence[DecisionRun]) -> DecisionRun:
     )
 
 
+def _text(expected: JsonValue) -> str | None:
+    """Return an expected answer as a result shows it."""
+    if expected is None:
+        return None
+    text = expected if isinstance(expected, str) else canonical(expected).decode()
+    return text[:SHOWN_CHARS_MAX]
+
+
 def _result(
     place: Mapping[str, object],
     attempt: Attempt,
@@ -526,6 +534,7 @@ def _result(
         ),
         "input": attempt.message[:SHOWN_CHARS_MAX],
         "output": attempt.output[:SHOWN_CHARS_MAX],
+        "expected": _text(attempt.expected),
         "why": found.explanation or None,
         "cost_micros": None if usage is None else usage.cost_micros,
         "duration_ms": attempt.run.duration_ms,

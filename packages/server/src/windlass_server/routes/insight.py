@@ -1,4 +1,4 @@
-"""Routes over many runs: statistics, failures, versions of agents, proposals to change them, experiments."""
+"""Routes over many runs: statistics, failures, versions of agents, proposals to change them."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -10,7 +10,6 @@ from pydantic import Field
 from windlass.catalog import RunStats
 from windlass.catalog.stats import BUCKET_S_MAX, RunGroup, merged
 from windlass.errors import Conflict, Rejected
-from windlass.evals import Results
 from windlass.ledger import ProposalState, ProposalStatus
 from windlass.package import package_difference, package_of
 from windlass.ports.recorded import RunLook
@@ -21,9 +20,6 @@ from windlass_protocol import (
     AgentComparison,
     AgentVersion,
     AgentVersions,
-    EvalComparison,
-    EvalExperimentPage,
-    EvalResult,
     FailingTool,
     FailureCause,
     FailureGroup,
@@ -42,9 +38,6 @@ from windlass_protocol import (
 from windlass_server.models import NewProposal, ProposalTrial, Verdict, Wire
 from windlass_server.openapi import (
     COMPARE_EXAMPLE,
-    EVAL_CASE_EXAMPLE,
-    EVAL_COMPARISON_EXAMPLE,
-    EXPERIMENT_EXAMPLE,
     FAILURES_EXAMPLE,
     PROPOSAL_EXAMPLE,
     STATS_EXAMPLE,
@@ -58,9 +51,7 @@ from windlass_server.requests import (
     Caller,
     CallerDep,
     IdempotencyKey,
-    OwnExperiment,
     agent_for,
-    experiment_of,
     once,
     reply,
     seen,
@@ -503,49 +494,3 @@ def _proposal_view(desk: Improving, state: ProposalState) -> ProposalView:
 def _now(caller: Caller) -> str:
     now = caller.tenant.runtime.ports.machine.clock.now()
     return f"{now.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
-
-
-experiments = APIRouter(prefix=PREFIX, tags=["experiments"], route_class=Route)
-
-
-@experiments.get(
-    "/experiments",
-    response_model=EvalExperimentPage,
-    responses=answers(200, {"experiments": [EXPERIMENT_EXAMPLE]}),
-    summary="Your experiments",
-)
-async def list_experiments(caller: CallerDep) -> Response:
-    """Return your experiments, the newest first."""
-    found = await Results(caller.tenant.runtime).list()
-    mine = tuple(one for one in found if one.owner == caller.principal.user)
-    return reply(EvalExperimentPage(experiments=mine))
-
-
-@experiments.get(
-    "/experiments/{experiment_id:path}",
-    response_model=EvalResult,
-    responses=answers(200, {"experiment": EXPERIMENT_EXAMPLE, "cases": [EVAL_CASE_EXAMPLE]}, 404),
-    summary="An experiment",
-)
-async def get(experiment: OwnExperiment) -> Response:
-    """Return an experiment with its attempts at cases."""
-    return reply(EvalResult(experiment=experiment.experiment, cases=experiment.cases))
-
-
-class ComparisonQuery(Wire):
-    """Query of a comparison."""
-
-    old: Annotated[str, Field(min_length=1, max_length=512, description="The older experiment.")]
-
-
-@experiments.get(
-    "/experiments/{experiment_id:path}/comparison",
-    response_model=EvalComparison,
-    responses=answers(200, EVAL_COMPARISON_EXAMPLE, 400, 404),
-    summary="Compare two experiments",
-)
-async def comparison(
-    caller: CallerDep, experiment: OwnExperiment, query: Annotated[ComparisonQuery, Query()]
-) -> Response:
-    """Compare an experiment with an older one of yours, case by case."""
-    return reply(experiment.compare(await experiment_of(caller, query.old)))

@@ -1,0 +1,383 @@
+"""Data sets that a store keeps: made, filled case by case, changed, and read as a `Dataset`.
+
+A data set is one document, and each of its cases another one in the form of a file. The document of the data
+set repeats what follows from the cases: how many there are, and the version of all. It is written after them,
+so a kill between the two leaves it behind, and the next change or `get` brings it up to date.
+
+Scorers are kept as data. Nothing here imports a function that one names, except `load`.
+"""
+
+import asyncio
+import builtins
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import Final, TypedDict, Unpack, cast
+
+from pydantic import JsonValue
+
+from windlass.catalog.reading import Page, check_limit, page_of, place_of
+from windlass.engine.clocks import moment
+from windlass.errors import Conflict, Unavailable, wrong
+from windlass.evals.dataset import (
+    Case,
+    Conversation,
+    Dataset,
+    case_of_run,
+    check_title,
+    read_case,
+    text_of,
+    version_of_data,
+)
+from windlass.ports.store import Document, Store
+from windlass.refusals import check_part, missing_port
+from windlass.runtime.core import CoreRuntime
+from windlass_protocol import ErrorKind, EvalDataset, EvalDatasetCase, JsonObject, RetryClass, canonical
+
+DATASET: Final = "dataset"
+"""The kind of the document of a data set."""
+CASE: Final = "dataset-case"
+"""The kind of the document of a case."""
+KEPT_CASES_MAX: Final = 10_000
+"""Cases of a data set in a store."""
+_PAGE: Final = 200
+_WRITES_MAX: Final = 100
+_AT_ONCE: Final = 16
+
+
+class CaseChanges(TypedDict, total=False):
+    """What to change of a case; the rest stays as it is."""
+
+    inputs: JsonValue | Conversation
+    expected: JsonValue
+    metadata: JsonObject
+    tags: Sequence[str]
+
+
+class Datasets:
+    """The data sets of a store that belong to a user, or to nobody if `owner` is None."""
+
+    def __init__(self, runtime: CoreRuntime, *, owner: str | None = None) -> None:
+        if runtime.ports.store is None:
+            raise missing_port("run journal")
+        self._store: Store = runtime.ports.store
+        self._runtime = runtime
+        self._owner = owner
+        self._mine = f"{_hash('' if owner is None else f'={owner}')}/"
+
+    async def list(self, *, after: str | None = None, limit: int = 100) -> Page[EvalDataset]:
+        """Return a page of data sets, by name."""
+        begin = self._mine if after is None else f"{self._mine}{check_title(after, 'after')}"
+        page = await self._store.documents(DATASET, after=begin, limit=check_limit(limit) + 1)
+        found = [_info(one) for one in page if one.name.startswith(self._mine)]
+        shown = tuple(found[:limit])
+        return Page(shown, shown[-1].name if len(found) > limit else None)
+
+    async def make(self, name: str) -> EvalDataset:
+        """Make a data set without cases; one with this name stays as it is."""
+        check_title(name, "the name of a data set")
+        return await self._settle(name, scorers=None)
+
+    async def get(self, name: str) -> EvalDataset:
+        """Return a data set.
+
+        Raises:
+            Conflict: it is unknown.
+        """
+        await self._head(name)
+        return await self._settle(name, scorers=None)
+
+    async def cases(self, name: str, *, after: str | None = None, limit: int = 100) -> Page[EvalDatasetCase]:
+        """Return a page of the cases of a data set, in their order; none if it is unknown."""
+        begin = place_of(after, "case") or 0
+        found = (await self._cases(name))[begin:][: check_limit(limit) + 1]
+        numbered = [*enumerate(map(_case_info, found), begin + 1)]
+        page = page_of(numbered, limit, kind="case", place=lambda one: one[0])
+        return Page(tuple(one for _, one in page.items), page.next)
+
+    async def load(self, name: str, *, evaluators: Sequence[type] = ()) -> Dataset:
+        """Return a data set with all of its cases, for an experiment.
+
+        See `Dataset.of_data` for `evaluators` and functions; files are looked for in the working directory.
+
+        Raises:
+            Conflict: it is unknown.
+            Rejected: it names an evaluator or a function that is not there.
+        """
+        return Dataset.of_data(await self._data(name), evaluators=evaluators)
+
+    async def text(self, name: str, kind: str = "yaml") -> str:
+        """Return a data set as the text of a file: `yaml`, `json` or `jsonl`.
+
+        Raises:
+            Conflict: it is unknown.
+        """
+        return text_of(await self._data(name), kind)
+
+    async def save(self, dataset: Dataset) -> EvalDataset:
+        """Keep a data set under its name, in place of what is there.
+
+        Raises:
+            Rejected: it has more than `KEPT_CASES_MAX` cases.
+        """
+        check_part(dataset, Dataset, what="dataset", words="a Dataset")
+        _check_room(dataset.name, len(dataset.cases))
+        kept = {one.name: one for one in await self._cases(dataset.name)}
+        turns = asyncio.Semaphore(_AT_ONCE)
+
+        async def put(at: int, case: Case) -> None:
+            async with turns:
+                await self._put(CASE, self._place(dataset.name, case.name), {"at": at, "case": case.data()})
+
+        await asyncio.gather(*(put(at, case) for at, case in enumerate(dataset.cases, 1)))
+        mine = {self._place(dataset.name, one.name) for one in dataset.cases}
+        for gone in [one for place, one in kept.items() if place not in mine]:
+            await self._drop(gone)
+        scorers = cast("builtins.list[JsonValue]", dataset.data().get("evaluators", []))
+        return await self._settle(dataset.name, scorers=scorers)
+
+    async def add(self, name: str, case: Case) -> EvalDatasetCase:
+        """Add a case to a data set, which is made if it is unknown. An equal case stays as it is.
+
+        Raises:
+            Conflict: the data set has another case with this name.
+            Rejected: it has `KEPT_CASES_MAX` cases.
+        """
+        check_title(name, "the name of a data set")
+        check_part(case, Case, what="case", words="a Case")
+        place = self._place(name, case.name)
+        kept = await self._cases(name)
+        data = await self._masked(case.data())
+        known = next((one for one in kept if one.name == place), None)
+        if known is not None and known.body["case"] != data:
+            raise _refused(
+                f"data set {name} has another case named {case.name}: change it, or use another name"
+            )
+        if known is None:
+            _check_room(name, len(kept) + 1)
+            at = 1 + max((_at(one) for one in kept), default=0)
+            known = Document(CASE, place, 1, {"at": at, "case": data})
+            try:
+                await self._store.put_document(known)
+            except Conflict:  # another process adds it
+                return await self.add(name, case)
+        await self._settle(name, scorers=None)
+        return _case_info(known)
+
+    async def add_run(
+        self, name: str, run_id: str, *, case: str | None = None, **given: Unpack[CaseChanges]
+    ) -> EvalDatasetCase:
+        """Add a case with the message of a recorded run and its answer as the one expected, if it has one.
+
+        `case` is its name, that of the run if left out; `given` replaces what the run says.
+
+        Raises:
+            Conflict: the run is unknown, or the data set has another case with its name.
+        """
+        found = await case_of_run(run_id, runtime=self._runtime, needs_answer=False)
+        return await self.add(name, replace(found, name=case or found.name, **given))
+
+    async def change(self, name: str, case: str, **changes: Unpack[CaseChanges]) -> EvalDatasetCase:
+        """Change a case.
+
+        Raises:
+            Conflict: the data set or the case is unknown.
+            Rejected: a value is invalid.
+        """
+        for _ in range(_WRITES_MAX):
+            known = await self._case(name, case)
+            data = cast(JsonObject, known.body["case"])
+            # Scorers stay as they are: reading them might import functions.
+            scorers = {key: value for key, value in data.items() if key == "evaluators"}
+            before = read_case({key: value for key, value in data.items() if key != "evaluators"}, 1)
+            new = await self._masked({**replace(before, **changes).data(), **scorers})
+            body: JsonObject = {**known.body, "case": new}
+            after = replace(known, revision=known.revision + 1, body=body)
+            try:
+                if body != known.body:
+                    await self._store.put_document(after)
+            except Conflict:
+                continue
+            await self._settle(name, scorers=None)
+            return _case_info(after)
+        raise _contended(name)
+
+    async def remove(self, name: str, case: str) -> None:
+        """Remove a case.
+
+        Raises:
+            Conflict: the data set or the case is unknown.
+        """
+        await self._drop(await self._case(name, case))
+        await self._settle(name, scorers=None)
+
+    async def delete(self, name: str) -> None:
+        """Delete a data set; experiments on it stay.
+
+        Raises:
+            Conflict: it is unknown.
+        """
+        head = await self._head(name)
+        for one in await self._cases(name):
+            await self._drop(one)
+        await self._drop(head)
+
+    # documents
+
+    async def _head(self, name: str) -> Document:
+        found = await self._store.document(
+            DATASET, f"{self._mine}{check_title(name, 'the name of a data set')}"
+        )
+        if found is None:
+            raise _refused(f"unknown data set: {name}")
+        return found
+
+    async def _case(self, name: str, case: str) -> Document:
+        await self._head(name)
+        found = await self._store.document(CASE, self._place(name, check_title(case, "the name of a case")))
+        if found is None:
+            raise _refused(f"data set {name} has no case {case}")
+        return found
+
+    async def _cases(self, name: str) -> builtins.list[Document]:
+        """Return the documents of the cases of a data set, in their order."""
+        prefix = after = self._prefix(name)
+        found: builtins.list[Document] = []
+        while page := await self._store.documents(CASE, after=after, limit=_PAGE):
+            mine = [one for one in page if one.name.startswith(prefix)]
+            found += mine
+            after = page[-1].name
+            if len(mine) < _PAGE:
+                break
+        return sorted(found, key=lambda one: (_at(one), one.name))
+
+    async def _data(self, name: str) -> JsonObject:
+        """Return a data set in the form of a file."""
+        head = await self._head(name)
+        return _file(name, await self._cases(name), cast("builtins.list[JsonValue]", head.body["scorers"]))
+
+    async def _settle(self, name: str, *, scorers: builtins.list[JsonValue] | None) -> EvalDataset:
+        """Write the document of a data set as it follows from its cases; with scorers, also those."""
+        place = f"{self._mine}{name}"
+        for _ in range(_WRITES_MAX):
+            known = await self._store.document(DATASET, place)
+            kept = await self._cases(name)
+            old: Mapping[str, JsonValue] = {"scorers": [], "hash": ""} if known is None else known.body
+            given = cast("builtins.list[JsonValue]", old["scorers"] if scorers is None else scorers)
+            facts: JsonObject = {
+                "name": name,
+                "owner": self._owner,
+                "scorers": cast("builtins.list[JsonValue]", (await self._masked({"_": given}))["_"]),
+            }
+            facts["hash"] = version_of_data(
+                _file(name, kept, cast("builtins.list[JsonValue]", facts["scorers"]))
+            )
+            if known is not None and facts["hash"] == old["hash"]:
+                return _info(known)
+            now = moment(self._runtime.ports.machine.clock).at
+            body: JsonObject = {**facts, "cases": len(kept), "at": old.get("at", now), "changedAt": now}
+            new = Document(DATASET, place, 1 if known is None else known.revision + 1, body)
+            try:
+                await self._store.put_document(new)
+            except Conflict:
+                continue
+            return _info(new)
+        raise _contended(name)
+
+    async def _put(self, kind: str, place: str, body: JsonObject) -> None:
+        hidden = await self._masked(body)
+        for _ in range(_WRITES_MAX):
+            known = await self._store.document(kind, place)
+            if known is not None and known.body == hidden:
+                return
+            try:
+                await self._store.put_document(
+                    Document(kind, place, 1 if known is None else known.revision + 1, hidden)
+                )
+            except Conflict:
+                continue
+            return
+        raise _contended(place)
+
+    async def _drop(self, document: Document) -> None:
+        known: Document | None = document
+        for _ in range(_WRITES_MAX):
+            try:
+                return await self._store.drop_document(known)
+            except Conflict:
+                known = await self._store.document(document.kind, document.name)
+                if known is None:
+                    return None
+        raise _contended(document.name)
+
+    async def _masked(self, data: JsonObject) -> JsonObject:
+        # A document is as durable as a record, so it must not hold a secret either.
+        return await self._runtime.ports.scribe.masked(data)
+
+    def _prefix(self, name: str) -> str:
+        return f"{_hash(f'{self._mine}{name}')}/"
+
+    def _place(self, name: str, case: str) -> str:
+        return f"{self._prefix(name)}{_hash(case)}"
+
+
+def case_name(inputs: JsonValue) -> str:
+    """Return a name for a case that was given none: equal for equal inputs."""
+    return f"case-{_hash(canonical(inputs).decode())[:8]}"
+
+
+def _file(name: str, kept: Sequence[Document], scorers: builtins.list[JsonValue]) -> JsonObject:
+    data: JsonObject = {"name": name, "cases": [one.body["case"] for one in kept]}
+    return {**data, "evaluators": scorers} if scorers else data
+
+
+def _info(document: Document) -> EvalDataset:
+    facts = {key: value for key, value in document.body.items() if value is not None}
+    return EvalDataset.model_validate({**facts, "scorers": _named(document.body["scorers"])})
+
+
+def _case_info(document: Document) -> EvalDatasetCase:
+    data = cast("dict[str, JsonValue]", document.body["case"])
+    metadata = dict(cast("Mapping[str, JsonValue]", data.get("metadata", {})))
+    facts: dict[str, JsonValue] = {
+        "name": data["name"],
+        "inputs": data["inputs"],
+        "expected": data.get("expected_output"),
+        "tags": metadata.pop("tags", None),
+        "runId": metadata.pop("run_id", None),
+        "metadata": metadata or None,
+        "scorers": _named(data.get("evaluators", [])) or None,
+    }
+    return EvalDatasetCase.model_validate({key: value for key, value in facts.items() if value is not None})
+
+
+def _named(specs: JsonValue) -> builtins.list[JsonValue]:
+    """Return scorers as objects; a file may hold the mere name of one."""
+    return [{one: {}} if isinstance(one, str) else one for one in cast("builtins.list[JsonValue]", specs)]
+
+
+def _at(document: Document) -> int:
+    return cast(int, document.body["at"])
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:24]
+
+
+def _check_room(name: str, cases: int) -> None:
+    if cases > KEPT_CASES_MAX:
+        raise wrong(
+            f"data set {name} would have {cases:,} cases, limit {KEPT_CASES_MAX:,}: use a second data set"
+        )
+
+
+def _refused(message: str) -> Conflict:
+    return Conflict(message, kind=ErrorKind.INVALID_STATE_TRANSITION, retry=RetryClass.NOT_RETRYABLE)
+
+
+def _contended(name: str) -> Unavailable:
+    return Unavailable(
+        f"data set {name} is being changed by others: try again",
+        kind=ErrorKind.JOURNAL_FAILURE,
+        retry=RetryClass.RETRYABLE,
+    )

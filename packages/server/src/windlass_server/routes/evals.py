@@ -1,0 +1,245 @@
+"""Routes of evaluations: experiments with their cases, and data sets.
+
+No route takes a scorer: one may name a function, and reading it would run code of the sender.
+"""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, Field
+
+from windlass.errors import Conflict
+from windlass.evals import Case, Results
+from windlass.evals.dataset import NAME_CHARS_MAX, read_inputs
+from windlass.evals.datasets import CaseChanges, case_name
+from windlass_protocol import (
+    EvalComparison,
+    EvalDataset,
+    EvalDatasetCase,
+    EvalDatasetPage,
+    EvalDatasetView,
+    EvalExperimentPage,
+    EvalResult,
+)
+from windlass_server.models import DatasetCaseChange, NewDataset, NewDatasetCase, PageDep, PageQuery, Wire
+from windlass_server.openapi import (
+    DATASET_CASE_EXAMPLE,
+    DATASET_EXAMPLE,
+    EVAL_CASE_EXAMPLE,
+    EVAL_COMPARISON_EXAMPLE,
+    EXPERIMENT_EXAMPLE,
+    answers,
+    body_example,
+)
+from windlass_server.problems import Problem, not_found
+from windlass_server.requests import PREFIX, CallerDep, OwnDataset, OwnExperiment, experiment_of, reply
+from windlass_server.routing import Route
+
+YAML_TYPE = "application/yaml"
+experiments = APIRouter(prefix=PREFIX, tags=["experiments"], route_class=Route)
+datasets = APIRouter(prefix=PREFIX, tags=["datasets"], route_class=Route)
+
+
+@experiments.get(
+    "/experiments",
+    response_model=EvalExperimentPage,
+    responses=answers(200, {"experiments": [EXPERIMENT_EXAMPLE]}),
+    summary="Your experiments",
+)
+async def list_experiments(caller: CallerDep) -> Response:
+    """Return your experiments, the newest first."""
+    found = await Results(caller.tenant.runtime).list()
+    mine = tuple(one for one in found if one.owner == caller.principal.user)
+    return reply(EvalExperimentPage(experiments=mine))
+
+
+@experiments.get(
+    "/experiments/{experiment_id:path}",
+    response_model=EvalResult,
+    responses=answers(200, {"experiment": EXPERIMENT_EXAMPLE, "cases": [EVAL_CASE_EXAMPLE]}, 404),
+    summary="An experiment",
+)
+async def get(experiment: OwnExperiment) -> Response:
+    """Return an experiment with its attempts at cases."""
+    return reply(EvalResult(experiment=experiment.experiment, cases=experiment.cases))
+
+
+class ComparisonQuery(Wire):
+    """Query of a comparison."""
+
+    old: Annotated[str, Field(min_length=1, max_length=512, description="The older experiment.")]
+
+
+@experiments.get(
+    "/experiments/{experiment_id:path}/comparison",
+    response_model=EvalComparison,
+    responses=answers(200, EVAL_COMPARISON_EXAMPLE, 400, 404),
+    summary="Compare two experiments",
+)
+async def comparison(
+    caller: CallerDep, experiment: OwnExperiment, query: Annotated[ComparisonQuery, Query()]
+) -> Response:
+    """Compare an experiment with an older one of yours, case by case."""
+    return reply(experiment.compare(await experiment_of(caller, query.old)))
+
+
+class DatasetsQuery(PageQuery):
+    """Which page of data sets."""
+
+    after: Annotated[
+        str | None,
+        Field(min_length=1, max_length=NAME_CHARS_MAX, description="The `next` of the previous page."),
+    ] = None
+
+
+@datasets.get(
+    "/datasets",
+    response_model=EvalDatasetPage,
+    responses=answers(200, {"datasets": [DATASET_EXAMPLE]}, 400),
+    summary="Your data sets",
+)
+async def list_datasets(caller: CallerDep, page: Annotated[DatasetsQuery, Query()]) -> Response:
+    """Return your data sets by name."""
+    found = await caller.datasets.list(after=page.after, limit=page.limit)
+    return reply(EvalDatasetPage(datasets=found.items, next=found.next))
+
+
+@datasets.post(
+    "/datasets",
+    response_model=EvalDataset,
+    responses=answers(200, DATASET_EXAMPLE, 400, has_body=True),
+    summary="Make a data set",
+)
+async def make_dataset(
+    *, caller: CallerDep, wanted: Annotated[NewDataset, body_example(prices={"name": "prices"})]
+) -> Response:
+    """Make a data set without cases; yours with this name stays as it is."""
+    return reply(await caller.datasets.make(wanted.name))
+
+
+@datasets.get(
+    "/datasets/{dataset_id:path}",
+    response_model=EvalDatasetView,
+    responses=answers(200, {"dataset": DATASET_EXAMPLE, "cases": [DATASET_CASE_EXAMPLE]}, 400, 404),
+    summary="A data set",
+)
+async def get_dataset(caller: CallerDep, dataset: OwnDataset, page: PageDep) -> Response:
+    """Return a data set with a page of its cases, in their order."""
+    found = await caller.datasets.cases(dataset.name, after=page.after, limit=page.limit)
+    return reply(EvalDatasetView(dataset=dataset, cases=found.items, next=found.next))
+
+
+@datasets.get(
+    "/datasets/{dataset_id:path}/yaml",
+    response_class=Response,
+    responses=answers(
+        200, "name: prices\ncases:\n- name: oslo\n  inputs: Price of Oslo\n", 404, media_type=YAML_TYPE
+    ),
+    summary="Download a data set",
+)
+async def download_dataset(caller: CallerDep, dataset: OwnDataset) -> Response:
+    """Return a data set as a YAML file in the form of pydantic-evals."""
+    text = await caller.datasets.text(dataset.name)
+    safe = "".join(one if one.isascii() and (one.isalnum() or one in "-_") else "-" for one in dataset.name)
+    headers = {"content-disposition": f'attachment; filename="{safe}.yaml"'}
+    return Response(text, media_type=YAML_TYPE, headers=headers)
+
+
+@datasets.delete(
+    "/datasets/{dataset_id:path}",
+    response_model=EvalDataset,
+    responses=answers(200, DATASET_EXAMPLE, 404),
+    summary="Delete a data set",
+)
+async def delete_dataset(caller: CallerDep, dataset: OwnDataset) -> Response:
+    """Delete a data set with its cases; experiments on it stay."""
+    await caller.datasets.delete(dataset.name)
+    return reply(dataset)
+
+
+@datasets.post(
+    "/datasets/{dataset_id:path}/cases",
+    response_model=EvalDatasetCase,
+    responses=answers(200, DATASET_CASE_EXAMPLE, 400, 404, 409, has_body=True),
+    summary="Add a case",
+)
+async def add_case(
+    *,
+    caller: CallerDep,
+    dataset: OwnDataset,
+    wanted: Annotated[
+        NewDatasetCase,
+        body_example(
+            run={"runId": "019a8f…", "tags": ["smoke"]},
+            inputs={"name": "oslo", "inputs": "Price of Oslo", "expected": "90 crowns"},
+        ),
+    ],
+) -> Response:
+    """Add a case to a data set: from a run of yours, or from inputs. An equal case stays as it is.
+
+    What is given beside `runId` replaces what the run says. `inputs` with `conversation` are messages.
+    """
+    given = _given(wanted)
+    if wanted.run_id is None:
+        if "inputs" not in given:
+            raise Problem(422, "inputs are missing: give inputs, or the runId of a recorded run")
+        case = Case(wanted.name or case_name(wanted.inputs), **given)
+        return reply(await caller.datasets.add(dataset.name, case))
+    if await caller.sessions.find_run(wanted.run_id) is None:
+        raise not_found("run")
+    found = await caller.datasets.add_run(dataset.name, wanted.run_id, case=wanted.name, **given)
+    return reply(found)
+
+
+@datasets.patch(
+    "/datasets/{dataset_id:path}/cases",
+    response_model=EvalDatasetCase,
+    responses=answers(200, DATASET_CASE_EXAMPLE, 400, 404, has_body=True),
+    summary="Change a case",
+)
+async def change_case(
+    *,
+    caller: CallerDep,
+    dataset: OwnDataset,
+    wanted: Annotated[DatasetCaseChange, body_example(expected={"name": "oslo", "expected": "95 crowns"})],
+) -> Response:
+    """Change inputs, expected answer, tags or metadata of the case that `name` names; the rest stays."""
+    try:
+        return reply(await caller.datasets.change(dataset.name, wanted.name, **_given(wanted)))
+    except Conflict:
+        pass
+    raise not_found("case")
+
+
+class CaseQuery(Wire):
+    """Which case."""
+
+    name: Annotated[str, Field(min_length=1, max_length=NAME_CHARS_MAX, description="The case.")]
+
+
+@datasets.delete(
+    "/datasets/{dataset_id:path}/cases",
+    response_model=EvalDataset,
+    responses=answers(200, DATASET_EXAMPLE, 404),
+    summary="Remove a case",
+)
+async def remove_case(
+    caller: CallerDep, dataset: OwnDataset, query: Annotated[CaseQuery, Query()]
+) -> Response:
+    """Remove a case from a data set."""
+    try:
+        await caller.datasets.remove(dataset.name, query.name)
+    except Conflict:
+        raise not_found("case") from None
+    return reply(await caller.datasets.get(dataset.name))
+
+
+def _given(wanted: NewDatasetCase | DatasetCaseChange) -> CaseChanges:
+    """Return the parts of a case that a body has; null as the expected answer is one."""
+    fields: BaseModel = wanted
+    found = {
+        name: getattr(wanted, name) for name in CaseChanges.__annotations__ if name in fields.model_fields_set
+    }
+    if "inputs" in found:
+        found["inputs"] = read_inputs(found["inputs"], "the case")
+    return CaseChanges(**found)

@@ -214,6 +214,8 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "sessions records after": lambda runtime, bad: runtime.sessions.records("s", after=bad),
     "sessions at": lambda runtime, bad: runtime.sessions.at(bad, 1),
     "sessions trace": lambda runtime, bad: runtime.sessions.trace(bad),
+    "playground draft": lambda runtime, bad: runtime.playground.draft(bad, 0),
+    "playground run": lambda runtime, bad: runtime.playground.run(bad, 0),
     "schedules put": lambda runtime, bad: runtime.schedules.put(bad),
     "schedules get": lambda runtime, bad: runtime.schedules.get(bad),
     "schedules delete": lambda runtime, bad: runtime.schedules.delete(bad),

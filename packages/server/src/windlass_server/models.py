@@ -78,6 +78,11 @@ class NewFeedback(wire.NewFeedback):
     model_config = _BY_ALIAS
 
 
+class NewPlaygroundRun(wire.NewPlaygroundRun):
+    __doc__ = wire.NewPlaygroundRun.__doc__
+    model_config = _BY_ALIAS
+
+
 class Fork(wire.Fork):
     __doc__ = wire.Fork.__doc__
     model_config = _BY_ALIAS

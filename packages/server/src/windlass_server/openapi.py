@@ -349,6 +349,19 @@ PROMPT_EXAMPLE: Final[JsonValue] = {
     "messages": [{"role": "user", "content": "Pay the hotel.", "isError": False}],
     "unknown": ["Secrets were masked before anything was written: …"],
 }
+PLAYGROUND_EXAMPLE: Final[JsonValue] = {
+    "runId": "019a8f…",
+    "sessionId": "019a8f…",
+    "stepIndex": 0,
+    "agentId": "clerk",
+    "instructions": "You pay bills.",
+    "messages": [{"role": "user", "content": "Pay the hotel."}],
+    "tools": [{"name": "pay", "description": "Pay.", "inputSchema": {"type": "object"}}],
+    "model": "openai/gpt-5",
+    "models": ["openai/gpt-5", "openai/gpt-5-mini"],
+    "unknown": ["Secrets were masked before anything was written: …"],
+    "answer": {"text": "Paid.", "calls": [], "finishReason": "stop", "latencyMs": 812},
+}
 CONTENT_EXAMPLE: Final[JsonValue] = {
     "contentId": "sha256:4be1…",
     "hash": "sha256:4be1…",

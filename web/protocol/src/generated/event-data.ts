@@ -15,7 +15,7 @@ import {
 import { OutputContract, OutputError } from "./output.js";
 import { ResolverPart, ResolverScope } from "./packages.js";
 import { BudgetLimits, BudgetName, BudgetUsage, PolicyDecision, PolicyStage } from "./policy.js";
-import { RunStatus } from "./runs.js";
+import { PlaygroundOrigin, RunStatus } from "./runs.js";
 import {
   AssistantPart,
   CompactionConfig,
@@ -238,6 +238,8 @@ export const SessionForkedData = open({
   predecessor: Id,
   /** Number of the last record that was copied. */
   predecessorSeq: Count,
+  /** The history it goes on with, when a playground changed it; without it, that of the copied records. */
+  messages: z.array(ModelMessage).optional(),
 });
 export type SessionForkedData = z.infer<typeof SessionForkedData>;
 
@@ -286,6 +288,8 @@ export const RunStartedData = open({
   retryOf: Id.optional(),
   /** The calls that the run reverses, newest first, and the run that made them. */
   undo: JsonObject.optional(),
+  /** The step that it runs again, when it is an experiment of the playground. */
+  playground: PlaygroundOrigin.optional(),
   /** Call that it works for, when it is a subagent's. */
   parent: ParentRun.optional(),
 });

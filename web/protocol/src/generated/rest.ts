@@ -6,11 +6,11 @@ import { AgentSession, ChatMessage } from "./chat.js";
 import { ContentRef, Count, Id, Integer, Positive, Sha256, SourceRef, Timestamp, Usage } from "./common.js";
 import { Proposal, ProposalCheck, VersionComparison, VersionTally } from "./decisions.js";
 import { ErrorCode, ErrorKind, RetryClass } from "./errors.js";
-import { ProposalAppliedData, ProposalSettledData } from "./event-data.js";
+import { FinishReason, ProposalAppliedData, ProposalSettledData } from "./event-data.js";
 import { InputRequest, InputResponse } from "./input.js";
 import { BudgetLimits } from "./policy.js";
-import { RunResult, RunSnapshot, RunStatus } from "./runs.js";
-import { RunMode, UserContent, UserPart } from "./sessions.js";
+import { PlaygroundOrigin, RunResult, RunSnapshot, RunStatus } from "./runs.js";
+import { ModelMessage, RunMode, ToolCallPart, UserContent, UserPart } from "./sessions.js";
 import { ToolCall } from "./tools.js";
 import { HarnessTrace, TraceEvent, TraceSpan } from "./traces.js";
 
@@ -283,6 +283,8 @@ export const RunRow = open({
   tags: z.array(z.string()).optional(),
   /** The newest thumb of people: 1, -1, or 0 without one. */
   rating: Integer.optional(),
+  /** Whether it is an experiment of the playground. */
+  isExperiment: z.boolean().optional(),
 });
 export type RunRow = z.infer<typeof RunRow>;
 
@@ -626,6 +628,77 @@ export const StepPrompt = open({
   outputSchema: JsonObject.optional(),
 });
 export type StepPrompt = z.infer<typeof StepPrompt>;
+
+/** The answer of one model call. */
+export const StepAnswer = open({
+  /** The text. */
+  text: z.string(),
+  /** The calls that it asked for. */
+  calls: z.array(ToolCallPart),
+  /** The reasoning. */
+  reasoning: z.string().optional(),
+  /** Why the model stopped. */
+  finishReason: FinishReason.optional(),
+  /** What it used. */
+  usage: Usage.optional(),
+  /** How long the model took. */
+  latencyMs: Count.optional(),
+  /** Why there is no answer. */
+  error: z.string().optional(),
+});
+export type StepAnswer = z.infer<typeof StepAnswer>;
+
+/** The parts of a model call that the playground can change, with the answer that it got. */
+export const PlaygroundDraft = open({
+  /** The run. */
+  runId: z.string(),
+  /** The session. */
+  sessionId: z.string(),
+  /** The step, from 0. */
+  stepIndex: Count,
+  /** The agent. */
+  agentId: z.string(),
+  /** The instructions, without the schema of the output. */
+  instructions: z.string(),
+  /** The messages. */
+  messages: z.array(ModelMessage),
+  /** The tools that were offered. */
+  tools: z.array(PromptTool),
+  /** The model, as provider/model. */
+  model: z.string(),
+  /** The models that can be chosen. */
+  models: z.array(z.string()),
+  /** What cannot be rebuilt, in words. */
+  unknown: z.array(z.string()),
+  /** The temperature. */
+  temperature: z.number().optional(),
+  /** The JSON Schema of the output. */
+  outputSchema: JsonObject.optional(),
+  /** The answer; absent until there is one. */
+  answer: StepAnswer.optional(),
+  /** The step that it runs again, when it is an experiment itself. */
+  origin: PlaygroundOrigin.optional(),
+});
+export type PlaygroundDraft = z.infer<typeof PlaygroundDraft>;
+
+/** Changes of a recorded model call that is run again; what is left out is as it was recorded. */
+export const NewPlaygroundRun = z.strictObject({
+  /** Other instructions. */
+  instructions: z.string().optional(),
+  /** Other messages; the last one is of the user or of a tool. */
+  messages: z.array(ModelMessage).min(1).optional(),
+  /** The tools that are offered, out of those of the step, with their descriptions. */
+  tools: record(z.string()).optional(),
+  /** Another model of an agent of the server, as provider/model. */
+  model: text({ min: 1 }).optional(),
+  /** Another temperature. */
+  temperature: z.number().min(0).max(2).optional(),
+  /** What is run: this model call alone, or all that follows it; run when left out. */
+  size: z.enum(["call", "run"]).optional(),
+  /** How calls are answered: from the record, or by the tools themselves; recorded when left out. */
+  calls: z.enum(["recorded", "real"]).optional(),
+});
+export type NewPlaygroundRun = z.infer<typeof NewPlaygroundRun>;
 
 /** Contents of a session that are too large for a record. */
 export const ContentList = open({

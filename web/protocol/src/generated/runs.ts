@@ -2,7 +2,7 @@
 /** One turn of a session, from an input to its end. */
 import { z } from "zod";
 import { Json, JsonObject, open } from "../wire.js";
-import { Id, SourceRef, Timestamp, Usage } from "./common.js";
+import { Count, Id, SourceRef, Timestamp, Usage } from "./common.js";
 import { ErrorInfo } from "./errors.js";
 import { OutputContract } from "./output.js";
 import { BudgetLimits } from "./policy.js";
@@ -81,6 +81,21 @@ export const RunWait = open({
 });
 export type RunWait = z.infer<typeof RunWait>;
 
+/** The step of a run that an experiment of the playground runs again. */
+export const PlaygroundOrigin = open({
+  /** The run. */
+  runId: Id,
+  /** Its session. */
+  sessionId: Id,
+  /** The step, from 0. */
+  stepIndex: Count,
+  /** What is run again: this model call alone, or all that follows it. */
+  size: z.enum(["call", "run"]),
+  /** How calls are answered: from the record, or by the tools themselves. */
+  calls: z.enum(["recorded", "real"]),
+});
+export type PlaygroundOrigin = z.infer<typeof PlaygroundOrigin>;
+
 /** Where a run is now. */
 export const RunSnapshot = open({
   /** The run. */
@@ -107,5 +122,7 @@ export const RunSnapshot = open({
   cancellationRequested: z.boolean(),
   /** What it waits for, while it waits. */
   waiting: RunWait.optional(),
+  /** The step that it runs again, when it is an experiment of the playground. */
+  playground: PlaygroundOrigin.optional(),
 });
 export type RunSnapshot = z.infer<typeof RunSnapshot>;

@@ -454,6 +454,10 @@ class _Draft:
         if isinstance(parent, dict):
             self.parent = self.parent or _text(parent, "sessionId")
             self.root = self.root or _text(parent, "rootSessionId")
+        origin = facts.get("playground")
+        if isinstance(origin, dict):
+            # An experiment belongs to the session that it was made from, as its predecessor says too.
+            self.parent = self.parent or _text(origin, "sessionId")
 
     def run(self, entry: Entry) -> RunTold:
         """Return the new status of a run."""

@@ -16,6 +16,7 @@ from windlass_protocol import (
     ErrorInfo,
     JsonObject,
     ParentRun,
+    PlaygroundOrigin,
     RunMode,
     RunResult,
     RunSnapshot,
@@ -187,6 +188,8 @@ class RunState:
     """The calling call, if this is the run of a subagent."""
     undo: JsonObject | None = None
     """The calls that the run reverses, as its start lists them."""
+    playground: PlaygroundOrigin | None = None
+    """The step that it runs again, if it is an experiment of the playground."""
     package_id: str | None = None
     package_fingerprint: str | None = None
     route_id: str | None = None
@@ -212,6 +215,7 @@ class RunState:
             turn_id=self.turn_id,
             source=self.source,
             waiting=self.waiting,
+            playground=self.playground,
         )
 
 
@@ -291,6 +295,7 @@ def _run_of(data: "event_data.RunStartedData", record: Record) -> RunState:
         budget=data.budget,
         parent=data.parent,
         undo=data.undo,
+        playground=data.playground,
         package_id=data.package_id,
         package_fingerprint=data.package_fingerprint,
         route_id=data.route_id,

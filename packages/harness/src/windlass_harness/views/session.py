@@ -411,6 +411,9 @@ class SessionDraft:
     def session_forked(self, record: Record) -> None:
         # Subagents stay with the session that called them.
         self.family = FamilyDraft((), ())
+        messages = read(event_data.SessionForkedData, record.data).messages
+        if messages is not None:
+            self.history = HistoryDraft(History(messages))
 
     def session_waiting(self, record: Record) -> None:
         data = read(event_data.SessionWaitingData, record.data)

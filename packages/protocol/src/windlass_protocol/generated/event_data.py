@@ -321,8 +321,9 @@ def _make_SessionMovedData() -> object:
 
 
 def _make_SessionForkedData() -> object:
-    from windlass_protocol._wire import Open
+    from windlass_protocol._wire import Maybe, Open
     from windlass_protocol.generated.common import Count, Id
+    from windlass_protocol.generated.sessions import ModelMessage
 
     class SessionForkedData(Open):
         """The session goes on from here by itself; all before is copied from another one."""
@@ -331,6 +332,7 @@ def _make_SessionForkedData() -> object:
 
         predecessor: Id
         predecessor_seq: Count
+        messages: Maybe[tuple[ModelMessage, ...]] = None
 
     return SessionForkedData
 
@@ -355,6 +357,7 @@ def _make_RunStartedData() -> object:
     from windlass_protocol.generated.common import Id, SourceRef
     from windlass_protocol.generated.event_data import ParentRun
     from windlass_protocol.generated.policy import BudgetLimits
+    from windlass_protocol.generated.runs import PlaygroundOrigin
     from windlass_protocol.generated.sessions import RunMode, SessionCapabilities
 
     class RunStartedData(Open):
@@ -379,6 +382,7 @@ def _make_RunStartedData() -> object:
         metadata: Maybe[JsonObject] = None
         retry_of: Maybe[Id] = None
         undo: Maybe[JsonObject] = None
+        playground: Maybe[PlaygroundOrigin] = None
         parent: Maybe[ParentRun] = None
 
     return RunStartedData

@@ -42,7 +42,7 @@ from windlass_protocol.generated.policy import (
     PolicyDecision,
     PolicyStage,
 )
-from windlass_protocol.generated.runs import RunStatus
+from windlass_protocol.generated.runs import PlaygroundOrigin, RunStatus
 from windlass_protocol.generated.sessions import (
     AssistantPart,
     CompactionConfig,
@@ -276,6 +276,8 @@ class SessionForkedData(Open):
     """Session it was copied from."""
     predecessor_seq: Count
     """Number of the last record that was copied."""
+    messages: Maybe[tuple[ModelMessage, ...]] = None
+    """The history it goes on with, when a playground changed it; without it, that of the copied records."""
 
 class ContextClearedData(Open):
     """The history the model sees was emptied; the journal keeps it."""
@@ -322,6 +324,8 @@ class RunStartedData(Open):
     """Failed run of the session that it continues, without a message."""
     undo: Maybe[JsonObject] = None
     """The calls that the run reverses, newest first, and the run that made them."""
+    playground: Maybe[PlaygroundOrigin] = None
+    """The step that it runs again, when it is an experiment of the playground."""
     parent: Maybe[ParentRun] = None
     """Call that it works for, when it is a subagent's."""
 

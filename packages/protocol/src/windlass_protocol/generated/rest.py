@@ -382,7 +382,7 @@ def _make_HistoryPage() -> object:
 
 
 def _make_RunRow() -> object:
-    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol._wire import Bool, Maybe, Open, Str
     from windlass_protocol.generated.common import Count, Integer, Timestamp, Usage
     from windlass_protocol.generated.runs import RunStatus
 
@@ -408,6 +408,7 @@ def _make_RunRow() -> object:
         crashes: Maybe[Count] = None
         tags: Maybe[tuple[Str, ...]] = None
         rating: Maybe[Integer] = None
+        is_experiment: Maybe[Bool] = None
 
     return RunRow
 
@@ -849,6 +850,82 @@ def _make_StepPrompt() -> object:
         output_schema: Maybe[JsonObject] = None
 
     return StepPrompt
+
+
+def _make_StepAnswer() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Usage
+    from windlass_protocol.generated.event_data import FinishReason
+    from windlass_protocol.generated.sessions import ToolCallPart
+
+    class StepAnswer(Open):
+        """The answer of one model call."""
+
+        __qualname__ = "StepAnswer"
+
+        text: Str
+        calls: tuple[ToolCallPart, ...]
+        reasoning: Maybe[Str] = None
+        finish_reason: Maybe[FinishReason] = None
+        usage: Maybe[Usage] = None
+        latency_ms: Maybe[Count] = None
+        error: Maybe[Str] = None
+
+    return StepAnswer
+
+
+def _make_PlaygroundDraft() -> object:
+    from windlass_protocol._wire import Float, JsonObject, Maybe, Open, Str
+    from windlass_protocol.generated.common import Count
+    from windlass_protocol.generated.rest import PromptTool, StepAnswer
+    from windlass_protocol.generated.runs import PlaygroundOrigin
+    from windlass_protocol.generated.sessions import ModelMessage
+
+    class PlaygroundDraft(Open):
+        """The parts of a model call that the playground can change, with the answer that it got."""
+
+        __qualname__ = "PlaygroundDraft"
+
+        run_id: Str
+        session_id: Str
+        step_index: Count
+        agent_id: Str
+        instructions: Str
+        messages: tuple[ModelMessage, ...]
+        tools: tuple[PromptTool, ...]
+        model: Str
+        models: tuple[Str, ...]
+        unknown: tuple[Str, ...]
+        temperature: Maybe[Float] = None
+        output_schema: Maybe[JsonObject] = None
+        answer: Maybe[StepAnswer] = None
+        origin: Maybe[PlaygroundOrigin] = None
+
+    return PlaygroundDraft
+
+
+def _make_NewPlaygroundRun() -> object:
+    from typing import Annotated, Literal
+
+    from pydantic import Field, StringConstraints
+
+    from windlass_protocol._wire import Closed, Float, Maybe, Str
+    from windlass_protocol.generated.sessions import ModelMessage
+
+    class NewPlaygroundRun(Closed):
+        """Changes of a recorded model call that is run again; what is left out is as it was recorded."""
+
+        __qualname__ = "NewPlaygroundRun"
+
+        instructions: Maybe[Str] = None
+        messages: Maybe[Annotated[tuple[ModelMessage, ...], Field(min_length=1)]] = None
+        tools: Maybe[dict[str, Str]] = None
+        model: Maybe[Annotated[Str, StringConstraints(min_length=1)]] = None
+        temperature: Maybe[Annotated[Float, Field(ge=0, le=2)]] = None
+        size: Maybe[Literal["call", "run"]] = None
+        calls: Maybe[Literal["recorded", "real"]] = None
+
+    return NewPlaygroundRun
 
 
 def _make_ContentList() -> object:
@@ -1351,6 +1428,9 @@ __getattr__, __dir__ = _lazy_values(
         "PromptTool": _make_PromptTool,
         "PromptMessage": _make_PromptMessage,
         "StepPrompt": _make_StepPrompt,
+        "StepAnswer": _make_StepAnswer,
+        "PlaygroundDraft": _make_PlaygroundDraft,
+        "NewPlaygroundRun": _make_NewPlaygroundRun,
         "ContentList": _make_ContentList,
         "SafePoints": _make_SafePoints,
         "Deleted": _make_Deleted,

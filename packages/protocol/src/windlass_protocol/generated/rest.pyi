@@ -32,11 +32,11 @@ from windlass_protocol.generated.common import (
 )
 from windlass_protocol.generated.decisions import Proposal, ProposalCheck, VersionComparison, VersionTally
 from windlass_protocol.generated.errors import ErrorCode, ErrorKind, RetryClass
-from windlass_protocol.generated.event_data import ProposalAppliedData, ProposalSettledData
+from windlass_protocol.generated.event_data import FinishReason, ProposalAppliedData, ProposalSettledData
 from windlass_protocol.generated.input import InputRequest, InputResponse
 from windlass_protocol.generated.policy import BudgetLimits
-from windlass_protocol.generated.runs import RunResult, RunSnapshot, RunStatus
-from windlass_protocol.generated.sessions import RunMode, UserContent, UserPart
+from windlass_protocol.generated.runs import PlaygroundOrigin, RunResult, RunSnapshot, RunStatus
+from windlass_protocol.generated.sessions import ModelMessage, RunMode, ToolCallPart, UserContent, UserPart
 from windlass_protocol.generated.tools import ToolCall
 from windlass_protocol.generated.traces import HarnessTrace, TraceEvent, TraceSpan
 
@@ -319,6 +319,8 @@ class RunRow(Open):
     """Its tags."""
     rating: Maybe[Integer] = None
     """The newest thumb of people: 1, -1, or 0 without one."""
+    is_experiment: Maybe[Bool] = None
+    """Whether it is an experiment of the playground."""
 
 class RunPage(Open):
     """A page of runs."""
@@ -659,6 +661,74 @@ class StepPrompt(Open):
     """The temperature."""
     output_schema: Maybe[JsonObject] = None
     """The JSON Schema of the output."""
+
+class StepAnswer(Open):
+    """The answer of one model call."""
+
+    text: Str
+    """The text."""
+    calls: tuple[ToolCallPart, ...]
+    """The calls that it asked for."""
+    reasoning: Maybe[Str] = None
+    """The reasoning."""
+    finish_reason: Maybe[FinishReason] = None
+    """Why the model stopped."""
+    usage: Maybe[Usage] = None
+    """What it used."""
+    latency_ms: Maybe[Count] = None
+    """How long the model took."""
+    error: Maybe[Str] = None
+    """Why there is no answer."""
+
+class PlaygroundDraft(Open):
+    """The parts of a model call that the playground can change, with the answer that it got."""
+
+    run_id: Str
+    """The run."""
+    session_id: Str
+    """The session."""
+    step_index: Count
+    """The step, from 0."""
+    agent_id: Str
+    """The agent."""
+    instructions: Str
+    """The instructions, without the schema of the output."""
+    messages: tuple[ModelMessage, ...]
+    """The messages."""
+    tools: tuple[PromptTool, ...]
+    """The tools that were offered."""
+    model: Str
+    """The model, as provider/model."""
+    models: tuple[Str, ...]
+    """The models that can be chosen."""
+    unknown: tuple[Str, ...]
+    """What cannot be rebuilt, in words."""
+    temperature: Maybe[Float] = None
+    """The temperature."""
+    output_schema: Maybe[JsonObject] = None
+    """The JSON Schema of the output."""
+    answer: Maybe[StepAnswer] = None
+    """The answer; absent until there is one."""
+    origin: Maybe[PlaygroundOrigin] = None
+    """The step that it runs again, when it is an experiment itself."""
+
+class NewPlaygroundRun(Closed):
+    """Changes of a recorded model call that is run again; what is left out is as it was recorded."""
+
+    instructions: Maybe[Str] = None
+    """Other instructions."""
+    messages: Maybe[Annotated[tuple[ModelMessage, ...], Field(min_length=1)]] = None
+    """Other messages; the last one is of the user or of a tool."""
+    tools: Maybe[dict[str, Str]] = None
+    """The tools that are offered, out of those of the step, with their descriptions."""
+    model: Maybe[Annotated[Str, StringConstraints(min_length=1)]] = None
+    """Another model of an agent of the server, as provider/model."""
+    temperature: Maybe[Annotated[Float, Field(ge=0, le=2)]] = None
+    """Another temperature."""
+    size: Maybe[Literal["call", "run"]] = None
+    """What is run: this model call alone, or all that follows it; run when left out."""
+    calls: Maybe[Literal["recorded", "real"]] = None
+    """How calls are answered: from the record, or by the tools themselves; recorded when left out."""
 
 class ContentList(Open):
     """Contents of a session that are too large for a record."""

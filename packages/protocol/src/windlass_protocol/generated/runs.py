@@ -100,10 +100,30 @@ def _make_RunWait() -> object:
     return RunWait
 
 
+def _make_PlaygroundOrigin() -> object:
+    from typing import Literal
+
+    from windlass_protocol._wire import Open
+    from windlass_protocol.generated.common import Count, Id
+
+    class PlaygroundOrigin(Open):
+        """The step of a run that an experiment of the playground runs again."""
+
+        __qualname__ = "PlaygroundOrigin"
+
+        run_id: Id
+        session_id: Id
+        step_index: Count
+        size: Literal["call", "run"]
+        calls: Literal["recorded", "real"]
+
+    return PlaygroundOrigin
+
+
 def _make_RunSnapshot() -> object:
     from windlass_protocol._wire import Bool, Maybe, Open, Str
     from windlass_protocol.generated.common import Id, SourceRef
-    from windlass_protocol.generated.runs import RunStatus, RunWait
+    from windlass_protocol.generated.runs import PlaygroundOrigin, RunStatus, RunWait
 
     class RunSnapshot(Open):
         """Where a run is now."""
@@ -122,6 +142,7 @@ def _make_RunSnapshot() -> object:
         turn_id: Maybe[Id] = None
         source: Maybe[SourceRef] = None
         waiting: Maybe[RunWait] = None
+        playground: Maybe[PlaygroundOrigin] = None
 
     return RunSnapshot
 
@@ -133,6 +154,7 @@ __getattr__, __dir__ = _lazy_values(
         "RunRequest": _make_RunRequest,
         "RunResult": _make_RunResult,
         "RunWait": _make_RunWait,
+        "PlaygroundOrigin": _make_PlaygroundOrigin,
         "RunSnapshot": _make_RunSnapshot,
     },
 )

@@ -2,11 +2,12 @@
 """One turn of a session, from an input to its end."""
 
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import JsonValue
 
 from windlass_protocol._wire import Bool, Closed, JsonObject, KeepsNulls, Maybe, Open, Str
-from windlass_protocol.generated.common import Id, SourceRef, Timestamp, Usage
+from windlass_protocol.generated.common import Count, Id, SourceRef, Timestamp, Usage
 from windlass_protocol.generated.errors import ErrorInfo
 from windlass_protocol.generated.output import OutputContract
 from windlass_protocol.generated.policy import BudgetLimits
@@ -92,6 +93,20 @@ class RunWait(Open):
     reason: Maybe[Str] = None
     """Why, for people."""
 
+class PlaygroundOrigin(Open):
+    """The step of a run that an experiment of the playground runs again."""
+
+    run_id: Id
+    """The run."""
+    session_id: Id
+    """Its session."""
+    step_index: Count
+    """The step, from 0."""
+    size: Literal["call", "run"]
+    """What is run again: this model call alone, or all that follows it."""
+    calls: Literal["recorded", "real"]
+    """How calls are answered: from the record, or by the tools themselves."""
+
 class RunSnapshot(Open):
     """Where a run is now."""
 
@@ -119,3 +134,5 @@ class RunSnapshot(Open):
     """Where it came from."""
     waiting: Maybe[RunWait] = None
     """What it waits for, while it waits."""
+    playground: Maybe[PlaygroundOrigin] = None
+    """The step that it runs again, when it is an experiment of the playground."""

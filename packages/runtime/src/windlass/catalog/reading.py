@@ -27,7 +27,7 @@ from windlass_harness.views import (
     fold_session,
     fold_usage,
 )
-from windlass_harness.views.runs import RUN_ENDS
+from windlass_harness.views.runs import RUN_ENDS, RunState
 from windlass_harness.views.session import Resolved, resolved_by, resolved_key
 from windlass_protocol import (
     AgentResolvedData,
@@ -215,10 +215,46 @@ class StepPrompt:
     """Facts that are unknown, as text."""
 
 
+@sealed
+class ReadStep:
+    """A step of a run: the session when it began, and what it recorded."""
+
+    state: LoopState
+    package: RuntimePackage | None
+    """The package with the results of its resolvers; None if it is not stored any more."""
+    before: Sequence[Record]
+    """The records of the session up to its start."""
+    after: Sequence[Record]
+    """The records from its start to the next step."""
+
+    @property
+    def run(self) -> RunState:
+        """The run of the step."""
+        assert self.state.run is not None, "a step belongs to a run"
+        return self.state.run
+
+    @property
+    def added(self) -> list[str]:
+        """The texts that hooks added after the messages."""
+        return _added(self.after)
+
+
 async def prompt_of(
     row: RunRow, journal: Journal, *, content: ContentStore, step_index: int
 ) -> StepPrompt | None:
     """Return the prompt of a step; None if the run has no such step.
+
+    Raises:
+        Unavailable: the content store cannot be reached.
+    """
+    step = await step_of(row, journal, content=content, step_index=step_index)
+    return None if step is None else _prompt(step, step_index)
+
+
+async def step_of(
+    row: RunRow, journal: Journal, *, content: ContentStore, step_index: int
+) -> ReadStep | None:
+    """Return a step of a run, of several attempts the last one; None if the run has no such step.
 
     Raises:
         Unavailable: the content store cannot be reached.
@@ -232,7 +268,15 @@ async def prompt_of(
     end = next((place for place in places if place > at), len(records))
     # Folding a long session is slow, so it runs in a thread.
     state = await asyncio.to_thread(_folded, records[: at + 1])
-    return await _prompt(state, step_index, after=records[at + 1 : end], content=content)
+    after = records[at + 1 : end]
+    package, run = None, state.run
+    if run is not None and run.package_fingerprint is not None:
+        try:
+            package = await package_of(content, run.package_fingerprint)
+            package = await _resolved(package, _given(state, after), content=content)
+        except Rejected:
+            package = None
+    return ReadStep(state, package, records[: at + 1], after)
 
 
 async def _records(row: RunRow, journal: Journal) -> list[Record]:
@@ -256,29 +300,19 @@ def _folded(records: Sequence[Record]) -> LoopState:
     return state
 
 
-async def _prompt(
-    state: LoopState, step_index: int, *, after: Sequence[Record], content: ContentStore
-) -> StepPrompt:
-    run, contract = state.run, state.run_notes.contract
-    assert run is not None, "a step belongs to a run"
+def _prompt(step: ReadStep, step_index: int) -> StepPrompt:
+    state, run, package, contract = step.state, step.run, step.package, step.state.run_notes.contract
     unknown = [SECRETS]
-    package = None
-    if run.package_fingerprint is not None:
-        try:
-            package = await package_of(content, run.package_fingerprint)
-            package = await _resolved(package, _given(state, after), content=content)
-        except Rejected:
-            package = None
     if package is None:
         unknown.append(NOT_KEPT)
-    tools, has_questions = _tools(package, can_ask=run.can_ask)
+    tools, has_questions = tools_in(package, can_ask=run.can_ask)
     if has_questions:
         unknown.append(QUESTIONS)
     instructions = "" if package is None else package.agent.instructions or ""
     settings = {} if package is None else package.provider_route.settings or {}
     temperature = settings.get("temperature")
     messages = Prompt().messages(state.session.history, "")
-    messages += [LLMMessage("user", text) for text in _added(after)]
+    messages += [LLMMessage("user", text) for text in step.added]
     return StepPrompt(
         run_id=run.run_id,
         session_id=run.session_id,
@@ -331,7 +365,7 @@ def _with(package: RuntimePackage, spec: ResolverSpec, part: JsonObject) -> Runt
     return package.model_copy(update={"agent": agent, "tools": (*(package.tools or ()), *tools) or None})
 
 
-def _tools(package: RuntimePackage | None, *, can_ask: bool) -> tuple[tuple[JsonObject, ...], bool]:
+def tools_in(package: RuntimePackage | None, *, can_ask: bool) -> tuple[tuple[JsonObject, ...], bool]:
     """Return the tools of the prompt, and whether some of them ask people."""
     if package is None:
         return (), False

@@ -477,7 +477,8 @@ class Engine:
 
         async def bind(run: RunState) -> Binding | None:
             # Its first records are appended after this, also if it cannot be bound.
-            self._event_hooks.observe(writer, run)
+            if run.playground is None:
+                self._event_hooks.observe(writer, run)
             return await ports.binder(run)
 
         pause_clock = self._parked.take(session_id)

@@ -8,11 +8,9 @@ called: all calls of the tool ask, and are approved.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
-
-from pydantic import JsonValue
 
 from windlass.agent import Agent, AnyAgent, subagent_tool
 from windlass.errors import wrong
@@ -22,15 +20,15 @@ from windlass.ledger.query import BuilderQuery
 from windlass.limits import BATCH_RECORDS_MAX
 from windlass.ports.store import Batch
 from windlass.runtime.compose import AgentRuntime
+from windlass.runtime.playground import Player
 from windlass.tools import Tool, answered_by
-from windlass.tools.context import ToolContext, ToolFailed
+from windlass.tools.context import ToolContext
 from windlass_harness.ledger.failures import classify
 from windlass_harness.ledger.goals import run_facts
-from windlass_harness.ledger.tapes import MadeCall, Tape, TapedCall, call_key
+from windlass_harness.ledger.tapes import Tape
 from windlass_harness.ledger.versions import Sample, compare_attempts
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Record
-from windlass_harness.views.payloads import as_text
 from windlass_protocol import (
     DecisionRun,
     DecisionRunStatus,
@@ -41,8 +39,6 @@ from windlass_protocol import (
     Proposal,
     ProposalCheck,
     ReplayedRun,
-    ToolOutput,
-    ToolOutputType,
     canonical,
 )
 from windlass_protocol.frozen import sealed
@@ -51,11 +47,6 @@ REPLAY_TIMEOUT_S: Final = 600
 """Timeout of one replay."""
 OUTPUT_CHARS_MAX: Final = 500
 """Characters of an answer that a check holds."""
-NOT_RECORDED: Final = (
-    "This is a rehearsal, and no such call was recorded: its result is not known. Go on without it, or make "
-    "the call with other arguments."
-)
-_ERRORS: Final = (ToolOutputType.ERROR_TEXT, ToolOutputType.ERROR_JSON)
 _OWNER: Final = "replay"
 _RUN: Final = "replay"
 
@@ -78,59 +69,17 @@ class Replay:
     sample: Sample
 
 
-class Player:
-    """Answers calls from a tape.
+class Approver:
+    """Answers approval requests of a replay; no call has a side effect."""
 
-    Equal calls get the recorded results in order; after the last one, the last one again.
-    """
-
-    def __init__(self, calls: Sequence[TapedCall]) -> None:
-        self._results: dict[str, list[ToolOutput]] = {}
-        self._denied: set[str] = set()
-        for call in calls:
-            if call.output.type is ToolOutputType.EXECUTION_DENIED:
-                self._denied.add(call.key)
-            else:
-                self._results.setdefault(call.key, []).append(call.output)
-        self._given: dict[str, int] = {}
-        self.diverged = 0
-        """Calls without a record."""
-
-    def skip(self, made: Iterable[MadeCall]) -> None:
-        """Go on after calls that were answered before, in another process."""
-        for one in made:
-            if one.result is not None:
-                key = call_key(one.tool, one.arguments)
-                self._given[key] = self._given.get(key, 0) + 1
-
-    def was_denied(self, tool: str, arguments: JsonValue) -> bool:
-        """Whether all recorded calls like this were denied."""
-        key = call_key(tool, arguments)
-        return key in self._denied and key not in self._results
-
-    def answer(self, tool: str, arguments: JsonObject) -> JsonValue:
-        """Return the recorded result of a call.
-
-        Raises:
-            ToolFailed: the recorded call failed or was denied, or there is no record.
-        """
-        key = call_key(tool, arguments)
-        known = self._results.get(key)
-        if known is None:
-            self.diverged += 1
-            raise ToolFailed(NOT_RECORDED)
-        at = self._given.get(key, 0)
-        self._given[key] = at + 1
-        output = known[min(at, len(known) - 1)]
-        if output.type in _ERRORS:
-            raise ToolFailed(as_text(output.value))
-        return output.value
+    def __init__(self, player: Player) -> None:
+        self._player = player
 
     async def dispatch(self, request: InputRequest, *, session_id: str, run_id: str) -> InputResponse | None:
-        """Approve a call unless it was denied in the record; no call has a side effect."""
+        """Approve a call unless it was denied in the record."""
         action = request.action
         name = action.tool_name if action.kind == "tool-call" else action.kind
-        option = "deny" if self.was_denied(name, action.input) else "approve"
+        option = "deny" if self._player.was_denied(name, action.input) else "approve"
         return InputResponse(request_id=request.request_id, option_id=option)
 
 
@@ -180,7 +129,7 @@ async def replay(agent: AnyAgent, take: Take, *, version: str, goal: Goal, model
         [actor],
         providers=models.providers,
         provider_source=BorrowedSource(models.source),
-        approval_dispatcher=player,
+        approval_dispatcher=Approver(player),
     )
     async with runtime:
         session_id = await _restored(runtime, take.before)

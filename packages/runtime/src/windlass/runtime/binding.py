@@ -59,6 +59,12 @@ class RuntimeBinder:
                 dependencies cannot be made.
         """
         binding = await self._bound_to(run)
+        if run.playground is not None:
+            from windlass.runtime.playground import rehearsed  # noqa: PLC0415 - few runs are experiments
+
+            binding = await rehearsed(binding, run, self._ports)
+            if run.playground.calls == "recorded":
+                return binding
         registered = self._ports.registry.agent(run.agent_id)
         agent = None if registered is None else registered.agent
         if agent is None or agent.deps is None or run.result is not None:
@@ -191,8 +197,9 @@ class RuntimeBinder:
         if pinned is None:
             raise invalid_package("the run started without a package and cannot continue", run.run_id)
         old = await self._pinned(pinned, run.run_id)
-        if self._ports.package_change is PackageChange.CONTINUE or run.result is not None:
-            # A run that has ended keeps the package it ended with.
+        is_kept = run.result is not None or run.playground is not None
+        if self._ports.package_change is PackageChange.CONTINUE or is_kept:
+            # A run that has ended keeps the package it ended with, and an experiment is about its package.
             return old, ()
         today = await self._today(run)
         # The output contract is fixed at the start, so a different contract alone is not a change.

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from windlass.runtime.approvals import ApprovalDesk
     from windlass.runtime.decisions import DecisionFolds
     from windlass.runtime.folds import JournalFolds
+    from windlass.runtime.playground import Experiment, Playground
     from windlass.runtime.registry import RuntimePorts
     from windlass.runtime.runs import Asking, RunHandle, Runs
     from windlass.runtime.start import EffectivePackage
@@ -365,7 +366,12 @@ class CoreRuntime(RuntimeViews):
         return await self._start(request)
 
     async def _start(
-        self, request: RunRequest, *, retry_of: str | None = None, undo: JsonObject | None = None
+        self,
+        request: RunRequest,
+        *,
+        retry_of: str | None = None,
+        undo: JsonObject | None = None,
+        experiment: Experiment | None = None,
     ) -> RunHandle:
         from windlass.engine.clocks import moment  # noqa: PLC0415 - slow to import
         from windlass.engine.inbox import item_key  # noqa: PLC0415 - slow to import
@@ -375,20 +381,27 @@ class CoreRuntime(RuntimeViews):
 
         try:
             check_request(request)
-            effective = await start.check_start(self._ports, request)
-            start.check_deps(self._ports, request)
+            package = None if experiment is None else experiment.package
+            effective = await start.check_start(self._ports, request, package=package)
+            if experiment is None or experiment.origin.calls == "real":
+                start.check_deps(self._ports, request)
             await self.resume()
             await start.check_free(self._store(), request)
             run_id = request.run_id
             await self._keeper.keep(effective, run_id)
             session_id = request.session_id or f"session:{run_id}"
             asked = start.asked_for(request)
+            if experiment is not None:
+                asked["playground"] = experiment.asked
             at = moment(self._ports.machine.clock).at
             new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked, at=at)
-            opening = start.session_opening(effective)
-            body = await self._masked(
-                {**start.start_body(request, effective, retry_of=retry_of, undo=undo), "session": opening}
-            )
+            opening, origin = start.session_opening(effective), None
+            if experiment is not None:
+                origin = experiment.origin.model_dump(mode="json", by_alias=True)
+                opening = {**opening, **experiment.opening}
+                await self._open_experiment(experiment)
+            begun = start.start_body(request, effective, retry_of=retry_of, undo=undo, playground=origin)
+            body = await self._masked({**begun, "session": opening})
             key = item_key(START, run_id)
             try:
                 posted = await self._store().post(session_id, kind=START, key=key, body=body, run=new_run)
@@ -403,6 +416,33 @@ class CoreRuntime(RuntimeViews):
         self._run_count += posted.is_new
         await self._rouse(session_id)
         return RunHandle(self, run_id)
+
+    async def _open_experiment(self, experiment: Experiment) -> None:
+        """Create the session of an experiment, unless an earlier attempt did."""
+        made = experiment.session
+        try:
+            await self._store().keep(made)
+        except Conflict:
+            known = await self._store().listed_session(made.session_id)
+            if known is None or known.predecessor_id != made.told.predecessor or not known.is_experiment:
+                raise
+
+    @property
+    def playground(self) -> Playground:
+        """The playground: runs recorded model calls again, with changes.
+
+        Raises:
+            Rejected: the runtime has no journal or content store.
+        """
+        from windlass.runtime.playground import Playground  # noqa: PLC0415 - slow to import
+
+        self._store()
+        self._content()
+
+        async def start(request: RunRequest, experiment: Experiment) -> RunHandle:
+            return await self._start(request, experiment=experiment)
+
+        return Playground(self._ports, start)
 
     async def _record_refusal(self, error: AgentError, request: object) -> None:
         """Write a refused start to the audit of the store; see `record_refusal`."""

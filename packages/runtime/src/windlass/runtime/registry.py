@@ -36,7 +36,7 @@ from windlass.refusals import (
 )
 from windlass.tools import Tool
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
-from windlass_protocol import RuntimePackage
+from windlass_protocol import ProviderRoute, RuntimePackage
 from windlass_protocol.frozen import sealed
 
 
@@ -188,6 +188,14 @@ class Registry:
     def agent(self, agent_id: str) -> Registered | None:
         """Return the package of an agent."""
         return self._agents.get(agent_id)
+
+    def model(self, route: ProviderRoute, first: Registered) -> LLMProvider | None:
+        """Return the object that an agent brings for exactly this model; that of `first` if it has one."""
+        for one in (first, *self._agents.values()):
+            own = one.package.provider_route
+            if one.provider is not None and (own.route_id, own.model_id) == (route.route_id, route.model_id):
+                return one.provider
+        return None
 
     def event_hooks(self, agent_id: str) -> tuple[EventHook, ...]:
         """Return the event hooks of an agent."""

@@ -319,11 +319,15 @@ def with_contract(package: RuntimePackage, contract: OutputContract) -> RuntimeP
 
 
 async def check_start(
-    ports: RuntimePorts, request: RunRequest, *, message_id: str | None = None
+    ports: RuntimePorts,
+    request: RunRequest,
+    *,
+    message_id: str | None = None,
+    package: RuntimePackage | None = None,
 ) -> EffectivePackage:
     """Check everything that a run needs, in order; nothing is written.
 
-    `message_id` is the id of a message to the current run.
+    `message_id` is the id of a message to the current run. `package` replaces that of the agent.
 
     Raises:
         Rejected: a port is missing, the package cannot be run, or the message cannot be decoded.
@@ -335,6 +339,8 @@ async def check_start(
     check_json(request)
     check_parts(request)
     effective = await effective_package(ports, request)
+    if package is not None:
+        effective = EffectivePackage(package, fingerprint_of(package))
     provider_of(ports, effective.package, run_id=request.run_id)
     fallbacks_of(ports, effective.package, run_id=request.run_id)
     summary_provider_of(ports, effective.package, run_id=request.run_id)
@@ -414,7 +420,8 @@ def provider_of(ports: RuntimePorts, package: RuntimePackage, *, run_id: str | N
     if provider is None and registered is not None:
         # The agent's own model serves the current route of the agent, not an earlier one.
         is_same = registered.package.provider_route.route_id == route_id
-        provider = registered.provider if is_same else None
+        brought = ports.registry.model(package.provider_route, registered)
+        provider = brought or (registered.provider if is_same else None)
     return _served(ports, package.provider_route, run_id) if provider is None else provider
 
 
@@ -632,10 +639,12 @@ def start_body(
     *,
     retry_of: str | None = None,
     undo: JsonObject | None = None,
+    playground: JsonObject | None = None,
 ) -> JsonObject:
     """Return the inbox item of a request; equal requests give equal items.
 
-    A run that continues a failed one has no message. One that reverses calls has no limits and no output
+    A run that continues a failed one has no message. That of an experiment is for lists: its session has it.
+    One that reverses calls has no limits and no output
     contract: it calls no model.
     """
     package = effective.package
@@ -662,6 +671,8 @@ def start_body(
         body["message"], body["parts"] = "\n".join(texts), content
     if undo is not None:
         return {**body, "undo": undo}
+    if playground is not None:
+        body["playground"] = playground
     budget = request.budget or package.budget
     if budget is not None:
         body["budget"] = budget.model_dump(mode="json", by_alias=True)

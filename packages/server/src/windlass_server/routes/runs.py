@@ -13,6 +13,7 @@ from windlass_protocol import (
     DecisionRun,
     FeedbackInfo,
     FeedbackList,
+    PlaygroundDraft,
     PromptMessage,
     RefusedStart,
     RefusedStartPage,
@@ -20,15 +21,17 @@ from windlass_protocol import (
     RunPage,
     RunRow,
     RunStatus,
+    StepAnswer,
     StepPrompt,
     TraceInfo,
     UndoPlan,
 )
 from windlass_protocol.limits import INTEGER_MAX
-from windlass_server.models import Cancel, NewFeedback, PageQuery, Wire
+from windlass_server.models import Cancel, NewFeedback, NewPlaygroundRun, PageQuery, Wire
 from windlass_server.openapi import (
     DECISIONS_EXAMPLE,
     FEEDBACK_EXAMPLE,
+    PLAYGROUND_EXAMPLE,
     PROMPT_EXAMPLE,
     REFUSED_START_EXAMPLE,
     RUN_EXAMPLE,
@@ -38,8 +41,17 @@ from windlass_server.openapi import (
     answers,
     body_example,
 )
-from windlass_server.problems import not_found
-from windlass_server.requests import PREFIX, CallerDep, OwnRun, reply, seen
+from windlass_server.problems import Problem, not_found
+from windlass_server.requests import (
+    PREFIX,
+    CallerDep,
+    IdempotencyKey,
+    OwnRun,
+    derived,
+    once,
+    reply,
+    seen,
+)
 from windlass_server.routing import Route
 
 router = APIRouter(prefix=PREFIX, tags=["runs"], route_class=Route)
@@ -69,6 +81,7 @@ class RunQueryParams(PageQuery):
     agent: Name = None
     status: RunStatus | None = None
     subagents: Annotated[bool, Field(description="Include runs of subagents.")] = True
+    experiments: Annotated[bool, Field(description="Include experiments of the playground.")] = False
     waits_on: Annotated[
         Name, Field(description="input, recovery, person (one of both), subagent, provider, timer or budget.")
     ] = None
@@ -105,6 +118,7 @@ async def list_runs(caller: CallerDep, query: Annotated[RunQueryParams, Query()]
         agent_id=query.agent,
         status=query.status,
         root_only=not query.subagents,
+        experiments=query.experiments,
         waits_on=query.waits_on,
         version=query.version,
         error=query.error,
@@ -199,6 +213,79 @@ async def prompt(*, caller: CallerDep, run: OwnRun, step_index: StepIndex) -> Re
         for one in found.messages
     )
     return reply(seen(StepPrompt, found, messages=messages))
+
+
+@router.get(
+    "/runs/{run_id:path}/steps/{step_index}/playground",
+    response_model=PlaygroundDraft,
+    responses=answers(200, PLAYGROUND_EXAMPLE, 404, 409),
+    summary="A step as the playground can change it",
+)
+async def playground_draft(*, caller: CallerDep, run: OwnRun, step_index: StepIndex) -> Response:
+    """Return the parts of a model call that the playground can change, the models that can be chosen, and the
+    answer that the call got.
+    """
+    runtime = caller.tenant.runtime
+    if await runtime.sessions.prompt(run.run_id, step_index) is None:
+        raise not_found("step")
+    found = await runtime.playground.draft(run.run_id, step_index)
+    answer = None if found.answer is None else seen(StepAnswer, found.answer)
+    return reply(seen(PlaygroundDraft, found, answer=answer))
+
+
+@router.post(
+    "/runs/{run_id:path}/steps/{step_index}/playground",
+    status_code=202,
+    response_model=Accepted,
+    responses=answers(
+        202, {"sessionId": "play-019a8f…", "runId": "play-019a8f…"}, 403, 404, 409, has_body=True
+    ),
+    summary="Run a step again, with changes",
+)
+async def play(
+    *,
+    caller: CallerDep,
+    run: OwnRun,
+    step_index: StepIndex,
+    given: Annotated[
+        NewPlaygroundRun,
+        body_example(
+            instructions={"instructions": "Answer in one sentence.", "size": "call"},
+            model={"model": "openai/gpt-5-mini", "temperature": 0},
+            tools={"tools": {"pay": "Pay a bill; ask before you pay more than 100 euros."}},
+        ),
+    ],
+    key: IdempotencyKey = None,
+) -> Response:
+    """Run a model call of a run again as an experiment, in a session of its own.
+
+    Calls are answered from the record, and a call without a record fails; with `"calls": "real"` tools are
+    executed, under the policy of the agent. Lists leave experiments out. A model that no agent of the server
+    has is refused.
+    """
+    if run.agent_id not in caller.tenant.agent_ids:
+        raise Problem(403, "runs of this agent cannot be started here, so the playground cannot run it")
+    runtime = caller.tenant.runtime
+    route = f"runs/{run.run_id}/steps/{step_index}/playground"
+    async with once(caller, key, route=route, body=given):
+        if await runtime.sessions.prompt(run.run_id, step_index) is None:
+            raise not_found("step")
+        handle = await runtime.playground.run(
+            run.run_id,
+            step_index,
+            instructions=given.instructions,
+            messages=given.messages,
+            tools=given.tools,
+            model=given.model,
+            temperature=given.temperature,
+            size=given.size or "run",
+            calls=given.calls or "recorded",
+            experiment_id=None
+            if key is None
+            else f"play-{derived('play', caller.principal.key, route, key)}",
+            source=caller.principal.source,
+        )
+    return reply(Accepted(session_id=handle.run_id, run_id=handle.run_id), 202)
 
 
 @router.post(

@@ -100,7 +100,7 @@ class ArchiveTransaction(Transaction):
                 item=items.get(run.run_id, 0),
                 at=run.at,
                 owner=copy.told.owner,
-                is_root=copy.told.parent is None,
+                rank=self._index.rank(copy.told),
             )
             row = row._replace(status=run.status.value, first_seq=run.first_seq)
             self._index.begin_run(row.told(facts_of(run)))

@@ -64,6 +64,13 @@ _SETTLE: Final = """INSERT INTO settled VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CO
 _CLOSE: Final = "DELETE FROM asked WHERE session_key = ? AND request_id = ?"
 
 
+BELOW: Final = 0
+"""The rank of a run of a subagent."""
+ROOT: Final = 1
+EXPERIMENT: Final = 2
+"""The rank of an experiment of the playground, and of the subagents that it calls."""
+
+
 class RunColumns(NamedTuple):
     """The columns of a run that its seal covers."""
 
@@ -81,6 +88,7 @@ class RunColumns(NamedTuple):
     at: str
     owner: str | None
     is_root: int
+    """The rank of the run: `ROOT`, `BELOW` or `EXPERIMENT`."""
     input: str
     output: str
     waits_on: str | None
@@ -142,7 +150,7 @@ def new_run(
     item: int = 0,
     at: str = "",
     owner: str | None = None,
-    is_root: bool = True,
+    rank: int = ROOT,
     input: str = "",  # noqa: A002 - the name of the column
 ) -> RunColumns:
     """Return the columns of a run that was asked for."""
@@ -159,7 +167,7 @@ def new_run(
         used=None,
         at=at,
         owner=owner,
-        is_root=int(is_root),
+        is_root=rank,
         input=input,
         output="",
         waits_on=None,
@@ -190,10 +198,10 @@ def fill_runs(connection: Connection, key: StoreKey, reads: "Reads", *, session:
         for append in appends:
             fold.apply(append.records)
         after = appends[-1].records[-1].seq
-    owner, is_root = index.home(session_key)
+    owner, rank = index.home(session_key)
     for columns in connection.execute(_RUNS_OF, (session_key,)).fetchall():
         key.check_row("runs", columns)
-        row = read_run(columns)._replace(owner=owner, is_root=int(is_root))
+        row = read_run(columns)._replace(owner=owner, is_root=rank)
         connection.execute(_PLACE_RUN, (row.owner, row.is_root, key.row_seal("runs", row), row.run_id))
         facts = fold.runs.get(row.run_id)
         if facts is not None:
@@ -262,10 +270,21 @@ class IndexWrites:
         self._connection.execute(_NEW_RUN, (*row, self._key.row_seal("runs", row)))
         self._tag(row)
 
-    def home(self, session_key: int) -> tuple[str | None, bool]:
-        """Return the owner of a session, and whether no other session called it."""
+    def home(self, session_key: int) -> tuple[str | None, int]:
+        """Return the owner of a session, and the rank of its runs."""
         row = self._listed(session_key)
-        return (None, True) if row is None else (row.owner, row.parent is None)
+        return (None, ROOT) if row is None else (row.owner, self.rank(row))
+
+    def rank(self, session: "Told | CatalogColumns") -> int:
+        """Return the rank of the runs of a session."""
+        if session.parent is None:
+            return ROOT
+        if session.parent == session.predecessor:
+            # A subagent is no copy of its caller.
+            return EXPERIMENT
+        root = None if session.root is None else self._listed(self._key.session_key(session.root))
+        is_below = root is None or root.parent is None or root.parent != root.predecessor
+        return BELOW if is_below else EXPERIMENT
 
     def _tag(self, row: RunColumns) -> None:
         for tag in row.facts.tags if row.tags != "[]" else ():

@@ -30,7 +30,7 @@ from windlass.adapters.journals.sql.integrity import (
     columns_of,
     damaged,
 )
-from windlass.adapters.journals.sql.listing import read_run
+from windlass.adapters.journals.sql.listing import EXPERIMENT, ROOT, read_run
 from windlass.adapters.journals.sql.statements import OPEN_RUN, Connection, Dialect, Row, Value
 from windlass.ports.store import (
     NEWEST_FIRST,
@@ -144,7 +144,7 @@ def _count_criteria(wanted: CountFilter) -> tuple[str, tuple[Value, ...]]:
     if wanted.agent_id is None:
         where += " AND c.parent IS NULL"
     else:
-        where += " AND r.agent_id = ?"
+        where += f" AND r.agent_id = ? AND r.is_root < {EXPERIMENT}"
         given.append(wanted.agent_id)
     if wanted.owner is not None:
         where += " AND c.owner = ?"
@@ -324,7 +324,8 @@ class IndexReads:
             number=run.item,
             at=run.at,
             owner=run.owner,
-            is_root=bool(run.is_root),
+            is_root=run.is_root == ROOT,
+            is_experiment=run.is_root == EXPERIMENT,
             input=run.input,
             output=run.output,
             waits_on=run.waits_on,
@@ -479,7 +480,8 @@ def _run_criteria(
         "r.agent_id = ?": wanted.agent_id,
         "r.status = ?": None if wanted.status is None else wanted.status.value,
         "r.owner = ?": wanted.owner,
-        "r.is_root = ?": 1 if wanted.root_only else None,
+        "r.is_root >= ?": ROOT if wanted.root_only else None,
+        "r.is_root < ?": None if wanted.experiments or wanted.session_id is not None else EXPERIMENT,
         "r.fingerprint = ?": wanted.fingerprint,
         "r.error = ?": wanted.error or None,
         "r.rating = ?": wanted.rating,

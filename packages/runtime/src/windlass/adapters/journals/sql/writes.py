@@ -227,9 +227,9 @@ class Transaction:
         self, run: NewRun, session_key: int, *, item: int, told: Told | None = None, is_new: bool = False
     ) -> None:
         if told is not None and is_new:
-            owner, is_root = told.owner, told.parent is None
+            owner, rank = told.owner, self._index.rank(told)
         else:
-            owner, is_root = self._index.home(session_key)
+            owner, rank = self._index.home(session_key)
         row = new_run(
             run.run_id,
             session_key,
@@ -238,7 +238,7 @@ class Transaction:
             item=item,
             at=run.at if told is None else told.at,
             owner=owner,
-            is_root=is_root,
+            rank=rank,
             input="" if told is None else told.title,
         )
         self._index.begin_run(row)

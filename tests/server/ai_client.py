@@ -1,4 +1,4 @@
-"""A client of the AI SDK that builds a message as the one in TypeScript does."""
+"""A client of the AI SDK that builds a message as `ai` 6 does: chunks that only `ai` 7 knows fail."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -46,12 +46,13 @@ class AiClient:
                 self.metadata |= chunk.get("messageMetadata", {})
             case "start-step":
                 self.parts.append({"type": "step-start"})
-            case "reset-step":
-                self._open.clear()
+            case "data-void":
+                assert not self._open, self._open
                 at = max(at for at, part in enumerate(self.parts) if part["type"] == "step-start")
-                del self.parts[at + 1 :]
+                del self.parts[at:]
             case "finish":
                 assert not self._open, self._open
+                assert chunk["finishReason"] in ("stop", "tool-calls", "other")
                 self.finish = chunk["finishReason"]
                 self.metadata |= chunk.get("messageMetadata", {})
             case "error":
@@ -62,8 +63,6 @@ class AiClient:
                 self._tool(kind, chunk)
             case _ if kind.startswith("data-"):
                 self._data(chunk)
-            case "steering-message":
-                self.parts.append(chunk)
             case _:
                 self._text(kind, chunk)
 
@@ -80,10 +79,6 @@ class AiClient:
             del self._open[chunk["id"]]
 
     def _tool(self, kind: str, chunk: Json) -> None:
-        if kind == "tool-approval-response":
-            [part] = [one for one in self.parts if one.get("approval") == chunk["approvalId"]]
-            part["state"] = "approval-responded"
-            return
         found = [one for one in self.parts if one.get("toolCallId") == chunk["toolCallId"]]
         match kind:
             case "tool-input-start" | "tool-input-available":
@@ -91,6 +86,7 @@ class AiClient:
                     found = [{"type": "dynamic-tool", "toolCallId": chunk["toolCallId"]}]
                     self.parts += found
                 found[0] |= {"toolName": chunk["toolName"], "state": kind[5:], "input": chunk.get("input")}
+                found[0]["told"] = chunk.get("providerMetadata", found[0].get("told"))
             case "tool-input-delta":
                 assert found[0]["state"] == "input-start"
             case "tool-approval-request":
@@ -102,7 +98,7 @@ class AiClient:
                 found[0] |= {"state": kind[5:], "errorText": chunk["errorText"]}
             case _:
                 assert kind == "tool-output-denied", kind
-                assert found[0]["state"] == "approval-responded"
+                assert found[0]["told"]["windlass"]["approved"] is False
                 found[0]["state"] = kind[5:]
 
     def _data(self, chunk: Json) -> None:

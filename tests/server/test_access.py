@@ -56,7 +56,7 @@ BODIES = {
         "inputResponses": [{"requestId": "{request_id}", "optionId": "approve"}],
     },
 }
-NOTHING = {"/ai/{agent:path}/chat/{chat_id:path}/stream": 204}
+NOTHING = {"/ai/{agent:path}/chat/{chat_id:path}/stream": 204, "/ai/{agent:path}/chat/{chat_id:path}": 200}
 """Routes that answer otherwise than with 404 when something is not there."""
 
 

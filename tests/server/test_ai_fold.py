@@ -11,7 +11,8 @@ from tests.server.stories import STORIES, delta, live
 from tests.server.test_agui_fold import past_of
 
 from windlass import Event
-from windlass_server.chat.ai_sdk import AiFold, AiRun
+from windlass_harness.record import Record
+from windlass_server.chat.ai_sdk import AiFold, AiHistory, AiRun
 from windlass_server.chat.run_events import WHOLE, View
 
 SETTINGS = settings(max_examples=60)
@@ -57,7 +58,9 @@ def by_answers(events: Sequence[Event]) -> AiClient:
 
 
 def shown(client: AiClient) -> list[dict[str, Any]]:
-    return [{**part, "data": None} if part["type"] == "data-request" else part for part in client.parts]
+    """The parts without requests: a message that is resumed leaves out those that are answered."""
+    without = [{name: part[name] for name in part if name != "approval"} for part in client.parts]
+    return [{**part, "data": None} if part["type"] == "data-request" else part for part in without]
 
 
 @pytest.mark.parametrize("name", sorted(STORIES))
@@ -71,6 +74,22 @@ def test_every_journal_is_a_message_that_is_finished_or_an_error(name: str) -> N
 @pytest.mark.parametrize("name", sorted(STORIES))
 def test_a_message_that_was_built_answer_by_answer_is_the_one_that_is_resumed(name: str) -> None:
     assert shown(by_answers(STORIES[name])) == shown(whole(STORIES[name]))
+
+
+@pytest.mark.parametrize("name", sorted(STORIES))
+def test_a_history_has_the_message_of_the_stream_with_the_answers_of_people(name: str) -> None:
+    history, streamed = AiHistory("s1"), whole(STORIES[name])
+    for event in STORIES[name]:
+        history.take(Record(event.type, event.meta.at, event.data, run_id=event.run_id, seq=event.seq or 0))
+    nothing: dict[str, Any] = {"id": streamed.id, "parts": [], "metadata": {}}
+    [message] = [one for one in history.messages() if one["role"] == "assistant"] or [nothing]
+    assert message["id"] == streamed.id
+    assert [part["type"] for part in message["parts"]] == [part["type"] for part in streamed.parts]
+    states = [
+        [one["state"] for one in parts if "toolCallId" in one] for parts in (message["parts"], streamed.parts)
+    ]
+    assert states[0] == states[1]
+    assert message["metadata"].get("error") == next(iter(streamed.errors), None)
 
 
 @SETTINGS
@@ -126,9 +145,8 @@ def test_progress_arguments_and_words_of_others_are_shown() -> None:
     assert {"type": "tool-input-delta", "toolCallId": "r1/0/call-1", "inputTextDelta": '{"to": '} in chunks
     [progress] = [chunk for chunk in chunks if chunk.get("preliminary")]
     assert progress["output"] == "half"
-    assert [part["parts"][0]["text"] for part in client.parts if part["type"] == "steering-message"] == [
-        "Be quick."
-    ]
+    [words] = [part for part in client.parts if part["type"] == "data-steering"]
+    assert words["data"]["parts"][0]["text"] == "Be quick."
 
 
 def test_a_run_that_ends_while_its_answers_are_on_their_way_says_so() -> None:
@@ -139,10 +157,10 @@ def test_a_run_that_ends_while_its_answers_are_on_their_way_says_so() -> None:
     view = past_of(events).behind(answered, needs_all=False)
     assert view is not None
     read(client, events, view=view, is_new_message=False)
-    assert client.finish == "interrupted"
+    assert client.finish == "other"
     assert client.parts[-1]["state"] == "output-error"
     late = AiClient()
     read(late, events, view=view)
     assert late.parts[-1]["state"] == "output-error"
     read(late, events, view=View(skipped=5))
-    assert late.finish == "interrupted"
+    assert late.finish == "other"

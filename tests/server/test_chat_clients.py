@@ -92,6 +92,9 @@ def test_the_thread_id_of_another_user_is_a_separate_thread_without_its_interrup
             assert done.messages[-1]["content"] == "All done."
             stream = await bob.get("/ai/payer/chat/t/stream")
             assert (stream.status_code, stream.content) == (204, b"")
+            assert "leave it" in (await bob.get("/ai/payer/chat/t")).text
+            assert "All done." in (await ann.get("/ai/payer/chat/t")).text
+            assert (await bob.get("/ai/payer/chat/another")).json() == []
 
     run(main())
 

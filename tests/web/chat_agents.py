@@ -79,6 +79,19 @@ def _talker(messages: Sequence[LLMMessage]) -> Answer:
     return replace(say(f"Hello, number {len(_counted)}.", usage=USAGE), delay_s=0.02)
 
 
+_tried: set[str] = set()
+
+
+def _shaky(messages: Sequence[LLMMessage]) -> Answer:
+    """Break off at the first try of a prompt, and answer at the second."""
+    prompt = str(messages)
+    if prompt in _tried:
+        _tried.discard(prompt)
+        return say("The whole answer.")
+    _tried.add(prompt)
+    return fail(ConnectionError(), after="Half an answer")
+
+
 clerk = Agent("clerk", model=ScriptedModel(_clerk, chunk_chars=CHUNK_CHARS), tools=[look, pay])
 agents = [
     clerk,
@@ -86,6 +99,7 @@ agents = [
     Agent("slow", model=DemoModel(pace_s=PACE_S), tools=[look]),
     Agent("twice", model=ScriptedModel(_twice), tools=[pay]),
     Agent("curious", model=ScriptedModel(_curious), tools=[ask_question]),
+    Agent("shaky", model=ScriptedModel(_shaky, chunk_chars=CHUNK_CHARS)),
     Agent("broken", model=ScriptedModel(lambda _: fail(ValueError("no"), after="I think"))),
     Agent("coder", model=ScriptedModel(_coder), tools=[look, pay], code_mode=True),
     Agent("chief", model=ScriptedModel(_chief), subagents=[clerk]),

@@ -314,6 +314,10 @@ AGUI_RESUME_EXAMPLE: Final[JsonValue] = {
     "resume": [{"interruptId": "approval:019a8f…", "status": "resolved", "payload": {"approved": True}}],
 }
 AI_EXAMPLE: Final[JsonValue] = 'data: {"type":"text-delta","id":"019a8f…/0","delta":"Done."}\n\n'
+AI_HISTORY_EXAMPLE: Final[JsonValue] = [
+    {"id": "019a8f…:said", "role": "user", "parts": [{"type": "text", "text": "Pay the hotel."}]},
+    {"id": "019a8f…", "role": "assistant", "parts": [{"type": "text", "text": "Done.", "state": "done"}]},
+]
 AI_MESSAGE_EXAMPLE: Final[JsonValue] = {
     "id": "chat-1",
     "trigger": "submit-message",

@@ -1,22 +1,43 @@
-"""The AI SDK: routes for `useChat`, and runs as UI message streams, version 1.
+"""The AI SDK: routes for `useChat`, runs as UI message streams, version 1, and chats as UI messages.
 
 One run is one assistant message. When it waits for people the stream finishes; the request with the answers
-continues the same message.
+continues the same message. Streams consist of chunks that both `ai` 6 and 7 read: a request does not tell
+the version, and a client ends a stream with an error at the first chunk that it does not know.
 """
 
 from collections.abc import Iterable
+from dataclasses import field
+from sys import maxsize
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Request, Response
+from pydantic import JsonValue
+from pydantic_core import to_json
 
+from windlass import Event
+from windlass.catalog.reading import pages_of
+from windlass_harness.record import Record
 from windlass_harness.views import stream
+from windlass_harness.views.fold import read
 from windlass_harness.views.payloads import as_text
-from windlass_protocol import InputKind, InputOutcome, JsonObject, RunStatus, ToolOutputType, Usage
-from windlass_protocol.frozen import sealed
+from windlass_harness.views.runs import run_id_of
+from windlass_protocol import (
+    InputKind,
+    InputOutcome,
+    JsonObject,
+    MessageReceivedData,
+    RunStatus,
+    TextPart,
+    ToolOutputType,
+    Usage,
+    UserPart,
+)
+from windlass_protocol.frozen import mutable, sealed
 from windlass_server.chat.agui import AgentName
-from windlass_server.chat.run_events import WHOLE, RunFold, View, of_program
+from windlass_server.chat.run_events import WHOLE, RunFold, View
 from windlass_server.chat.sessions import (
     ENDED,
+    SAID,
     ChatFrames,
     ChatRequest,
     Shown,
@@ -31,15 +52,24 @@ from windlass_server.chat.sessions import (
     say,
     stream_run,
 )
-from windlass_server.openapi import AI_APPROVAL_EXAMPLE, AI_EXAMPLE, AI_MESSAGE_EXAMPLE, answers, body_example
+from windlass_server.openapi import (
+    AI_APPROVAL_EXAMPLE,
+    AI_EXAMPLE,
+    AI_HISTORY_EXAMPLE,
+    AI_MESSAGE_EXAMPLE,
+    answers,
+    body_example,
+)
 from windlass_server.problems import Problem
 from windlass_server.requests import PREFIX, Caller, CallerDep
 from windlass_server.routing import Route
+from windlass_server.settings import THREAD_MESSAGES_MAX
 from windlass_server.streams import SSE_TYPE
 
 HEADER: Final = "x-vercel-ai-ui-message-stream"
 VERSION: Final = "v1"
 _DONE: Final = b"data: [DONE]\n\n"
+_REPEATED: Final = "the model call was repeated"
 
 
 @sealed
@@ -54,7 +84,7 @@ class AiRun:
 
 
 class AiFold(RunFold):
-    """Events of a run in, chunks of a UI message stream out."""
+    """Events of a run in, chunks of a UI message stream out: `take` for clients, `chunks` for `AiHistory`."""
 
     def __init__(self, run: AiRun) -> None:
         super().__init__(run.run_id, run.view)
@@ -66,14 +96,47 @@ class AiFold(RunFold):
         """Calls so far, including those before this stream; None while their arguments are streamed."""
         self._shown: set[str] = set()
         """Calls in the message of the client."""
-        self._approvals: set[str] = set()
-        """Calls in the message of the client that need an approval."""
+        self._approvals: dict[str, str] = {}
+        """The approvals of calls in the message of the client."""
 
     def opening(self) -> list[JsonObject]:
         """Return the first chunks."""
         ids: JsonObject = {"sessionId": self._run.session_id, "runId": self._run.run_id}
         start: JsonObject = {"type": "start", "messageMetadata": ids}
         return [{**start, "messageId": self._run.run_id} if self._is_whole else start]
+
+    def chunks(self, event: Event | Record) -> list[JsonObject]:
+        """Return the chunks of an event in the words of `ai` 7."""
+        return super().take(event)
+
+    def take(self, event: Event | Record) -> list[JsonObject]:
+        """Return the chunks of an event that `ai` 6 and 7 read."""
+        return [chunk for one in self.chunks(event) for chunk in self._common(one)]
+
+    def _common(self, chunk: JsonObject) -> Iterable[JsonObject]:
+        """Replace a chunk that `ai` 6 does not know."""
+        match chunk["type"]:
+            case "reset-step":
+                # Parts cannot be removed: the client leaves out those from the last `step-start` on.
+                yield {"type": "data-void", "data": {}}
+                yield {"type": "finish-step"}
+                yield {"type": "start-step"}
+            case "tool-approval-request" if chunk["approvalId"] in self._run.view.decided:
+                return
+            case "tool-approval-response":
+                yield from self._answered(chunk)
+            case "steering-message":
+                yield _steering_data(chunk)
+            case "finish" if chunk["finishReason"] == "interrupted":
+                yield {**chunk, "finishReason": "other"}
+            case _:
+                yield chunk
+
+    def _answered(self, chunk: JsonObject) -> Iterable[JsonObject]:
+        """Return a call that no longer waits for its approval: its input again, with the answer."""
+        for key, call in self._calls.items():
+            if call is not None and self._approvals.get(key) == chunk["approvalId"]:
+                yield self._input(call, {"approved": chunk["approved"]})
 
     @property
     def _is_whole(self) -> bool:
@@ -93,7 +156,11 @@ class AiFold(RunFold):
                 if not self._run.is_new_message:
                     self._shown.add(change.key)
             case stream.RequestsOpened() if not self._run.is_new_message:
-                self._approvals |= {ask.call_key for ask in change.asks if _is_approval(ask) and ask.call_key}
+                self._approvals |= {
+                    ask.call_key: ask.request.request_id
+                    for ask in change.asks
+                    if _is_approval(ask) and ask.call_key
+                }
             case _:
                 pass
         return []
@@ -129,22 +196,37 @@ class AiFold(RunFold):
         return ({"type": f"{kind}-end", "id": key},)
 
     def _call(self, change: stream.CallDelta | stream.CallRequested) -> Iterable[JsonObject]:
-        name: JsonObject = {"toolCallId": change.key, "toolName": change.name, "dynamic": True}
         self._shown.add(change.key)
         if isinstance(change, stream.CallRequested):
             self._calls[change.key] = change
-            above = of_program(change, "providerMetadata")
-            if above and not self._is_in_program:
+            if change.parent_key is not None and not self._is_in_program:
                 # Clients send answers once every call of a step has a result or an answer. The call of the
                 # program has none, so the calls that it makes are a step of their own.
                 yield from self._next_step()
                 self._is_in_program = True
-            yield {"type": "tool-input-available", **name, "input": change.arguments, **above}
+            yield self._input(change)
             return
         if change.key not in self._calls:
             self._calls[change.key] = None
-            yield {"type": "tool-input-start", **name}
+            yield {
+                "type": "tool-input-start",
+                "toolCallId": change.key,
+                "toolName": change.name,
+                "dynamic": True,
+            }
         yield {"type": "tool-input-delta", "toolCallId": change.key, "inputTextDelta": change.delta}
+
+    def _input(self, call: stream.CallRequested, told: JsonObject | None = None) -> JsonObject:
+        above: JsonObject = {} if call.parent_key is None else {"parentToolCallId": call.parent_key}
+        ours: JsonObject = {**above, **(told or {})}
+        return {
+            "type": "tool-input-available",
+            "toolCallId": call.key,
+            "toolName": call.name,
+            "dynamic": True,
+            "input": call.arguments,
+            **({"providerMetadata": {"windlass": ours}} if ours else {}),
+        }
 
     def _output(self, change: stream.CallProgress | stream.CallSettled) -> Iterable[JsonObject]:
         yield from self._announce(change.key)
@@ -171,10 +253,11 @@ class AiFold(RunFold):
 
     def _step(self, change: stream.StepStarted | stream.StepVoided) -> Iterable[JsonObject]:
         if isinstance(change, stream.StepVoided):
-            self._texts.clear()
-            self._calls = {
-                key: call for key, call in self._calls.items() if call and call.step != change.step
-            }
+            yield from self._texts_end()
+            for key, call in tuple(self._calls.items()):
+                if call is None or call.step == change.step:
+                    del self._calls[key]
+                    yield {"type": "tool-output-error", "toolCallId": key, "errorText": _REPEATED}
             yield {"type": "reset-step"}
             return
         yield from self._next_step()
@@ -185,12 +268,15 @@ class AiFold(RunFold):
         yield {"type": "start-step"}
 
     def _step_end(self) -> Iterable[JsonObject]:
-        for key in tuple(self._texts):
-            yield from self._text_end(key)
+        yield from self._texts_end()
         self._is_in_program = False
         if self._is_in_step:
             self._is_in_step = False
             yield {"type": "finish-step"}
+
+    def _texts_end(self) -> Iterable[JsonObject]:
+        for key in tuple(self._texts):
+            yield from self._text_end(key)
 
     def _people(self, change: stream.RequestsOpened | stream.RequestAnswered) -> Iterable[JsonObject]:
         if isinstance(change, stream.RequestsOpened):
@@ -200,10 +286,13 @@ class AiFold(RunFold):
         ask, outcome = change.ask, change.resolution.outcome
         if _is_approval(ask) and ask.call_key in self._approvals:
             approved = outcome is InputOutcome.APPROVED
+            response = change.resolution.response
+            reason: JsonObject = {} if response is None or not response.text else {"reason": response.text}
             yield {
                 "type": "tool-approval-response",
                 "approvalId": ask.request.request_id,
                 "approved": approved,
+                **reason,
             }
         elif not _is_approval(ask):
             yield _request(ask, outcome.value)
@@ -213,7 +302,7 @@ class AiFold(RunFold):
         if not _is_approval(ask) or ask.call_key is None:
             yield _request(ask, None)
             return
-        self._approvals.add(ask.call_key)
+        self._approvals[ask.call_key] = request.request_id
         yield from self._announce(ask.call_key)
         chunk: JsonObject = {"approvalId": request.request_id, "toolCallId": ask.call_key}
         if request.arguments_hash is not None:
@@ -274,9 +363,139 @@ def _steering(change: stream.MessageReceived) -> JsonObject:
     return {"type": "steering-message", "id": change.key, "parts": [{"type": "text", "text": change.text}]}
 
 
+def _steering_data(chunk: JsonObject) -> JsonObject:
+    return {"type": "data-steering", "id": chunk["id"], "data": {"parts": chunk["parts"]}}
+
+
 def _used(usage: Usage) -> JsonObject:
     counts: JsonObject = usage.model_dump(mode="json", by_alias=True, exclude_none=True)
     return {"usage": counts}
+
+
+@mutable
+class AiMessage:
+    """A message of the assistant, built from the chunks of a run as `useChat` builds it."""
+
+    fold: AiFold
+    said: tuple[UserPart, ...] | None = None
+    """The message of the user that the run began with."""
+    metadata: JsonObject = field(default_factory=dict[str, JsonValue])
+    parts: list[JsonObject] = field(default_factory=list[JsonObject])
+    _open: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
+    """Parts that later chunks change, by the id of the text, call, approval or data."""
+
+    def take(self, chunk: JsonObject) -> None:
+        """Take the next chunk."""
+        kind, metadata = str(chunk["type"]), chunk.get("messageMetadata")
+        if isinstance(metadata, dict):
+            self.metadata |= metadata
+        match kind:
+            case "start-step":
+                self.parts.append({"type": "step-start"})
+            case "reset-step":
+                at = max(at for at, part in enumerate(self.parts) if part["type"] == "step-start")
+                del self.parts[at + 1 :]
+                self._open = {key: part for key, part in self._open.items() if part in self.parts}
+            case "error":
+                self.metadata["error"] = chunk["errorText"]
+            case "steering-message":
+                self.parts.append(_steering_data(chunk))
+            case "data-request" | "data-subagent":
+                self._part(str(chunk["id"]), {"type": kind, "id": chunk["id"]})["data"] = chunk["data"]
+            case _ if kind.startswith("tool-"):
+                self._tool(kind, chunk)
+            case _ if kind.endswith("-delta"):
+                name = kind.removesuffix("-delta")
+                part = self._part(str(chunk["id"]), {"type": name, "text": "", "state": "done"})
+                part["text"] = f"{part['text']}{chunk['delta']}"
+            case _:
+                pass
+
+    def _tool(self, kind: str, chunk: JsonObject) -> None:
+        match kind:
+            case "tool-input-available":
+                part = self._part(str(chunk["toolCallId"]), {"type": "dynamic-tool"})
+                part |= {name: chunk[name] for name in ("toolCallId", "toolName", "input")}
+                part |= {"state": "input-available"}
+                if "providerMetadata" in chunk:
+                    part["callProviderMetadata"] = chunk["providerMetadata"]
+            case "tool-approval-request":
+                part = self._open[str(chunk["approvalId"])] = self._open[str(chunk["toolCallId"])]
+                approval: JsonObject = {"id": chunk["approvalId"], "requestReason": chunk["reason"]}
+                approval |= {"signature": chunk["signature"]} if "signature" in chunk else {}
+                part |= {"state": "approval-requested", "approval": approval}
+            case "tool-approval-response":
+                part = self._open[str(chunk["approvalId"])]
+                asked = part["approval"]
+                given: JsonObject = {name: chunk[name] for name in ("approved", "reason") if name in chunk}
+                part |= {"state": "approval-responded", "approval": {**_object(asked), **given}}
+            case "tool-output-denied":
+                self._open[str(chunk["toolCallId"])]["state"] = "output-denied"
+            case _:
+                part = self._open[str(chunk["toolCallId"])]
+                part |= {name: chunk[name] for name in ("output", "errorText") if name in chunk}
+                part["state"] = kind.removeprefix("tool-")
+                if _object(part.get("approval")).get("approved") is not True:
+                    part.pop("approval", None)  # The approval of a call that ran is always given.
+
+    def _part(self, key: str, begun: JsonObject) -> JsonObject:
+        if key not in self._open:
+            self._open[key] = begun
+            self.parts.append(begun)
+        return self._open[key]
+
+    def messages(self, run_id: str) -> Iterable[JsonObject]:
+        """Return the message of the user and that of the assistant."""
+        if self.said is not None:
+            parts: list[JsonValue] = [_user_part(part) for part in self.said]
+            yield {"id": f"{run_id}{SAID}", "role": "user", "parts": parts}
+        if self.parts or "error" in self.metadata:
+            yield {"id": run_id, "role": "assistant", "metadata": self.metadata, "parts": [*self.parts]}
+
+
+class AiHistory:
+    """The records of a session in, the messages of its chat out."""
+
+    def __init__(self, session_id: str) -> None:
+        self._session_id = session_id
+        self._runs: dict[str, AiMessage] = {}
+
+    def take(self, record: Record) -> None:
+        """Take the next record."""
+        run_id = run_id_of(record)
+        if run_id is None:
+            return
+        message = self._runs.get(run_id)
+        if message is None:
+            fold = AiFold(AiRun(self._session_id, run_id, View(known=maxsize)))
+            message = self._runs[run_id] = AiMessage(fold)
+            message.take(*fold.opening())
+            if len(self._runs) > THREAD_MESSAGES_MAX // 2:
+                del self._runs[next(iter(self._runs))]
+        for change in message.fold.chunks(record):
+            message.take(change)
+        if record.type == "message.received" and message.said is None:
+            received = read(MessageReceivedData, record.data)
+            message.said = received.parts or (TextPart(text=received.message),)
+
+    def messages(self) -> list[JsonObject]:
+        """Return the messages, oldest first."""
+        return [one for run_id, run in self._runs.items() for one in run.messages(run_id)]
+
+
+def _object(value: JsonValue) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _user_part(part: UserPart) -> JsonObject:
+    match part.type:
+        case "text":
+            return {"type": "text", "text": part.text}
+        case "image":
+            return {"type": "file", "mediaType": part.media_type or "image/*", "url": part.image}
+        case "file":
+            name: JsonObject = {} if part.filename is None else {"filename": part.filename}
+            return {"type": "file", "mediaType": part.media_type, "url": part.data, **name}
 
 
 router = APIRouter(prefix=PREFIX, tags=["chat clients"], route_class=Route)
@@ -359,6 +578,27 @@ async def resume(*, request: Request, caller: CallerDep, agent: AgentName, chat_
     past = await past_of(caller, run_ids[0])
     shown = Shown(thread.session_id, run_ids[0], past.whole(), is_again=True)
     return await _respond(request, caller, shown)
+
+
+@router.get(
+    "/ai/{agent:path}/chat/{chat_id:path}",
+    responses=answers(200, AI_HISTORY_EXAMPLE, 404),
+    response_class=Response,
+    summary="Messages of a chat of the AI SDK",
+)
+async def history(*, caller: CallerDep, agent: AgentName, chat_id: ChatId) -> Response:
+    """Return the messages of a chat as `UIMessage[]`, oldest first; a new chat has none.
+
+    The run under way is the last message, as far as it is stored: the stream replaces it.
+    """
+    check_agent(caller, agent)
+    thread = await find_thread(caller, chat_id)
+    found = AiHistory(thread.session_id)
+    if thread.session is not None:
+        async for records in pages_of(caller.tenant.store, thread.session_id):
+            for record in records:
+                found.take(record)
+    return Response(to_json(found.messages()), media_type="application/json")
 
 
 async def _respond(

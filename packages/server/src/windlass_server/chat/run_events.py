@@ -9,6 +9,7 @@ from dataclasses import field
 from typing import Final
 
 from windlass import Event
+from windlass_harness.record import Record
 from windlass_harness.views import stream
 from windlass_protocol import JsonObject, RunStatus
 from windlass_protocol.frozen import mutable, sealed
@@ -116,7 +117,7 @@ class RunFold:
         """Return the first frames."""
         raise NotImplementedError
 
-    def take(self, event: Event) -> list[JsonObject]:
+    def take(self, event: Event | Record) -> list[JsonObject]:
         """Return the frames of an event; most have none."""
         changes = self._chat.apply(event)
         frames: list[JsonObject] = []

@@ -300,6 +300,8 @@ FIRST_RUN_SEQ: Final = 2
 """The highest record number at which the first run of a session begins."""
 NAME_TAKEN: Final = "the runId (or the id of the message) was used with another message: choose another id"
 ENDED: Final = frozenset(RUN_ENDS.values())
+SAID: Final = ":said"
+"""The end of the id of a user's message in a history, after the id of its run."""
 
 
 @sealed
@@ -515,7 +517,10 @@ async def _run_called(caller: Caller, thread: Thread, name: str) -> RunRow | Non
         row = await caller.tenant.store.run(Thread(session_id, None, thread.first_id).run_id(name))
         if row is not None:
             return row
-    return None
+    # A message that a client has from the history is named after its run.
+    row = await caller.tenant.store.run(name.removesuffix(SAID)) if name.endswith(SAID) else None
+    sessions = {thread.first_id, *(_rewound(thread.first_id, count + 1) for count in range(thread.rewinds))}
+    return row if row is not None and row.session_id in sessions else None
 
 
 async def _is_shared(caller: Caller, thread: Thread, row: RunRow) -> bool:

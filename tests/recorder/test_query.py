@@ -8,6 +8,7 @@ from tests.recorder.samples import GOAL, OPTIONS, decide, record
 
 from windlass.ledger import BuilderQuery, FailureAnalysis, RecordingError, RunStatus, RunSummary, Runtime
 from windlass.ledger.query import COMMON_FAILURES_MAX
+from windlass.ports.recorded import RunLook
 from windlass_harness.ledger.failures import cause_of
 from windlass_protocol import FailureKind
 
@@ -357,3 +358,34 @@ def test_a_query_that_is_closed_opens_again(runtime: Runtime, query: BuilderQuer
 def test_a_query_needs_exactly_one_of_storage_path_and_runtime() -> None:
     with pytest.raises(RecordingError, match="either storage_path or runtime"):
         BuilderQuery()
+
+
+def test_tools_are_ranked_by_the_rate_at_which_they_fail_and_counted_over_time(
+    runtime: Runtime, query: BuilderQuery
+) -> None:
+    def call(tool: str, times: int, failed: int) -> None:
+        runtime.start_run(GOAL)
+        for number in range(times):
+            decision_id = runtime.decide(
+                "Call", [{"id": tool, "description": tool}], tool, "", decision_type="tool_selection"
+            )
+            runtime.record_outcome(decision_id, number >= failed, latency_ms=10)
+        runtime.end_run(True)
+
+    call("often", 40, 8)
+    call("broken", 6, 5)
+    call("once", 1, 1)
+    call("fine", 3, 0)
+    look = RunLook(since="2020-01-01T00:00:00.000Z")
+    assert query.list_failing_tools(look) == [("broken", 6, 5), ("often", 40, 8), ("once", 1, 1)]
+    assert query.list_failing_tools(look, 1) == [("broken", 6, 5)]
+    # The interval is longer than any time since then: there is one.
+    counted = query.count_tools(look, 10**10)
+    assert [(at, one.name, one.total, one.failed, one.latency_ms) for at, one in counted] == [
+        (0, "broken", 6, 5, 60),
+        (0, "fine", 3, 0, 30),
+        (0, "often", 40, 8, 400),
+        (0, "once", 1, 1, 10),
+    ]
+    assert all(at > 0 for at, _ in query.count_tools(look, 86_400))
+    assert query.count_tools(RunLook(since="2999-01-01T00:00:00.000Z"), 60) == ()

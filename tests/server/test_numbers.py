@@ -81,6 +81,19 @@ def test_each_user_sees_their_own_runs_in_numbers(tmp_path: Path) -> None:
             assert [one["total"]["runs"] for one in versions] == [3, 1]
             assert all(one["name"].startswith("sha256:") for one in versions)
             assert (await ann.get("/stats", params={"split": "mood"})).status_code == 422
+            by_tool = (await ann.get("/stats", params={"split": "tool"})).json()
+            assert [(one["tool"], one["calls"], one["failed"]) for one in by_tool["tools"]] == [
+                ("lookup", 2, 2),
+                ("look", 1, 0),
+                ("pay", 1, 0),
+            ]
+            assert sum(part["calls"] for one in by_tool["tools"] for part in one["buckets"]) == 4
+            assert [part["at"] for part in by_tool["tools"][0]["buckets"]] == [
+                part["at"] for part in by_tool["buckets"]
+            ]
+            assert "meanMs" in by_tool["tools"][0]
+            assert "groups" not in by_tool
+            assert "tools" not in found
 
             why = (await ann.get("/failures")).json()
             assert (why["runs"], why["failed"], why["isAll"]) == (3, 1, True)
@@ -92,6 +105,7 @@ def test_each_user_sees_their_own_runs_in_numbers(tmp_path: Path) -> None:
             assert (await bob.get("/stats", params=HOUR)).json()["total"]["runs"] == 0
             assert (await bob.get("/stats")).json()["waiting"] == {"runs": 0, "requests": 0}
             assert (await bob.get("/stats")).json()["failingTools"] == []
+            assert (await bob.get("/stats", params={"split": "tool"})).json()["tools"] == []
             assert (await bob.get("/failures")).json() == {
                 "runs": 0,
                 "failed": 0,

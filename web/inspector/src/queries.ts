@@ -353,7 +353,7 @@ export const recentRunsQuery = (agent: string | undefined) =>
 /** Which runs are counted, and how. */
 interface StatsWish {
   readonly agent?: string | undefined;
-  readonly split?: "agent" | "model" | "version" | undefined;
+  readonly split?: "agent" | "model" | "version" | "tool" | undefined;
   /** Whether the same time before is meant. */
   readonly isBefore?: boolean | undefined;
 }

@@ -94,6 +94,11 @@ inBrowser("what the inspector does with sessions", () => {
     await expect.poll(told).toMatch(/, runs \d$/u);
     await page.getByLabel("Split").selectOption("agent");
     await expect.poll(told).toMatch(/broken \d/u);
+    await page.getByLabel("Split").selectOption("tool");
+    const calls = page.getByRole("slider", { name: "Calls: intervals", exact: true });
+    await expect.poll(() => calls.getAttribute("aria-valuetext")).toMatch(/shaky 1/u);
+    await page.getByLabel("Split").selectOption("agent");
+    await expect.poll(told).toMatch(/broken \d/u);
     await runs.focus();
     await page.keyboard.press("Home");
     expect(await runs.getAttribute("aria-valuenow")).toBe("0");

@@ -10,7 +10,7 @@ import { aboutCall } from "../src/queries.js";
 import { intervalOf, niceMax, stacked } from "../src/chart.js";
 import { askedFor, wantedOf } from "../src/pages/approvals.js";
 import { branchesOf, fixFor } from "../src/pages/chat.js";
-import { changeOf, pointsOf, seriesOf, toolsByRate, waitingByKind } from "../src/pages/overview.js";
+import { changeOf, pointsOf, seriesOf, toolSeries, waitingByKind } from "../src/pages/overview.js";
 import type { Approval, RunNumbers, Stats } from "@windlass/protocol/client";
 
 type Draft = readonly [type: string, data: Record<string, unknown>];
@@ -338,15 +338,24 @@ describe("the numbers of the overview", () => {
     expect(intervalOf(Date.parse("2026-01-31T00:00:00") / 1_000, 86_400)).toBe("31 Jan to 1 Feb");
   });
 
-  it("rank tools by how often they fail, and those with few calls last", () => {
+  it("show the calls of tools that were called, each as a row", () => {
+    const bucket = (calls: number, failed: number, meanMs?: number) => ({
+      at: "2026-01-31T09:00:00.000Z",
+      calls,
+      failed,
+      meanMs,
+    });
     const tools = [
-      { tool: "often", calls: 900, failed: 40 },
-      { tool: "once", calls: 1, failed: 1 },
-      { tool: "broken", calls: 51, failed: 37 },
+      { tool: "pay", calls: 9, failed: 2, meanMs: 40, buckets: [bucket(4, 2, 30), bucket(5, 0, 48)] },
+      { tool: "look", calls: 1, failed: 0, buckets: [bucket(0, 0), bucket(1, 0)] },
     ];
-    expect(toolsByRate(tools).map(({ tool }) => tool)).toEqual(["broken", "often", "once"]);
+    expect(toolSeries(tools, ({ calls }) => calls)).toEqual([
+      { label: "pay", values: [4, 5] },
+      { label: "look", values: [0, 1] },
+    ]);
+    expect(toolSeries(tools, ({ failed }) => failed)).toEqual([{ label: "pay", values: [2, 0] }]);
+    expect(toolSeries(tools, ({ meanMs }) => meanMs)).toEqual([{ label: "pay", values: [30, 48] }]);
   });
-
   it("count what waits by its kind, interrupted calls first", () => {
     const asked = (kind: string | undefined, askedAt: string): Approval =>
       ({ request: { kind, requestId: askedAt }, askedAt, sessionId: "s" }) as unknown as Approval;

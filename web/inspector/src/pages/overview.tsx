@@ -1,6 +1,6 @@
 /** Counts, durations and cost of runs. */
 import { useQuery } from "@tanstack/react-query";
-import type { Approval, RunNumbers, Stats, StatsBucket } from "@windlass/protocol/client";
+import type { Approval, RunNumbers, Stats, StatsBucket, ToolBucket, ToolGroup } from "@windlass/protocol/client";
 import {
   Chip,
   classes,
@@ -24,7 +24,7 @@ import { Foot } from "../shell.js";
 const HOUR_MS = 3_600_000;
 const RANGES = { "1h": HOUR_MS, "24h": 24 * HOUR_MS, "7d": 168 * HOUR_MS, "30d": 720 * HOUR_MS } as const;
 type Range = keyof typeof RANGES;
-const SPLITS = ["agent", "model", "version"] as const;
+const SPLITS = ["agent", "model", "version", "tool"] as const;
 type Split = (typeof SPLITS)[number];
 /** Divides every range into parts of whole seconds. */
 const PARTS = 48;
@@ -140,10 +140,10 @@ function Body(props: BodyProps): ReactNode {
   );
 }
 
-type Pick = (numbers: RunNumbers) => number | undefined;
+type Measure = (numbers: RunNumbers) => number | undefined;
 
 /** The rows of a chart: one, or one for each group and one for all others. */
-export function seriesOf(stats: Stats, pick: Pick, label: string): readonly ChartSeries[] {
+export function seriesOf(stats: Stats, pick: Measure, label: string): readonly ChartSeries[] {
   const of = (buckets: readonly StatsBucket[]): readonly (number | undefined)[] => buckets.map(pick);
   const { groups } = stats;
   if (groups === undefined || groups.length === 0) return [{ label, values: of(stats.buckets) }];
@@ -216,6 +216,51 @@ function Charts({ stats, before, agent, split }: BodyProps): ReactNode {
   };
   return (
     <div className="grid gap-3 md:grid-cols-2 xl:grid-cols-6">
+      {stats.tools === undefined ? (
+        <RunFigures {...shared} stats={stats} before={before} rows={rows} />
+      ) : (
+        <ToolFigures {...shared} tools={stats.tools} />
+      )}
+      <Figure
+        {...shared}
+        className="xl:col-span-3"
+        title="Cost"
+        total={formatCost(total.costMicros)}
+        change={changeOf(total.costMicros, before?.costMicros)}
+        about={total.runs === 0 ? undefined : `${formatCost(total.costMicros / total.runs)} a run`}
+        kind="bars"
+        format={formatCost}
+        series={rows.cost}
+      />
+      <Figure
+        {...shared}
+        className="md:max-xl:col-span-2 xl:col-span-3"
+        title="Tokens"
+        total={formatShort(tokensOf(total))}
+        change={changeOf(tokensOf(total), before === undefined ? undefined : tokensOf(before))}
+        about={`${formatShort(total.inputTokens)} in, ${formatShort(total.outputTokens)} out`}
+        kind="bars"
+        format={formatShort}
+        series={rows.tokens}
+      />
+    </div>
+  );
+}
+
+type Shared = Pick<FigureProps, "times" | "bucketS" | "open">;
+
+/** How many runs, how many of them failed, and how long they took. */
+function RunFigures({
+  stats: { total },
+  before,
+  rows,
+  ...shared
+}: Shared &
+  Pick<BodyProps, "stats" | "before"> & {
+    readonly rows: Readonly<Record<"runs" | "failed" | "lines", readonly ChartSeries[]>>;
+  }): ReactNode {
+  return (
+    <>
       <Figure
         {...shared}
         className="xl:col-span-2"
@@ -249,29 +294,66 @@ function Charts({ stats, before, agent, split }: BodyProps): ReactNode {
         format={formatDuration}
         series={rows.lines}
       />
+    </>
+  );
+}
+
+/** The rows of a chart of calls, one for each tool. */
+export function toolSeries(
+  tools: readonly ToolGroup[],
+  pick: (bucket: ToolBucket) => number | undefined,
+): readonly ChartSeries[] {
+  return tools
+    .map(({ tool, buckets }) => ({ label: nameOf(tool), values: buckets.map(pick) }))
+    .filter(({ values }) => values.some((value) => value !== undefined && value > 0));
+}
+
+/** The calls of the tools that are called most: how many, how many of them failed, and how long they took. */
+function ToolFigures({ tools, ...shared }: Shared & { readonly tools: readonly ToolGroup[] }): ReactNode {
+  const rows = useMemo(
+    () => ({
+      calls: toolSeries(tools, ({ calls }) => calls),
+      failed: toolSeries(tools, ({ failed }) => failed),
+      means: toolSeries(tools, ({ meanMs }) => meanMs),
+    }),
+    [tools],
+  );
+  const calls = tools.reduce((sum, one) => sum + one.calls, 0);
+  const failed = tools.reduce((sum, one) => sum + one.failed, 0);
+  const slowest = tools.toSorted((one, other) => (other.meanMs ?? 0) - (one.meanMs ?? 0))[0];
+  return (
+    <>
       <Figure
         {...shared}
-        className="xl:col-span-3"
-        title="Cost"
-        total={formatCost(total.costMicros)}
-        change={changeOf(total.costMicros, before?.costMicros)}
-        about={total.runs === 0 ? undefined : `${formatCost(total.costMicros / total.runs)} a run`}
-        kind="bars"
-        format={formatCost}
-        series={rows.cost}
-      />
-      <Figure
-        {...shared}
-        className="md:max-xl:col-span-2 xl:col-span-3"
-        title="Tokens"
-        total={formatShort(tokensOf(total))}
-        change={changeOf(tokensOf(total), before === undefined ? undefined : tokensOf(before))}
-        about={`${formatShort(total.inputTokens)} in, ${formatShort(total.outputTokens)} out`}
+        className="xl:col-span-2"
+        title="Calls"
+        total={formatCount(calls)}
+        about={`of ${plural(tools.length, "tool")}`}
         kind="bars"
         format={formatShort}
-        series={rows.tokens}
+        series={rows.calls}
       />
-    </div>
+      <Figure
+        {...shared}
+        className="xl:col-span-2"
+        title="Failed calls"
+        total={percent(failed / Math.max(calls, 1))}
+        about={`${formatCount(failed)} of ${formatCount(calls)}`}
+        kind="bars"
+        format={formatShort}
+        series={rows.failed}
+      />
+      <Figure
+        {...shared}
+        className="xl:col-span-2"
+        title="Mean time of a call"
+        total={slowest?.meanMs === undefined ? "–" : formatDuration(slowest.meanMs)}
+        about={slowest === undefined ? undefined : `${nameOf(slowest.tool)}, the slowest`}
+        kind="lines"
+        format={formatDuration}
+        series={rows.means}
+      />
+    </>
   );
 }
 
@@ -367,17 +449,13 @@ function NeedsPeople(): ReactNode {
   );
 }
 
-/** Tools by how often they fail; those with few calls come last, whatever their rate. */
-export function toolsByRate(tools: Stats["failingTools"]): Stats["failingTools"] {
-  const rank = ({ calls, failed }: Stats["failingTools"][number]): number =>
-    failed / Math.max(calls, 1) + (calls >= CALLS_ENOUGH ? 1 : 0);
-  return tools.toSorted((one, other) => rank(other) - rank(one));
-}
-
 function ToolsByRate({ tools, range }: { readonly tools: Stats["failingTools"]; readonly range: Range }): ReactNode {
-  const shown = toolsByRate(tools).slice(0, TOOLS_MAX);
+  const shown = tools.slice(0, TOOLS_MAX);
   return (
-    <Panel title="Tools by failure rate">
+    <Panel
+      title="Tools by failure rate"
+      aside={<TextLink href={to(["overview"], { split: "tool", range })}>Over time</TextLink>}
+    >
       {shown.length === 0 && <p className="text-sm text-agent-muted">No call failed in the last {range}.</p>}
       <ul>
         {shown.map(({ tool, calls, failed }) => (

@@ -44,6 +44,8 @@ export {
   Stats,
   StatsBucket,
   StepPrompt,
+  ToolBucket,
+  ToolGroup,
   ToolInfo,
   ToolList,
   UndoItem,

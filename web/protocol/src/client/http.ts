@@ -107,7 +107,7 @@ export interface StatsQuery extends TimeQuery {
   /** Seconds of each part. */
   readonly bucket?: number | undefined;
   /** Also the same numbers by agent, model or version. */
-  readonly split?: "agent" | "model" | "version" | undefined;
+  readonly split?: "agent" | "model" | "version" | "tool" | undefined;
 }
 
 /** Which sessions with their stages. */

@@ -856,6 +856,34 @@ export const FailingTool = open({
 });
 export type FailingTool = z.infer<typeof FailingTool>;
 
+/** Calls of a tool by runs that started in one interval. */
+export const ToolBucket = open({
+  /** The start of the interval. */
+  at: Timestamp,
+  /** Number of calls. */
+  calls: Count,
+  /** Of those, the ones that failed. */
+  failed: Count,
+  /** Milliseconds that a call took on average; absent without calls that ended. */
+  meanMs: Count.optional(),
+});
+export type ToolBucket = z.infer<typeof ToolBucket>;
+
+/** The calls of one tool over time. */
+export const ToolGroup = open({
+  /** The tool. */
+  tool: z.string(),
+  /** Number of calls. */
+  calls: Count,
+  /** Of those, the ones that failed. */
+  failed: Count,
+  /** Milliseconds that a call took on average; absent without calls that ended. */
+  meanMs: Count.optional(),
+  /** Every interval, oldest first. */
+  buckets: z.array(ToolBucket),
+});
+export type ToolGroup = z.infer<typeof ToolGroup>;
+
 /** The runs of one agent, model or version over time. */
 export const StatsGroup = open({
   /** The agent, the model, or the fingerprint of the version. */
@@ -881,10 +909,12 @@ export const Stats = open({
   buckets: z.array(StatsBucket),
   /** What waits for people now. */
   waiting: WaitingNumbers,
-  /** Tools that failed, worst first. */
+  /** Tools that failed, the highest rate first; those with few calls come last. */
   failingTools: z.array(FailingTool),
   /** The same runs by agent, model or version, most runs first; absent unless asked for. */
   groups: z.array(StatsGroup).optional(),
+  /** The calls of the runs by tool, most calls first; absent unless asked for. */
+  tools: z.array(ToolGroup).optional(),
 });
 export type Stats = z.infer<typeof Stats>;
 

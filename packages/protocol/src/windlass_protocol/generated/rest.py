@@ -1130,6 +1130,42 @@ def _make_FailingTool() -> object:
     return FailingTool
 
 
+def _make_ToolBucket() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Count, Timestamp
+
+    class ToolBucket(Open):
+        """Calls of a tool by runs that started in one interval."""
+
+        __qualname__ = "ToolBucket"
+
+        at: Timestamp
+        calls: Count
+        failed: Count
+        mean_ms: Maybe[Count] = None
+
+    return ToolBucket
+
+
+def _make_ToolGroup() -> object:
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count
+    from windlass_protocol.generated.rest import ToolBucket
+
+    class ToolGroup(Open):
+        """The calls of one tool over time."""
+
+        __qualname__ = "ToolGroup"
+
+        tool: Str
+        calls: Count
+        failed: Count
+        buckets: tuple[ToolBucket, ...]
+        mean_ms: Maybe[Count] = None
+
+    return ToolGroup
+
+
 def _make_StatsGroup() -> object:
     from windlass_protocol._wire import Open, Str
     from windlass_protocol.generated.rest import RunNumbers, StatsBucket
@@ -1156,6 +1192,7 @@ def _make_Stats() -> object:
         RunNumbers,
         StatsBucket,
         StatsGroup,
+        ToolGroup,
         WaitingNumbers,
     )
 
@@ -1172,6 +1209,7 @@ def _make_Stats() -> object:
         waiting: WaitingNumbers
         failing_tools: tuple[FailingTool, ...]
         groups: Maybe[tuple[StatsGroup, ...]] = None
+        tools: Maybe[tuple[ToolGroup, ...]] = None
 
     return Stats
 
@@ -1443,6 +1481,8 @@ __getattr__, __dir__ = _lazy_values(
         "StatsBucket": _make_StatsBucket,
         "WaitingNumbers": _make_WaitingNumbers,
         "FailingTool": _make_FailingTool,
+        "ToolBucket": _make_ToolBucket,
+        "ToolGroup": _make_ToolGroup,
         "StatsGroup": _make_StatsGroup,
         "Stats": _make_Stats,
         "FailureCause": _make_FailureCause,

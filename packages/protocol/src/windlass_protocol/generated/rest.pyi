@@ -874,6 +874,32 @@ class FailingTool(Open):
     failed: Count
     """Of those, the ones that failed."""
 
+class ToolBucket(Open):
+    """Calls of a tool by runs that started in one interval."""
+
+    at: Timestamp
+    """The start of the interval."""
+    calls: Count
+    """Number of calls."""
+    failed: Count
+    """Of those, the ones that failed."""
+    mean_ms: Maybe[Count] = None
+    """Milliseconds that a call took on average; absent without calls that ended."""
+
+class ToolGroup(Open):
+    """The calls of one tool over time."""
+
+    tool: Str
+    """The tool."""
+    calls: Count
+    """Number of calls."""
+    failed: Count
+    """Of those, the ones that failed."""
+    buckets: tuple[ToolBucket, ...]
+    """Every interval, oldest first."""
+    mean_ms: Maybe[Count] = None
+    """Milliseconds that a call took on average; absent without calls that ended."""
+
 class StatsGroup(Open):
     """The runs of one agent, model or version over time."""
 
@@ -900,9 +926,11 @@ class Stats(Open):
     waiting: WaitingNumbers
     """What waits for people now."""
     failing_tools: tuple[FailingTool, ...]
-    """Tools that failed, worst first."""
+    """Tools that failed, the highest rate first; those with few calls come last."""
     groups: Maybe[tuple[StatsGroup, ...]] = None
     """The same runs by agent, model or version, most runs first; absent unless asked for."""
+    tools: Maybe[tuple[ToolGroup, ...]] = None
+    """The calls of the runs by tool, most calls first; absent unless asked for."""
 
 class FailureCause(Open):
     """Failures with the same error text, numbers and ids aside."""

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 _CODE: Final = lazy_pattern(r"[a-z][a-z0-9_.]*")
 _EMPTY: Final = frozenset({"failed", "tool_failure"})
 """Error codes without information beyond the failure."""
+CALLS_ENOUGH: Final = 5
+"""With fewer calls, the rate at which a tool fails says little."""
 NO_FAILED_DECISION: Final = "Unknown - no decision marked as failed"
 OUTSIDE_CAUSE: Final = "Run failed but all decisions succeeded (external cause?)"
 PENDING_CAUSE: Final = "Run failed and no decision did; {count} had no outcome (external cause?)"
@@ -348,10 +350,17 @@ class BuilderQuery:
         return [one.facts for one in found if one.facts is not None]
 
     def list_failing_tools(self, wanted: RunLook, limit: int = 20) -> list[tuple[str, int, int]]:
-        """Return tools with failures: name, calls, failures; most failures first."""
+        """Return tools with failures: name, calls, failures; the highest rate first, and tools with
+        few calls last."""
         count = _count(limit)
-        found = self._ask((), lambda store: store.index.failing(wanted, TOOL, limit=count))
+        found = self._ask(
+            (), lambda store: store.index.failing(wanted, TOOL, enough=CALLS_ENOUGH, limit=count)
+        )
         return [(fact.name, fact.total, fact.failed) for fact in found]
+
+    def count_tools(self, wanted: RunLook, bucket_s: int) -> tuple[tuple[int, Fact], ...]:
+        """Return the calls of each tool by the interval of the start of their runs, from `wanted.since`."""
+        return self._ask((), lambda store: store.index.over_time(wanted, TOOL, bucket_s=_count(bucket_s)))
 
     def analyze_failure(self, run_id: str) -> FailureAnalysis | None:
         """Return why a run failed, is stuck or missed its goal; None if it did not."""

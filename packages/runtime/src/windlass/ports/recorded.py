@@ -135,8 +135,13 @@ class RunIndex(Protocol):
         """Return runs, newest first."""
         ...
 
-    def failing(self, wanted: RunLook, kind: str, *, limit: int) -> tuple[Fact, ...]:
-        """Return the counts of failures over the matching runs, most frequent first."""
+    def failing(self, wanted: RunLook, kind: str, *, enough: int, limit: int) -> tuple[Fact, ...]:
+        """Return the counts of failures over the matching runs by their rate, the worst first; names with
+        fewer occurrences than `enough` come last."""
+        ...
+
+    def over_time(self, wanted: RunLook, kind: str, *, bucket_s: int) -> tuple[tuple[int, Fact], ...]:
+        """Return the counts of the matching runs by the interval of their start, from `wanted.since` on."""
         ...
 
     def totals(self, goal_id: str, kind: str, *, limit: int) -> tuple[Fact, ...]:

@@ -1,8 +1,8 @@
 """Routes over many runs: statistics, failures, versions of agents, proposals to change them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypedDict
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
@@ -12,7 +12,7 @@ from windlass.catalog.stats import BUCKET_S_MAX, RunGroup, merged
 from windlass.errors import Conflict, Rejected
 from windlass.ledger import ProposalState, ProposalStatus
 from windlass.package import package_difference, package_of
-from windlass.ports.recorded import RunLook
+from windlass.ports.recorded import Fact, RunLook
 from windlass_harness.ledger.goals import RunFacts
 from windlass_harness.ledger.reports import failure_groups
 from windlass_harness.ledger.versions import compare_versions, tally
@@ -32,6 +32,8 @@ from windlass_protocol import (
     Stats,
     StatsBucket,
     StatsGroup,
+    ToolBucket,
+    ToolGroup,
     VersionTally,
     WaitingNumbers,
 )
@@ -95,8 +97,8 @@ class StatsQuery(Wire):
     bucket: Annotated[int, Field(ge=1, le=BUCKET_S_MAX, description="Seconds per interval.")] = 3_600
     agent: AgentFilter = None
     split: Annotated[
-        Literal["agent", "model", "version"] | None,
-        Field(description="Also the same numbers by agent, model or version."),
+        Literal["agent", "model", "version", "tool"] | None,
+        Field(description="Also the same numbers by agent, model or version, or the calls by tool."),
     ] = None
 
 
@@ -111,16 +113,54 @@ async def stats(caller: CallerDep, query: Annotated[StatsQuery, Query()]) -> Res
 
     The default is the last day in hours. Runs of subagents count as part of the run that they work for,
     unless `agent` names the subagent. `split` adds the eight groups with the most runs; durations of a model
-    that several versions use are left out.
+    that several versions use are left out. `split=tool` adds the calls of the eight tools with the most.
     """
     end = moment_of(query.to) or caller.tenant.runtime.ports.machine.clock.now()
     start = moment_of(query.since) or end - SPAN_DEFAULT
-    split = "version" if query.split == "model" else query.split
+    split = "version" if query.split == "model" else None if query.split == "tool" else query.split
     found = await caller.sessions.stats(start, end, bucket_s=query.bucket, agent_id=query.agent, split=split)
     groups = await _by_model(caller, found.groups) if query.split == "model" else found.groups
     wanted = caller.sessions.look(query.agent, found.start, found.end)
     failing = await caller.tenant.insight.ask(lambda book: book.list_failing_tools(wanted, FAILING_TOOLS_MAX))
-    return reply(_stats_view(found, failing, None if query.split is None else groups[:GROUPS_MAX]))
+    view = _stats_view(found, failing, None if query.split in (None, "tool") else groups[:GROUPS_MAX])
+    if query.split != "tool":
+        return reply(view)
+    counts = await caller.tenant.insight.ask(lambda book: book.count_tools(wanted, query.bucket))
+    return reply(view.model_copy(update={"tools": _by_tool(counts, [one.at for one in found.buckets])}))
+
+
+def _by_tool(counts: Iterable[tuple[int, Fact]], starts: Sequence[str]) -> tuple[ToolGroup, ...]:
+    """Return the calls of the tools that are called most."""
+    tools: dict[str, dict[int, Fact]] = {}
+    for at, fact in counts:
+        tools.setdefault(fact.name, {})[at] = fact
+    most = sorted(tools.items(), key=lambda one: (-sum(fact.total for fact in one[1].values()), one[0]))
+    return tuple(
+        ToolGroup(
+            tool=name,
+            **_calls(tuple(by_time.values())),
+            buckets=tuple(
+                ToolBucket(at=start, **_calls((by_time[at],) if at in by_time else ()))
+                for at, start in enumerate(starts)
+            ),
+        )
+        for name, by_time in most[:GROUPS_MAX]
+    )
+
+
+class _Calls(TypedDict):
+    calls: int
+    failed: int
+    mean_ms: int | None
+
+
+def _calls(facts: Sequence[Fact]) -> _Calls:
+    ended = sum(fact.succeeded + fact.failed for fact in facts)
+    return _Calls(
+        calls=sum(fact.total for fact in facts),
+        failed=sum(fact.failed for fact in facts),
+        mean_ms=sum(fact.latency_ms for fact in facts) // ended if ended else None,
+    )
 
 
 async def _by_model(caller: Caller, groups: Sequence[RunGroup]) -> tuple[RunGroup, ...]:

@@ -66,7 +66,12 @@ _LOOKED_AT: Final = f"""SELECT {_RUN_COLUMNS} FROM recorder_runs r WHERE {{}}
 _FAILING: Final = """SELECT f.kind, f.name, f.detail, sum(f.total), sum(f.succeeded), sum(f.failed) AS worst,
     sum(f.tokens), sum(f.latency_ms), '' FROM recorder_facts f JOIN recorder_runs r USING (run_key)
     WHERE {} AND f.kind = ? GROUP BY f.name, f.detail HAVING worst > 0
-    ORDER BY worst DESC, f.name, f.detail LIMIT ?"""
+    ORDER BY sum(f.total) >= ? DESC, 1.0 * worst / sum(f.total) DESC, worst DESC, f.name, f.detail LIMIT ?"""
+_OVER_TIME: Final = """SELECT f.kind, f.name, f.detail, sum(f.total), sum(f.succeeded), sum(f.failed),
+    sum(f.tokens), sum(f.latency_ms), '',
+    (strftime('%s', r.started_at) - strftime('%s', ?)) / ? AS bucket
+    FROM recorder_facts f JOIN recorder_runs r USING (run_key)
+    WHERE {} AND f.kind = ? GROUP BY f.name, f.detail, bucket ORDER BY f.name, f.detail, bucket"""
 _POSITION: Final = "SELECT coalesce(max(position), 0) FROM recorder_runs WHERE session_id = ?"
 
 
@@ -169,10 +174,22 @@ class RunIndex:
         where, given = _criteria(wanted)
         return self._runs(_LOOKED_AT.format(where), *given, limit)
 
-    def failing(self, wanted: RunLook, kind: str, *, limit: int) -> tuple[Fact, ...]:
-        """Return counts of failures over matching runs, the most frequent first."""
+    def failing(self, wanted: RunLook, kind: str, *, enough: int, limit: int) -> tuple[Fact, ...]:
+        """Return counts of failures over matching runs, the highest rate first."""
         where, given = _criteria(wanted)
-        return self._facts(_FAILING.format(where), *given, kind, limit)
+        return self._facts(_FAILING.format(where), *given, kind, enough, limit)
+
+    def over_time(self, wanted: RunLook, kind: str, *, bucket_s: int) -> tuple[tuple[int, Fact], ...]:
+        """Return counts of matching runs by the interval of their start."""
+        assert wanted.since is not None, "intervals begin somewhere"
+        where, given = _criteria(wanted)
+        rows = self._connection.execute(
+            _OVER_TIME.format(where), (wanted.since, bucket_s, *given, kind)
+        ).fetchall()
+        return tuple(
+            (cast("int", bucket), Fact(*cast("tuple[str, str, str, int, int, int, int, int, str]", counts)))
+            for *counts, bucket in rows
+        )
 
     def totals(self, goal_id: str, kind: str, *, limit: int) -> tuple[Fact, ...]:
         """Return counts over all runs of a goal, largest first."""

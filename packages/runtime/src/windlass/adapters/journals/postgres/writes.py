@@ -139,11 +139,11 @@ class PostgresTransaction(ArchiveTransaction):
         # What the group asked for was given; more is taken as it is needed.
         self._wanted = (0, 0)
 
-    def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
+    def delete(self, session_id: str, *, now_ms: int, idle_since: str | None = None) -> tuple[str, ...]:
         """Delete a session and its subagent sessions."""
         # A content must not get a new user while it is found to have none.
         self._link.execute("LOCK TABLE content_uses IN SHARE ROW EXCLUSIVE MODE")
-        return super().delete(session_id, now_ms=now_ms)
+        return super().delete(session_id, now_ms=now_ms, idle_since=idle_since)
 
     def _forget(self, session: StoredSession) -> None:
         self._link.execute("DELETE FROM words WHERE session_key = ?", (session.key,))

@@ -157,7 +157,8 @@ _FILL: Final = (
         FROM generate_series(1001, {0}) n""",
     """INSERT INTO runs (run_id, session_key, agent_id, fingerprint, status, first_seq, item, started_at,
         seal, at, owner, error, crashes, rating, cost_micros, duration_ms)
-        SELECT 'parked' || n, n, 'a' || n % 50, 'f' || n % 50, CASE WHEN n % 100 = 0 THEN 'waiting' ELSE 'completed' END, 1, n, to_char(n, '0000000'),
+        SELECT 'parked' || n, n, 'a' || n % 50, 'f' || n % 50,
+        CASE WHEN n % 100 = 0 THEN 'waiting' ELSE 'completed' END, 1, n, to_char(n, '0000000'),
         '\\x00', to_char(n, '0000000'), 'user' || n % 500, CASE WHEN n % 100 = 1 THEN 'tool_failure' END,
         n % 100 / 99, n % 100 / 99, n, n FROM generate_series(1001, {0}) n""",
     """INSERT INTO run_tags SELECT 'tag' || n % 100, 'parked' || n, n FROM generate_series(1001, {0}) n""",

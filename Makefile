@@ -156,8 +156,9 @@ gen: $(VENV)/.ready node_modules/.ready  ## regenerate Python and TypeScript fro
 bench: $(VENV)/.ready  ## measure, as ratios inside one run; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
-torture: $(VENV)/.ready  ## coverage, a thousand kills, 10,000 crashed disks and 10,000 simulations; writes benchmarks/TORTURE.md
+torture: $(VENV)/.ready  ## coverage, all examples of the tests, a thousand kills, 10,000 crashed disks and 10,000 simulations; writes benchmarks/TORTURE.md
 	$(MAKE) coverage
+	WINDLASS_DEEP=1 $(SIDE_BY_SIDE) hard-tests apart-tests slow-tests
 	$(BIN)/python -m tests.faults.torture all --write
 	$(BIN)/python -m tests.toolbox.swaps 100000
 	$(BIN)/python -m tests.harness.shell.safe_runs 20000

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from hypothesis.stateful import run_state_machine_as_test as play_machine
 from tests.contracts.stores import NOW_MS, AnyStore, PostgresStores, draft
+from tests.depth import some
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.postgres.store import PostgresStore
@@ -22,7 +23,7 @@ from windlass.ports.store import START, Appended, Batch, Claim, Posted, Standing
 
 T = TypeVar("T")
 
-EXAMPLES: Final = 135
+EXAMPLES: Final = some(135)
 POSTGRES_EXAMPLES: Final = 6
 """Fewer, for a step is a hundred times as slow."""
 STEPS: Final = 80

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 from tests.contracts.stores import NOW_MS, AnyStore, Play, claim
 from tests.contracts.test_store_catalog import AT, PARENT, begin, body, end, fact, names, start
+from tests.depth import some
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite.store import SqliteStore
@@ -208,7 +209,7 @@ SAID = st.lists(st.tuples(st.sampled_from(["said", "answered", "called"]), TEXTS
 """What happens in a session, one append each."""
 
 
-@settings(max_examples=150)
+@settings(max_examples=some(150))
 @given(sessions=st.lists(st.tuples(TEXTS, SAID), min_size=1, max_size=4), data=st.data())
 def test_all_stores_find_the_same_sessions(
     sessions: list[tuple[str, list[tuple[str, str]]]], data: st.DataObject

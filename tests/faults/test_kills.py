@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from tests.depth import some
 
 ROOT: Final = Path(__file__).parents[2]
 WAIT_S: Final = 280
 KILLS_MIN: Final = 100
+LOGS: Final = some(240)
 
 
 def torture(*options: str) -> dict[str, Any]:
@@ -73,11 +75,12 @@ def test_the_torture_test_finds_each_planted_bug(
 
 @pytest.mark.promise("J1")
 def test_a_log_that_was_lost_cut_or_garbled_after_a_kill_is_never_taken_for_an_older_truth() -> None:
-    told = torture("logs", "--trials", "200", "--first", "20260201")
+    lives = -(-LOGS // 20)
+    told = torture("logs", "--trials", str(LOGS), "--first", "20260201")
     assert told["wrong"] == 0, told
-    assert told["trials"] == 200
-    assert told["kills"] == 15
-    assert told["noticed"] > 60
+    assert told["trials"] == LOGS
+    assert told["kills"] == lives + lives // 2, "every other life has two processes"
+    assert told["noticed"] > LOGS * 3 // 10
 
 
 @pytest.mark.promise("J3")

@@ -10,6 +10,7 @@ from typing import Any, Final
 import apsw
 import pytest
 from tests.contracts.stores import claim, numbers, write
+from tests.depth import some
 from tests.faults.disk import Disk, Mark, Platter, Sync, fault
 from tests.faults.lossy import APPENDS, crashes, generations, recorded
 
@@ -31,9 +32,9 @@ from windlass_protocol import (
     RuntimePackage,
 )
 
-TRIALS: Final = 2_800
+TRIALS: Final = some(2_800)
 """Crashes that are tried out; `make torture` tries 10,000."""
-MUTANT_TRIALS: Final = 700
+MUTANT_TRIALS: Final = some(700)
 SEED: Final = 20260131
 
 Fault = Callable[[str], None]

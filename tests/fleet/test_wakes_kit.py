@@ -39,5 +39,5 @@ def test_wakes_without_an_engine(postgres: Postgres, tmp_path: Path) -> None:
 
 
 def test_wakes_by_temporal(postgres: Postgres, temporal: Temporal, tmp_path: Path) -> None:
-    cases = ("stop", "park", "cancel", "duplicate")
+    cases = ("park", "duplicate")
     asyncio.run(check_wakes(postgres.new_database(), temporal.address, folder=tmp_path, cases=cases))

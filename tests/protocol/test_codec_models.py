@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, field_serializer
+from tests.depth import some
 from tests.protocol.judges import Case, adapter, examples
 from tests.protocol.test_codec import refusal
 from tests.protocol.test_codec_properties import values
@@ -104,7 +105,7 @@ def test_a_model_built_without_validation_that_fits_is_written() -> None:
 
 
 @pytest.mark.promise("W2")
-@settings(max_examples=400)
+@settings(max_examples=some(400))
 @given(st.sampled_from(valid_models()), st.data())
 def test_every_written_model_is_read_back(case: Case, data: st.DataObject) -> None:
     model = read(case)
@@ -245,7 +246,7 @@ def test_a_trusted_model_is_written_and_read_as_by_the_strict_codec() -> None:
 
 
 @pytest.mark.promise("W2")
-@settings(max_examples=300)
+@settings(max_examples=some(300))
 @given(st.dictionaries(st.text(max_size=3), values | st.text() | st.integers(), max_size=4))
 def test_a_trusted_record_is_written_exactly_if_the_strict_codec_writes_it(data: dict[str, Any]) -> None:
     made = record(data)

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
+from tests.depth import some
 
 from windlass_protocol import Event
 from windlass_protocol.codec import CodecError, CodecLimits, canonical, decode, encode, parse
@@ -14,7 +15,7 @@ from windlass_protocol.codec_scan import find_fault
 from windlass_protocol.codec_values import find_value_fault
 from windlass_protocol.limits import INTEGER_MAX
 
-many = settings(max_examples=300)
+many = settings(max_examples=some(300))
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 integers = st.integers(-INTEGER_MAX, INTEGER_MAX)
@@ -111,7 +112,7 @@ def test_any_text_gives_a_value_or_a_codec_error(text: str) -> None:
     parsed(text)
 
 
-@settings(max_examples=1_500)
+@settings(max_examples=some(1_500))
 @given(near_json)
 @example('{"a":1,"a":1}')
 @example('{"a":"\\":"}')

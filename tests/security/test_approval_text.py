@@ -6,6 +6,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import some
 from tests.security.bank import DONE, Bank, asked, codes, ended, pay, play
 
 from windlass import AgentRuntime, Rejected, tool
@@ -47,7 +48,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.promise("A1")
-@settings(max_examples=500)
+@settings(max_examples=some(500))
 @given(arguments=st.dictionaries(TEXT, JSON, max_size=4))
 def test_an_approval_prompt_can_be_read_back_to_the_hashed_arguments(arguments: dict[str, JsonValue]) -> None:
     prompt = approval_prompt("pay", arguments, reason="Why.")
@@ -56,7 +57,7 @@ def test_an_approval_prompt_can_be_read_back_to_the_hashed_arguments(arguments: 
 
 
 @pytest.mark.promise("A1")
-@settings(max_examples=500)
+@settings(max_examples=some(500))
 @given(text=TEXT, reason=TEXT)
 def test_no_character_of_a_prompt_is_hidden_or_turns_others_around(text: str, reason: str) -> None:
     prompt = approval_prompt("pay", {"to": text}, reason=reason)

@@ -1,11 +1,12 @@
 """R9, R13, R14: the real engine with faults, crashes, clock jumps, and no memory."""
 
 import pytest
+from tests.depth import some
 from tests.sim.runner import finish, start
 
 from windlass.testing import simulate
 
-SEEDS = 400
+SEEDS = some(1_000)
 """`make torture` plays twenty-five times as many."""
 DIGEST_SEEDS = 20
 FORGETFUL_SEEDS = 30

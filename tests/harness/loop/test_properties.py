@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import some
 from tests.harness.loop.stage import (
     ALLOW,
     ASK,
@@ -166,7 +167,7 @@ def outcome(data: st.DataObject, effect: Effect) -> LoopEvent:
             return data.draw(CHECKED)
 
 
-@settings(max_examples=150)
+@settings(max_examples=some(150))
 @given(data=st.data(), body=BODIES)
 def test_under_random_events_records_are_valid_and_a_run_ends_once(
     data: st.DataObject, body: JsonObject

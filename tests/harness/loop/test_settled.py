@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import some
 from tests.golden.journal import JOURNALS, read
 from tests.harness.loop.test_crash import SCENES, whole
 from tests.harness.views.journal import FAILURE, INTERRUPT, Facts, Journal, at, call, sessions, streams
@@ -205,7 +206,7 @@ def journals(draw: st.DrawFn) -> list[Record]:
     return numbered(made, lambda number: 1 if number < others_from else 2)
 
 
-@settings(max_examples=400)
+@settings(max_examples=some(400))
 @given(records=journals(), data=st.data())
 def test_steps_with_anything_in_them_are_folded_as_record_by_record(
     records: list[Record], data: st.DataObject
@@ -214,7 +215,7 @@ def test_steps_with_anything_in_them_are_folded_as_record_by_record(
     assert_both_folds_agree(records, cuts)
 
 
-@settings(max_examples=200)
+@settings(max_examples=some(200))
 @given(records=st.one_of(streams(), sessions()))
 def test_any_records_are_folded_as_record_by_record(records: list[Record]) -> None:
     assert_both_folds_agree(records)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
+from tests.depth import some
 from tests.harness.loop.stage import (
     ALLOW,
     ASK,
@@ -259,7 +260,7 @@ def outcome(data: st.DataObject, effect: Effect) -> LoopEvent:
             return CompactionBroken(error(RetryClass.NOT_RETRYABLE))
 
 
-@settings(max_examples=300)
+@settings(max_examples=some(300))
 @given(data=st.data(), body=BODIES, rules=RULES)
 def test_generated_histories_are_the_same_in_one_pass(
     data: st.DataObject, body: JsonObject, rules: Rules
@@ -307,7 +308,7 @@ def test_generated_histories_are_the_same_in_one_pass(
 Strange = tuple[tuple[str, Facts], Facts]
 
 
-@settings(max_examples=500)
+@settings(max_examples=some(500))
 @given(
     data=st.data(),
     strange=st.lists(st.tuples(RECORDS, FIELDS), max_size=3),

@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import some
 from tests.harness.shell.safe_runs import safe_commands
 
 from windlass_harness.shell import classify_shell_command, programs
@@ -359,7 +360,7 @@ def test_a_word_with_shell_syntax_makes_any_command_unsafe(command: str) -> None
 
 
 @pytest.mark.promise("S2")
-@settings(max_examples=500)
+@settings(max_examples=some(500))
 @given(st.sampled_from(lines(SAFE)), st.sampled_from("$`({)};&>\n\té=#~!<|*'\"\\"), st.data())
 def test_a_character_of_the_shell_anywhere_leaves_the_language_or_is_quoted(
     command: str, character: str, data: st.DataObject

@@ -4,6 +4,7 @@ from typing import cast
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import some
 from tests.harness.shell.corpus import all_rows, rows
 
 from windlass_harness.shell import ShellVerdict, classify_shell_command
@@ -40,7 +41,7 @@ def test_any_text_gets_a_verdict(text: str) -> None:
     check_shape(classify_shell_command(text))
 
 
-@settings(max_examples=400)
+@settings(max_examples=some(400))
 @given(PROGRAM_LIKE)
 def test_any_shell_like_text_gets_a_verdict(text: str) -> None:
     check_shape(classify_shell_command(text))

@@ -5,6 +5,7 @@ from typing import cast
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import some
 from tests.protocol.judges import Case, python_accepts, schema_accepts
 from tests.runtime.steps.steps_rig import Stage, new_session, play
 
@@ -128,7 +129,7 @@ RUNS = {
 }
 
 
-@settings(max_examples=150)
+@settings(max_examples=some(150))
 @given(splits=st.sets(st.integers(1, 20)), **RUNS)
 def test_any_split_over_processes_gives_the_same_events(
     splits: set[int],
@@ -146,7 +147,7 @@ def test_any_split_over_processes_gives_the_same_events(
     assert write_session(split.session) == write_session(whole.session)
 
 
-@settings(max_examples=60)
+@settings(max_examples=some(60))
 @given(**RUNS)
 def test_every_event_and_every_session_is_one_of_the_wire(
     answers: list[Answer], words: list[str], mode: RunMode, grammar: Grammar, has_schema: bool
@@ -163,7 +164,7 @@ def test_every_event_and_every_session_is_one_of_the_wire(
     assert schema_accepts(Case("StepState", "after", state))
 
 
-@settings(max_examples=60)
+@settings(max_examples=some(60))
 @given(**RUNS)
 def test_turns_are_whole_and_calls_have_results(
     answers: list[Answer], words: list[str], mode: RunMode, grammar: Grammar, has_schema: bool
@@ -194,7 +195,7 @@ def test_turns_are_whole_and_calls_have_results(
     assert not calls
 
 
-@settings(max_examples=60)
+@settings(max_examples=some(60))
 @given(**RUNS)
 def test_a_session_is_the_same_after_it_was_written_and_read(
     answers: list[Answer], words: list[str], mode: RunMode, grammar: Grammar, has_schema: bool

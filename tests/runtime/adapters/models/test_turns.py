@@ -12,6 +12,7 @@ from types import FrameType
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import some
 from tests.runtime.adapters.models.wire import OPENAI, WIRES, Reply, Wire, serving
 
 from windlass import Agent, AgentRuntime, LLMProvider, tool
@@ -71,7 +72,7 @@ EDITS = st.lists(
 
 
 @pytest.mark.parametrize("name", MAKERS)
-@settings(max_examples=150)
+@settings(max_examples=some(150))
 @given(begin=MESSAGES, edits=EDITS)
 def test_after_any_edit_the_cached_turns_equal_those_of_a_new_provider(
     name: str, begin: LLMMessage, edits: list[tuple[int, int, list[LLMMessage]]]

@@ -13,9 +13,9 @@ from typing import Final
 
 import psycopg
 import pytest
-from tests.postgres import Postgres
 from tests.runtime.catalog.rig import GUARD_S, PAYS, agent, approve, opened, play, until
 
+from tools.postgres import Postgres
 from windlass import Agent, AgentRuntime, Rejected
 from windlass.parts import Machine
 from windlass.testing import FakeClock, call, say, seeded_random, sequential_ids

@@ -10,8 +10,8 @@ from typing import Any, Final
 import psycopg
 import pytest
 from tests.contracts.stores import AT, GUARD_S, NOW_MS, AnyStore, claim, post, write
-from tests.postgres import Postgres
 
+from tools.postgres import Postgres
 from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.postgres import schema as postgres_schema
 from windlass.adapters.journals.postgres.link import (

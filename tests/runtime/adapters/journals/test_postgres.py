@@ -149,6 +149,7 @@ LARGE: Final = {
     *("contents", "content_uses", "tombstones", "holes", "documents", "words"),
 }
 """Tables that grow with the number of sessions."""
+_AT: Final = """to_char(timestamp '2026-01-01' + n * interval '1 minute', 'YYYY-MM-DD"T"HH24:MI:SS.000"Z"')"""
 _FILL: Final = (
     """INSERT INTO sessions SELECT n, 'parked' || n, 1, 3, n * 3, '\\x00', 'waiting',
         CASE WHEN n % 1000 = 0 THEN 5000000 + n END, NULL, '\\x00' FROM generate_series(1001, {0}) n""",
@@ -158,8 +159,8 @@ _FILL: Final = (
     """INSERT INTO runs (run_id, session_key, agent_id, fingerprint, status, first_seq, item, started_at,
         seal, at, owner, error, crashes, rating, cost_micros, duration_ms)
         SELECT 'parked' || n, n, 'a' || n % 50, 'f' || n % 50,
-        CASE WHEN n % 100 = 0 THEN 'waiting' ELSE 'completed' END, 1, n, to_char(n, '0000000'),
-        '\\x00', to_char(n, '0000000'), 'user' || n % 500, CASE WHEN n % 100 = 1 THEN 'tool_failure' END,
+        CASE WHEN n % 100 = 0 THEN 'waiting' ELSE 'completed' END, 1, n, {1},
+        '\\x00', {1}, 'user' || n % 500, CASE WHEN n % 100 = 1 THEN 'tool_failure' END,
         n % 100 / 99, n % 100 / 99, n, n FROM generate_series(1001, {0}) n""",
     """INSERT INTO run_tags SELECT 'tag' || n % 100, 'parked' || n, n FROM generate_series(1001, {0}) n""",
     """INSERT INTO catalog SELECT n, n, 't', 'a' || n % 50, CASE WHEN n % 100 = 0 THEN 'waiting' ELSE
@@ -186,6 +187,8 @@ SESSION_FILTERS: Final = {"agent_id": "a1", "status": SessionStatus.WAITING, "ow
     "words": ("w1",),
     "root_only": False,
 }
+EARLY, LATE = "2026-01-01T17:30:00.000Z", "2026-01-14T12:00:00.000Z"
+"""Few of the runs are before the first, and few are after the second."""
 RUN_FILTERS: Final = {
     "session_id": "s1",
     "agent_id": "a1",
@@ -198,8 +201,8 @@ RUN_FILTERS: Final = {
     "tag": "tag1",
     "rating": 1,
     "has_crashed": True,
-    "since": " 0019990",
-    "until": " 0001010",
+    "since": LATE,
+    "until": EARLY,
     "cost_micros": (19_990, None),
     "duration_ms": (19_990, None),
     "words": ("w1",),
@@ -250,13 +253,13 @@ async def everything(store: Any) -> None:
         for by in RunSort:
             for order in (RunOrder(by), RunOrder(by, is_ascending=True)):
                 await store.listed_runs(RunFilter(**named), order=order, limit=10)
-    after = RunOrder(after=(" 0015000", 15_000))
-    await store.listed_runs(RunFilter(root_only=True, until=" 0001010"), order=after, limit=10)
+    after = RunOrder(is_ascending=True, after=(EARLY, 1_050))
+    await store.listed_runs(RunFilter(root_only=True, until=EARLY), order=after, limit=10)
     await store.listed_requests(limit=10)
     await store.listed_requests(owner="user1", named=("user2",), limit=10)
     await store.find_request("q1")
     for split in (None, "agent", "version"):
-        await store.counted_runs(CountFilter(" 0019000", " 0019900", 1_000, owner="user1", split=split))
+        await store.counted_runs(CountFilter(EARLY, LATE, 3_600_000, owner="user1", split=split))
     await store.record_refusal(
         RefusedStart(
             at=AT,
@@ -320,7 +323,7 @@ def test_no_statement_of_a_large_store_reads_a_whole_table(
     with psycopg.connect(address, autocommit=True) as admin:
         admin.execute(f"SET search_path = {schema}".encode())
         for sql in _FILL:
-            admin.execute(sql.format(PARKED).encode())
+            admin.execute(sql.format(PARKED, _AT).encode())
         admin.execute("ANALYZE")
         for sql, (method, parameters) in seen.items():
             given, text = parameters, _translated(sql)

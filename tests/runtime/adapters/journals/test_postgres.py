@@ -183,13 +183,16 @@ _FILL: Final = (
     "SELECT setval('positions', {0} * 3), setval('item_numbers', {0}), setval('session_numbers', {0})",
 )
 """Rows of sessions that ended or wait for people, without valid seals: plans do not read them."""
-SESSION_FILTERS: Final = {"agent_id": "a1", "status": SessionStatus.WAITING, "owner": "user1"} | {
+SESSION_FILTERS: Final[dict[str, Any]] = {
+    "agent_id": "a1",
+    "status": SessionStatus.WAITING,
+    "owner": "user1",
     "words": ("w1",),
     "root_only": False,
 }
 EARLY, LATE = "2026-01-01T17:30:00.000Z", "2026-01-14T12:00:00.000Z"
 """Few of the runs are before the first, and few are after the second."""
-RUN_FILTERS: Final = {
+RUN_FILTERS: Final[dict[str, Any]] = {
     "session_id": "s1",
     "agent_id": "a1",
     "status": RunStatus.WAITING,
@@ -207,8 +210,12 @@ RUN_FILTERS: Final = {
     "duration_ms": (19_990, None),
     "words": ("w1",),
 }
-WHOLE: Final = {"counted_runs", "unfinished"}
-"""Methods that read all runs of a time, or all unfinished ones, as their result needs."""
+WHOLE: Final = {"counted_runs", "unfinished", "waiting"}
+"""Methods that count: they read all runs of a time, or all that is unfinished or waits."""
+ANEW: Final = "DELETE FROM words"
+"""The search index of another release is made anew."""
+NAMED: Final = "position(CAST("
+"""Open requests are read for the people that they name."""
 
 
 class Caller:
@@ -319,7 +326,7 @@ def test_no_statement_of_a_large_store_reads_a_whole_table(
     assert methods - callers[0].called == {"aclose"}
     assert {one.name for one in fields(SessionFilter)} == {*SESSION_FILTERS}
     assert {one.name for one in fields(RunFilter)} == {*RUN_FILTERS}
-    whole: dict[str, str] = {}
+    whole: list[str] = []
     with psycopg.connect(address, autocommit=True) as admin:
         admin.execute(f"SET search_path = {schema}".encode())
         for sql in _FILL:
@@ -332,10 +339,10 @@ def test_no_statement_of_a_large_store_reads_a_whole_table(
             [(plan,)] = cursor.execute(f"EXPLAIN (FORMAT JSON) {text}".encode(), named).fetchall()
             for node in nodes_of(plan[0]["Plan"]):
                 is_whole = node["Node Type"] == "Seq Scan" and node["Relation Name"] in LARGE
-                if is_whole and method not in WHOLE:
-                    whole[f"{method}: {' '.join(sql.split())}"] = node["Relation Name"]
+                if is_whole and method not in WHOLE and sql != ANEW and NAMED not in sql:
+                    whole.append(f"{method} of {node['Relation Name']}: {' '.join(sql.split())}")
     assert len(seen) > 150
-    assert whole == {}
+    assert "\n".join(whole) == ""
 
 
 def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -23,8 +23,9 @@ _USED: Final = """SELECT 1 FROM catalog WHERE session_key = ?1 AND updated_at >=
     UNION ALL SELECT 1 FROM items WHERE session_key = ?1 AND consumed_seq IS NULL LIMIT 1"""
 _PLACES: Final = "SELECT last_position, last_seq FROM appends WHERE session_key = ? ORDER BY last_seq"
 _HOLE: Final = "INSERT INTO holes VALUES (?, ?, ?)"
-_UNUSED: Final = """DELETE FROM contents WHERE hash IN (SELECT hash FROM content_uses WHERE session_key = ?1
-    AND hash NOT IN (SELECT hash FROM content_uses WHERE session_key != ?1))"""
+_UNUSED: Final = """DELETE FROM contents WHERE hash IN (SELECT u.hash FROM content_uses u
+    WHERE u.session_key = ?1 AND NOT EXISTS
+    (SELECT 1 FROM content_uses o WHERE o.hash = u.hash AND o.session_key != ?1))"""
 _UNSEAT: Final = """UPDATE items SET session_key = 0, kind = '', key = '', digest = ?2, consumed_seq = 0,
     seal = ?2, body = NULL WHERE session_key = ?1 AND number = (SELECT max(number) FROM items)"""
 _TABLES: Final = (

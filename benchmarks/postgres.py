@@ -15,8 +15,8 @@ from time import perf_counter
 from typing import Final
 
 import psycopg
-from tests.postgres import Postgres, running_postgres
 
+from tools.postgres import Postgres, running_postgres
 from windlass.adapters.journals.postgres.store import PostgresStore
 from windlass.ports.store import SCHEDULE, START, Batch, NewRun, Standing
 from windlass_harness.loop.events import Draft

@@ -11,8 +11,9 @@ from pathlib import Path
 import httpcore2
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.postgres import Postgres, given_postgres, running_postgres
-from tests.temporal import Temporal, running_temporal
+
+from tools.postgres import Postgres, given_postgres, running_postgres
+from tools.temporal import Temporal, running_temporal
 
 # A deadline, or the check for slow examples, fails on a busy machine and proves nothing. In continuous
 # integration the examples are the same each time; elsewhere they are new, and a failure prints its seed.

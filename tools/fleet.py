@@ -21,8 +21,8 @@ from threading import Event, Lock
 from types import FrameType
 from typing import Final
 
-from tests.postgres import Postgres, running_postgres
-from tests.temporal import Temporal, free_port, running_temporal
+from tools.postgres import Postgres, running_postgres
+from tools.temporal import Temporal, free_port, running_temporal
 
 PORT: Final = 8700
 LOOK_S: Final = 0.5

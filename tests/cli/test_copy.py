@@ -16,9 +16,9 @@ import psycopg
 import pytest
 from tests.cli.commands import run_here
 from tests.contracts.stores import AT, NOW_MS, claim, drafts, numbers, post, write
-from tests.postgres import Postgres
 from tests.runtime.adapters.journals.test_postgres import story
 
+from tools.postgres import Postgres
 from windlass import Corrupt, Rejected
 from windlass.adapters.journals import copying
 from windlass.adapters.journals.copying import copy_store

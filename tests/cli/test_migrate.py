@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.cli.commands import run_here
-from tests.postgres import Postgres
 
+from tools.postgres import Postgres
 from windlass import Unavailable
 from windlass.adapters.journals.postgres import schema as postgres_schema
 from windlass.adapters.journals.sqlite import schema as sqlite_versions

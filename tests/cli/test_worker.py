@@ -9,9 +9,9 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.cli.commands import COMMAND, WAIT_S_MAX, run_here
-from tests.postgres import Postgres
-from tests.temporal import free_port
 
+from tools.postgres import Postgres
+from tools.temporal import free_port
 from windlass import AgentRuntime
 from windlass.adapters.wall import now_ms
 from windlass.demo import agent as demo

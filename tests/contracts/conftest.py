@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 from tests.contracts.stores import Play, PostgresStores, play_in_memory, play_on_sqlite
-from tests.postgres import Postgres
+
+from tools.postgres import Postgres
 
 
 @pytest.fixture(scope="session")

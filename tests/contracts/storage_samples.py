@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import psycopg
 from pydantic import JsonValue
-from tests.postgres import Postgres
 
+from tools.postgres import Postgres
 from windlass.adapters.storage.memory import InMemoryStorage
 from windlass.adapters.storage.sqlalchemy import METADATA, SqlAlchemyStorage
 from windlass.ports.storage import Page, StorageAdapter

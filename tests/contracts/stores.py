@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Protocol
 
 import psycopg
-from tests.postgres import CLEAN, Postgres
 
+from tools.postgres import CLEAN, Postgres
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.postgres.store import PostgresStore
 from windlass.adapters.journals.sqlite.store import SqliteStore

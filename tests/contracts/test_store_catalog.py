@@ -766,3 +766,22 @@ def test_the_next_page_of_items_continues_after_the_last_while_items_are_consume
         assert [item.key for item in rest] == ["k2", "k3"]
 
     play(story)
+
+
+def test_an_idle_session_is_deleted_only_if_nothing_came_since(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        for name in ("used", "asks", "told", "old"):
+            mine = await begin(store, name, f"r-{name}")
+            asked = (asking("q1"),) if name == "asks" else None
+            if asked is not None:
+                await store.append(Batch(mine, 2, (fact("run.waiting", f"r-{name}"),), asked=asked))
+            at = LATER if name == "used" else AT
+            await end(store, mine, f"r-{name}", after=2 if asked is None else 3, at=at)
+        await other.post("told", kind=STEER, key="steer:1", body={"message": "wait"})
+        for name in ("used", "asks", "told"):
+            with pytest.raises(Conflict, match="has changed since, or has an open request or an item"):
+                await other.delete(name, now_ms=NOW_MS, idle_since=LATER)
+        assert await other.delete("old", now_ms=NOW_MS, idle_since=LATER) == ("old",)
+        assert sorted(await names(store)) == ["asks", "told", "used"]
+
+    play(story)

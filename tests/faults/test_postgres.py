@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from tests.contracts.stores import GUARD_S, NOW_MS, claim, draft, drafts, numbers, post, write
 from tests.contracts.test_store_runs import three
-from tests.postgres import Place, Postgres, running_postgres
 
+from tools.postgres import Place, Postgres, running_postgres
 from windlass.adapters.journals.codec import encode_batch
 from windlass.adapters.journals.postgres import store as postgres_store
 from windlass.adapters.journals.postgres import writer as postgres_writer

@@ -14,8 +14,8 @@ from typing import Final
 import psycopg
 import pytest
 from tests.contracts.stores import GUARD_S, claim, numbers, post, write
-from tests.postgres import Postgres, running_postgres
 
+from tools.postgres import Postgres, running_postgres
 from windlass import Agent, AgentRuntime, tool
 from windlass.adapters.journals.postgres import notifier as postgres_notifier
 from windlass.adapters.journals.postgres.store import PostgresStore

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx2
-from tests.temporal import free_port
 
 from tools.fleet import Fleet, Member, running_fleet
+from tools.temporal import free_port
 from windlass import AgentRuntime
 from windlass_harness.record import Record
 

@@ -8,9 +8,9 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from tests.postgres import Postgres, running_postgres
-from tests.temporal import Temporal, running_temporal
 
+from tools.postgres import Postgres, running_postgres
+from tools.temporal import Temporal, running_temporal
 from windlass.testing import WAKE_CASES, check_wakes
 
 pytestmark = pytest.mark.slow

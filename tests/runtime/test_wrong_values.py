@@ -315,6 +315,7 @@ SETUP: dict[str, tuple[object, str]] = {
     "approval_expires_ms": ("5", "approval_expires_ms must be a whole number of milliseconds, found str"),
     "responders": ("alice", "responders must be a list of names of people, found str"),
     "four_eyes": (1, "four_eyes must be True or False, found int"),
+    "retention_days": (0, "retention_days must be 1 to 36,500, found 0"),
     "wakes": (5, "wakes must be temporal://host:port/namespace, or an object with open()"),
     "is_driving": ("no", "is_driving must be True or False, found str"),
     "hooks": ([1], "hooks must be functions with @hook; number 0 is int"),
@@ -384,7 +385,7 @@ def test_agents_are_a_list_of_agents(agents: Any) -> None:
 
 BUILDER_FINE = {
     *((name, 2) for name in ("default_package_id", "provider")),
-    *((name, 1) for name in ("approvals_expire", "policy_timeout", "retry_for")),
+    *((name, 1) for name in ("approvals_expire", "policy_timeout", "retention", "retry_for")),
 }
 
 

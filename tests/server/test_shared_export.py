@@ -7,9 +7,10 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from tests.postgres import Postgres
 from tests.server.rig import Server, ended, eventually, http_client, process, run, serving, talker
 from tests.telemetry.collector import Collector, running_collector
+
+from tools.postgres import Postgres
 
 RUNS = 5
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from tests.postgres import Postgres
 from tests.server.rig import Json, ended, http_client, payer, process, run, serving, waiting
+
+from tools.postgres import Postgres
 
 
 async def post(client: httpx2.AsyncClient, path: str, body: Json, key: str = "one") -> httpx2.Response:

@@ -6,10 +6,10 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
-from tests.postgres import Postgres
 from tests.server.keyring import Keyring
 from tests.server.rig import FAST, ended, payer, run, serving, talker, waiting
 
+from tools.postgres import Postgres
 from windlass.adapters.journals.postgres.link import Link, address_of
 from windlass.parts import with_schema
 from windlass_server import Settings

@@ -17,8 +17,8 @@ from tests.telemetry.collector import Collector, running_collector
 from windlass import Agent, AgentRuntime, Rejected, ToolFailed, Unavailable, telemetry, tool
 from windlass.ledger import Runtime as Recorder
 from windlass.ports.store import Document
+from windlass.telemetry import exporter, watch
 from windlass.telemetry import spans as limits
-from windlass.telemetry import watch
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_harness.record import Record
 from windlass_harness.tracing import TraceState, fold_trace
@@ -374,9 +374,12 @@ def test_a_position_past_the_end_is_moved_to_the_end(collector: Collector) -> No
 
 
 def test_a_lease_that_has_ended_is_taken_over_where_it_was_and_its_holder_stands_by(
-    collector: Collector,
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after a kill, and as if the killed process had only been stopped and came back."""
+    for name in ("RETRY_FIRST_S", "RETRY_MAX_S"):
+        # The first one does not try again by itself.
+        monkeypatch.setattr(exporter, name, 3_600)
 
     async def story() -> None:
         async with AgentRuntime.in_memory([clerk()]) as runtime:
@@ -391,8 +394,10 @@ def test_a_lease_that_has_ended_is_taken_over_where_it_was_and_its_holder_stands
                 collector.status = 503
                 await approve(runtime, "r")
                 assert not await first.flush()
-                collector.status = 200
+                # Its lease is over by its own clock too: it looks before it sends.
+                monkeypatch.setattr(exporter, "LEASE_MS", 10**12)
                 await expire(runtime)
+                collector.status = 200
                 assert await second.flush()
                 assert counted(collector) == NAMES
                 assert not await first.flush()

@@ -11,8 +11,8 @@ from itertools import count
 
 import pytest
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
-from tests.temporal import Temporal, free_port
 
+from tools.temporal import Temporal, free_port
 from windlass import AgentRuntime, Rejected, Unavailable
 from windlass.adapters.wakes import temporal as adapter
 from windlass.adapters.wakes import wakes_at

@@ -9,6 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, cast
 
+from windlass.limits import RETENTION_DAYS_MAX
 from windlass_cli.output import Problem
 from windlass_protocol.frozen import sealed
 from windlass_protocol.lazy import lazy_pattern
@@ -226,6 +227,12 @@ SETTINGS: Final = (
         "limits of model calls, at_once, per_minute and tokens_per_minute: a table by provider",
         _limits,
     ),
+    Setting(
+        "retention_days",
+        "0",
+        "after how many days ended sessions are deleted, by servers and workers; 0 keeps all",
+        _whole("a whole number from {least} to {most}", least=0, most=RETENTION_DAYS_MAX),
+    ),
     Setting("schedules", "", "runs that start by themselves: a table by name", _schedules),
     Setting("user", "", "the name under which you answer requests; the login name when empty"),
     Setting(
@@ -362,6 +369,8 @@ class Settings:
         }
         if names := self.values["approvals.responders"].value:
             options["responders"] = names.split(",")
+        if days := int(self.values["retention_days"].value):
+            options["retention_days"] = days
         if expires_s := int(self.values["approvals.expires_s"].value):
             options["approval_expires_ms"] = expires_s * 1_000
         return options

@@ -11,6 +11,8 @@ INBOX_ITEMS_MAX: Final = 1_000
 """Unconsumed inbox items of one session."""
 INBOX_STARTS_MAX: Final = 900
 """Items of one session at which no further run is queued; answers and cancels still have room."""
+RETENTION_DAYS_MAX: Final = 36_500
+"""The largest `retention_days`."""
 DOCUMENT_BYTES_MAX: Final = 262_144
 """One document, such as a schedule."""
 SCHEDULE_LATE_MS: Final = 60_000

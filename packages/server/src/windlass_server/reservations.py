@@ -17,8 +17,6 @@ from windlass_protocol import ErrorKind, JsonObject, RetryClass
 from windlass_protocol.frozen import sealed
 from windlass_server.settings import KEYS_KEPT_S, RETRY_MS, SESSIONS_EMPTY_MAX
 
-RESERVED: Final = "reserved"
-"""The kind of the document of a session without a message."""
 KEY: Final = "key"
 """The kind of the document of an idempotency key."""
 _EXPIRE_EVERY: Final = 16
@@ -78,9 +76,7 @@ class Reservations:
             }
             with suppress(Conflict):
                 # Another request with the same key may be quicker.
-                await self._store.put_document(
-                    Document(RESERVED, _name(wanted.session_id, wanted.user), 1, body)
-                )
+                await self._store.put_document(Document(_kind(wanted.user), wanted.session_id, 1, body))
                 return
             found = await self.find(wanted.session_id, wanted.user)
         if found is not None and found.digest != wanted.digest:
@@ -92,7 +88,7 @@ class Reservations:
 
     async def find(self, session_id: str, user: str) -> Reserved | None:
         """Return a reserved session of a user; None if there is none."""
-        found = await self._store.document(RESERVED, _name(session_id, user))
+        found = await self._store.document(_kind(user), session_id)
         if found is None:
             return None
         agent_id, created_at, digest = (str(found.body[one]) for one in ("agentId", "createdAt", "digest"))
@@ -100,7 +96,7 @@ class Reservations:
 
     async def release(self, session_id: str, user: str) -> None:
         """Remove the reservation of a session."""
-        found = await self._store.document(RESERVED, _name(session_id, user))
+        found = await self._store.document(_kind(user), session_id)
         if found is not None:
             await self._drop(found)
 
@@ -118,14 +114,18 @@ class Reservations:
                 continue  # it was freed, or expired, meanwhile
             if known.body["digest"] != digest:
                 return None
+            if known.body["isDone"]:
+                return Claim(known, is_new=False)
             with suppress(Conflict):
                 # A new revision: the first request does not free the key any more, see `is_shared`.
-                return Claim(await self._changed(known, is_done=bool(known.body["isDone"])), is_new=False)
+                return Claim(await self._changed(known, is_done=False), is_new=False)
 
     async def is_shared(self, claim: Claim) -> bool:
         """Whether another request claimed the same key: before this one, or meanwhile."""
+        if not claim.is_new:
+            return True
         found = await self._store.document(KEY, claim.document.name)
-        return not claim.is_new or (found is not None and found.revision > claim.document.revision)
+        return found is not None and found.revision > claim.document.revision
 
     async def finish(self, claim: Claim) -> None:
         """Record that the request of a key succeeded."""
@@ -147,9 +147,7 @@ class Reservations:
         return new
 
     async def _check_room(self, user: str) -> None:
-        prefix = _name("", user)
-        page = await self._store.documents(RESERVED, after=prefix, limit=SESSIONS_EMPTY_MAX)
-        if len(page) == SESSIONS_EMPTY_MAX and page[-1].name.startswith(prefix):
+        if len(await self._store.documents(_kind(user), limit=SESSIONS_EMPTY_MAX)) == SESSIONS_EMPTY_MAX:
             raise Unavailable(
                 f"too many sessions without a message, limit {SESSIONS_EMPTY_MAX:,}: use or delete those",
                 kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
@@ -171,6 +169,6 @@ class Reservations:
         return int(self._clock.now().timestamp() * 1_000)
 
 
-def _name(session_id: str, user: str) -> str:
-    """Return the name of a document; those of one user are beside each other."""
-    return f"{sha256(user.encode()).hexdigest()[:32]}:{session_id}"
+def _kind(user: str) -> str:
+    """Return the kind of the documents of sessions without a message: a user has their own."""
+    return f"reserved {sha256(user.encode()).hexdigest()[:32]}"

@@ -22,8 +22,8 @@ from tests.contracts.storage_samples import (
     sqlite_place,
     trace,
 )
-from tests.postgres import Postgres
 
+from tools.postgres import Postgres
 from windlass.adapters.storage.sqlalchemy import SqlAlchemyStorage
 from windlass.errors import Ambiguous, Corrupt, Rejected, Unavailable
 from windlass.ports.storage import StorageAdapter

@@ -67,7 +67,8 @@ def doctor(
 ) -> None:
     """Check the installation, the agents with their subagents and models, all stores, the keys and the port.
 
-    Of a store in PostgreSQL these are the connection, the tables and the clocks. Wakes are checked as well.
+    Of a store in PostgreSQL these are the connection, the tables and the clocks; with --deep also every
+    record, session and run. Wakes are checked as well.
 
     Nothing is changed. Agents that a windlass.toml names are code of its folder: they are loaded only with
     --load. Exit code 1 if a check failed.
@@ -100,7 +101,7 @@ async def _findings(command: Command, *, is_deep: bool, may_load: bool) -> list[
         agents = [*_agents(command)]
     address = command.settings.address
     if address:
-        stores = [one async for one in _database(address)]
+        stores = [one async for one in _database(address, is_deep=is_deep)]
     else:
         stores = [one async for one in _store(command, command.settings.store, is_deep=is_deep)]
     if not command.settings.text("store"):
@@ -252,9 +253,12 @@ CLOCK_MS_MAX: Final = 2_000
 """Difference of clocks that does no harm: leases last 30 s."""
 
 
-async def _database(address: str) -> AsyncIterator[Finding]:
+async def _database(address: str, *, is_deep: bool) -> AsyncIterator[Finding]:
     """Check the database, its migrations, and the clocks of this machine, the server and its workers."""
-    from windlass.adapters.journals.opening import look_at_postgres  # noqa: PLC0415 - slow to import
+    from windlass.adapters.journals.opening import (  # noqa: PLC0415 - slow to import
+        look_at_postgres,
+        verify_postgres,
+    )
     from windlass.parts import SystemClock  # noqa: PLC0415 - slow to import
 
     try:
@@ -270,6 +274,12 @@ async def _database(address: str) -> AsyncIterator[Finding]:
         yield Finding("store", f"{name} has schema version {found}, this release has {known}", hint)
     else:
         yield Finding("store", f"{name}, its tables are of this release")
+        if is_deep:
+            try:
+                count = await verify_postgres(address)
+                yield Finding("records", f"{count:,}, with their sessions and runs as they were written")
+            except windlass.AgentError as error:
+                yield Finding("records", error.message, _DAMAGED)
     ahead_ms, beats_ms = now_ms - server_ms, 0 if beat_ms is None else beat_ms - server_ms
     if abs(ahead_ms) > CLOCK_MS_MAX:
         words = f"this machine is {ahead_ms / 1_000:+.1f} s from the clock of PostgreSQL"

@@ -2,20 +2,25 @@
 
 import os
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from windlass import parts
+from windlass.limits import RETENTION_DAYS_MAX
 from windlass.private_files import open_private
 from windlass_cli.backend import Backend, Command, command_of, finish, known_session
-from windlass_cli.output import Exit, Problem, cost, show_page, show_table, to_json, tokens, when
+from windlass_cli.output import Exit, Problem, Terminal, cost, show_page, show_table, to_json, tokens, when
 
 if TYPE_CHECKING:
     from windlass_cli.backend import SessionRow
 
 app = typer.Typer(no_args_is_help=True, help="Sessions: list, show, fork, export, import, delete.")
 Id = Annotated[str, typer.Argument(help="The session: its id, or the beginning of it.")]
+_PRUNED_AT_ONCE: Final = 100
+"""Sessions that are deleted between two lines of progress."""
 _HEADER: Final = ("session", "status", "agent", "changed", "runs", "tokens", "cost", "title")
 
 
@@ -203,6 +208,44 @@ def import_session(
 
 
 @app.command()
+def prune(
+    context: typer.Context,
+    *,
+    days: Annotated[int, typer.Option(min=1, max=RETENTION_DAYS_MAX, help="The age in days.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """Delete all sessions that ended more than some days ago. This cannot be undone.
+
+    Sessions with an unfinished run, an open request or an unread message stay. It can be interrupted and
+    run again. The setting retention_days does the same all the time.
+
+    Example: windlass sessions prune --days 90
+    """
+    command = command_of(context)
+
+    async def work() -> Exit:
+        before = parts.SystemClock().now() - timedelta(days=days)
+        if not yes and not await _confirmed(command.terminal, f"Delete what ended before {before:%Y-%m-%d}?"):
+            return Exit.CANCELLED
+        async with command.reading() as runtime:
+            deleted = 0
+            while count := await runtime.sessions.prune(before, limit=_PRUNED_AT_ONCE):
+                deleted += count
+                command.terminal.say(f"Deleted: {deleted:,} sessions")
+        command.terminal.line(str(deleted))
+        return Exit.DONE
+
+    finish(work())
+
+
+async def _confirmed(terminal: Terminal, question: str) -> bool:
+    if not terminal.is_interactive:
+        raise Problem("cannot ask for confirmation: this is not a terminal", "Confirm with --yes.")
+    terminal.forget()
+    return (await terminal.ask(f"{question} [y/N] ") or "").strip().lower() in {"y", "yes"}
+
+
+@app.command()
 def delete(
     context: typer.Context,
     session_id: Id,
@@ -217,13 +260,9 @@ def delete(
 
     async def work(backend: Backend) -> Exit:
         found = await known_session(backend, session_id)
-        if not yes:
-            if not terminal.is_interactive:
-                raise Problem("cannot ask for confirmation: this is not a terminal", "Confirm with --yes.")
-            terminal.forget()
-            answer = await terminal.ask(f"Delete {found.session_id} with {found.run_count} runs? [y/N] ")
-            if (answer or "").strip().lower() not in {"y", "yes"}:
-                return Exit.CANCELLED
+        question = f"Delete {found.session_id} with {found.run_count} runs?"
+        if not yes and not await _confirmed(terminal, question):
+            return Exit.CANCELLED
         deleted = await backend.sessions.delete(found.session_id)
         terminal.say(f"Deleted: {', '.join(deleted)}")
         return Exit.DONE

@@ -23,7 +23,7 @@ from windlass.catalog.reading import (
 )
 from windlass.catalog.stats import RunStats, check_moment, check_split, count_filter, groups_of, stats_of
 from windlass.engine.clocks import moment, stamp
-from windlass.errors import Conflict, kind_of
+from windlass.errors import Conflict, check_whole, kind_of
 from windlass.ports.feed import EventBus
 from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.store import (
@@ -187,6 +187,9 @@ _RUN_CURSOR: Final = lazy_pattern(
 
 DELETE_WAIT_MS: Final = 5_000
 """How long a delete waits for a driver to release a session without a run."""
+PRUNED_MAX: Final = 1_000_000
+"""The most sessions that one call deletes, if a limit is given."""
+_PRUNE_PAGE: Final = 100
 SAFE_POINTS_MAX: Final = 10_000
 """Safe points of one page."""
 _PAUSE_S: Final = 0.02
@@ -593,11 +596,51 @@ class Sessions:
                 if error.retry is not RetryClass.RETRYABLE or clock.monotonic() >= deadline_s:
                     raise
             await clock.sleep(_PAUSE_S)
+        await self._left(removed)
+        return removed
+
+    async def prune(self, before: datetime, *, limit: int | None = None) -> int:
+        """Delete the sessions that ended before a time, oldest first; return how many, without subagents.
+
+        Each is deleted as by `delete`, in a transaction of its own, so a call that was interrupted is simply
+        made again. A session stays if it, or the session of one of its subagents, has changed since, has an
+        unfinished run, an open request or an item in its inbox.
+
+        Raises:
+            Rejected: `before` has no time zone, or `limit` is below 1.
+        """
+        check_moment(before, "before")
+        most = None if limit is None else check_whole(limit, "limit", most=PRUNED_MAX)
+        since = stamp(before)
+        wanted, order, count = RunFilter(root_only=True, until=since), RunOrder(is_ascending=True), 0
+        while page := await self._store.listed_runs(wanted, order=order, limit=_PRUNE_PAGE):
+            for session_id in dict.fromkeys(run.session_id for run in page):
+                count += await self._is_pruned(session_id, since)
+                if count == most:
+                    return count
+            order = replace(order, after=place_of_run(page[-1], wanted=wanted, by=order.by))
+        return count
+
+    async def _is_pruned(self, session_id: str, since: str) -> bool:
+        """Delete a session unless it was used since; return whether it was deleted."""
+        info = await self._store.listed_session(session_id)
+        # Most sessions that are in use are passed over without a transaction.
+        if info is None or info.updated_at >= since or info.request_count or is_notes(session_id):
+            return False
+        try:
+            now_ms = moment(self._machine.clock).ms
+            removed = await self._store.delete(session_id, now_ms=now_ms, idle_since=since)
+        except Conflict:
+            return False
+        await self._left(removed)
+        return True
+
+    async def _left(self, removed: Iterable[str]) -> None:
+        """Let go of what else belongs to deleted sessions."""
         self._bus.notify()
         for sandboxes in self._sandboxes:
             for one in removed:
                 await sandboxes.remove(one)
-        return removed
 
     async def _last_seq(self, session_id: str) -> int:
         await self.get(session_id)

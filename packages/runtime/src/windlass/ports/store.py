@@ -514,7 +514,7 @@ class Archive(Protocol):
         """
         ...
 
-    async def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
+    async def delete(self, session_id: str, *, now_ms: int, idle_since: str | None = None) -> tuple[str, ...]:
         """Delete a session and the sessions of its subagents; return their ids, callers first.
 
         This removes records, snapshots, inbox items, runs, requests, index entries, contents that belong to
@@ -522,7 +522,9 @@ class Archive(Protocol):
         again, unless it is that of a session with judgements.
 
         Raises:
-            Conflict: the session does not exist, or one of them has an unfinished run or a living owner.
+            Conflict: the session does not exist, or one of them has an unfinished run or a living owner. With
+                `idle_since`, also if one has changed at that time or later, or has an open request to a
+                person or an item in its inbox.
         """
         ...
 

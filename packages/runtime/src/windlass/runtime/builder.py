@@ -240,6 +240,10 @@ class AgentRuntimeBuilder(Generic[R]):
         """Set how long a request for consent stays open; without end when left out."""
         return self._with(replace=replace, approval_expires_ms=after_ms)
 
+    def retention(self, days: int, *, replace: bool = False) -> Self:
+        """Set after how many days ended sessions are deleted; never when left out."""
+        return self._with(replace=replace, retention_days=days)
+
     # tools, hooks, sinks
 
     def tool_route(self, route: ToolRoute, *, replace: bool = False) -> Self:

@@ -187,6 +187,7 @@ class AgentRuntime(CoreRuntime):
             wakes: what has sessions driven, such as temporal://host:port/namespace; default: the processes
                 that have the store open.
             is_driving: whether this process drives sessions; default: True.
+            retention_days: after how many days ended sessions are deleted; default: never.
             rules: the limits of the loop.
             deps: factories of dependencies by agent: {agent: factory}, each a function of a RunInfo.
             tenant: the tenant whose store this is; factories of dependencies see it.

@@ -209,6 +209,7 @@ class CoreRuntime(RuntimeViews):
         self._answer_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closing: asyncio.Future[None] | None = None
         self._scheduling: asyncio.Task[None] | None = None
+        self._retaining: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         await self.resume()
@@ -235,6 +236,16 @@ class CoreRuntime(RuntimeViews):
                 self._engine = engine
                 if self._desk is not None:
                     self._desk.open()
+                if self._ports.retention_days is not None and self._ports.is_driving:
+                    self._retain(self._ports.retention_days)
+
+    def _retain(self, days: int) -> None:
+        import asyncio  # noqa: PLC0415 - slow to import
+
+        from windlass.catalog.retention import retain  # noqa: PLC0415 - slow to import
+
+        work = retain(self.sessions, self._store(), self._ports.machine.clock, days=days)
+        self._retaining = asyncio.create_task(work, name="windlass retention")
 
     async def aclose(self) -> None:
         """Close the runtime.
@@ -255,9 +266,10 @@ class CoreRuntime(RuntimeViews):
             await self._desk.aclose()
         if self._engine is not None:
             await self._engine.aclose()
-        if self._scheduling is not None:
-            self._scheduling.cancel()
-            await asyncio.wait([self._scheduling])
+        for task in (self._scheduling, self._retaining):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
         if self._ports.provider_source is not None:
             await self._ports.provider_source.aclose()
         if self._ports.interpreter is not None:

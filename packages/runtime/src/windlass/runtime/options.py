@@ -69,6 +69,11 @@ class RuntimeOptions(TypedDict, total=False):
     """
     is_driving: bool
     """Whether this process drives sessions, True when left out; if not, other processes must."""
+    retention_days: int
+    """After how many days ended sessions are deleted, with all that belongs to them; never when left out.
+
+    The processes that drive the store do so.
+    """
     rules: Rules
     deps: Mapping[AnyAgent, DepsFactory[object]]
     """Factories of dependencies, by agent; they replace the factories of the agents themselves."""

@@ -10,8 +10,9 @@ from windlass.agent import AnyAgent
 from windlass.deps import DepsFactory
 from windlass.dynamic import Placed
 from windlass.engine.writer import Scribe
+from windlass.errors import check_whole
 from windlass.hooks import EventHook, Hook
-from windlass.limits import POLICY_TIMEOUT_MS
+from windlass.limits import POLICY_TIMEOUT_MS, RETENTION_DAYS_MAX
 from windlass.package import check_package, compile_package, fingerprint, package_json
 from windlass.policy import RulesPolicy
 from windlass.ports.clock import Clock, IdFactory, Random
@@ -467,6 +468,10 @@ class RuntimePorts:
     """Has sessions driven; None for this process and those that sweep the same store."""
     is_driving: Annotated[bool, partial(check_flag, what="is_driving")] = True
     """Whether this process drives sessions; if not, others do."""
+    retention_days: Annotated[
+        int | None, partial(check_whole, what="retention_days", most=RETENTION_DAYS_MAX)
+    ] = None
+    """After how many days ended sessions are deleted; None for never."""
     policy_timeout_ms: Annotated[int, partial(check_ms, what="policy_timeout_ms")] = POLICY_TIMEOUT_MS
     package_change: Annotated[PackageChange, _package_change] = PackageChange.CONTINUE
 

@@ -258,6 +258,9 @@ class TelemetryExport:
             return _STANDBY
         end = await parts.store.last_position()
         while self._batch or self._gathered or self._at < end:
+            # Before spans are counted: another process may have taken over while there was nothing to send.
+            if not await parts.bookmark.hold():
+                return self._replaced()
             if not self._batch:
                 await self._gather(end)
             problem = await self._deliver()

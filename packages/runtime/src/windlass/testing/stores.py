@@ -241,8 +241,10 @@ class WrappedStore:
     async def keep(self, copy: SessionCopy) -> None:
         await self._pass("keep", lambda: self.inner.keep(copy))
 
-    async def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
-        return await self._pass("delete", lambda: self.inner.delete(session_id, now_ms=now_ms))
+    async def delete(self, session_id: str, *, now_ms: int, idle_since: str | None = None) -> tuple[str, ...]:
+        return await self._pass(
+            "delete", lambda: self.inner.delete(session_id, now_ms=now_ms, idle_since=idle_since)
+        )
 
     async def change_token(self) -> int:
         """Return the change token of the inner store; 0 if it has none."""

@@ -42,6 +42,7 @@ from windlass.adapters.journals.rules import (
     driven,
     facts_of,
     in_turns,
+    in_use,
     is_run_wanted,
     new_run_ids,
     not_owned,
@@ -593,11 +594,13 @@ class MemoryArchive(MemoryTables):
             if run.status in OPEN:
                 session.open_runs[run.run_id] = row
 
-    async def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
+    async def delete(self, session_id: str, *, now_ms: int, idle_since: str | None = None) -> tuple[str, ...]:
         self._check_open()
         family = family_of(session_id, self._below)
         for name in family:
             self._check_idle(self._sessions[name], now_ms)
+            if idle_since is not None and self._is_used(name, idle_since):
+                raise in_use(name)
         for name in family:
             self._remove(name)
         return family
@@ -621,6 +624,12 @@ class MemoryArchive(MemoryTables):
             raise conflict(f"a run is under way in session {row.session_id}: cancel it first", row.session_id)
         if self._is_alive(row.owner_id, now_ms) or row.standing is not Standing.IDLE:
             raise driven(row.session_id)
+
+    def _is_used(self, name: str, since: str) -> bool:
+        info = self._index.sessions.get(name)
+        is_changed = info is not None and info.updated_at >= since
+        has_items = any(not item.is_consumed for item in self._sessions[name].items.values())
+        return is_changed or has_items or bool(self._index.asked.get(name))
 
     def _remove(self, name: str) -> None:
         for item in self._sessions.pop(name).items.values():

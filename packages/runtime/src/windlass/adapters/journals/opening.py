@@ -1,12 +1,14 @@
 """Opening a store by its address: the path of a SQLite file, or a URL of PostgreSQL."""
 
 import asyncio
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from windlass.adapters.journals.rules import misconfigured
 from windlass.errors import install_hint
+from windlass.ports.store import RunFilter, RunOrder, SessionFilter, place_of_run
 
 if TYPE_CHECKING:
     from windlass.adapters.journals.postgres.store import PostgresStore
@@ -61,6 +63,34 @@ async def look_at_postgres(address: str) -> tuple[str, int, int, int, int | None
     place = address_of(address, schema=SCHEMA)
     found, now_ms, beat_ms = await asyncio.to_thread(looked_at, place)
     return place.name, found, len(MIGRATIONS), now_ms, beat_ms
+
+
+async def verify_postgres(address: str) -> int:
+    """Read every record, session and run of a store, which may be in use; return the number of records.
+
+    Raises:
+        Corrupt: a row is not what was written, or a record is missing.
+        Unavailable: the database cannot be reached.
+    """
+    check_psycopg()
+    from windlass.adapters.journals.postgres.store import PostgresStore  # noqa: PLC0415 - an extra
+
+    store, position, count = await PostgresStore.open(address), 0, 0
+    try:
+        while records := await store.read_all(after=position):
+            position, count = records[-1].position or 0, count + len(records)
+        name: str | None = None
+        while sessions := await store.sessions(after=name):
+            name = sessions[-1].session_id
+        wanted, order = RunFilter(), RunOrder(is_ascending=True)
+        while runs := await store.listed_runs(wanted, order=order):
+            order = replace(order, after=place_of_run(runs[-1], wanted=wanted, by=order.by))
+        every, before = SessionFilter(root_only=False), None
+        while listed := await store.listed(every, before=before):
+            before = listed[-1].number
+    finally:
+        await store.aclose()
+    return count
 
 
 def with_schema(address: str, schema: str) -> str:

@@ -141,6 +141,11 @@ def driven(session_id: str) -> Conflict:
     )
 
 
+def in_use(session_id: str) -> Conflict:
+    """Return the error of a deletion of old sessions that finds one in use."""
+    return conflict(f"session {session_id} has changed since, or has an open request or an item", session_id)
+
+
 def not_owned(session_id: str) -> Denied:
     """Return the error of a caller who does not own the session."""
     return Denied(

@@ -40,12 +40,12 @@ _FORGET_REFUSED: Final = """DELETE FROM refused WHERE session_key = ?1
 _SEARCH_STATE: Final = "SELECT version, position, number FROM search_state FOR UPDATE"
 _SAVE_SEARCH: Final = """INSERT INTO search_state VALUES (1, ?, ?, ?) ON CONFLICT (one) DO UPDATE
     SET version = excluded.version, position = excluded.position, number = excluded.number"""
-_APPENDS: Final = """SELECT a.last_position, a.session_key, a.body, c.title FROM appends a
-    LEFT JOIN catalog c USING (session_key) WHERE a.last_position > ? AND a.last_position <= ?
-    ORDER BY a.last_position LIMIT ?"""
+# Not a join: a planner may read the whole catalogue for it.
+_TITLE: Final = "(SELECT title FROM catalog c WHERE c.session_key = {}.session_key)"
+_APPENDS: Final = f"""SELECT a.last_position, a.session_key, a.body, {_TITLE.format("a")} FROM appends a
+    WHERE a.last_position > ? AND a.last_position <= ? ORDER BY a.last_position LIMIT ?"""
 # A session is listed with its first item, or with its records.
-_TITLES: Final = f"""SELECT i.number, i.session_key, c.title FROM items i
-    LEFT JOIN catalog c USING (session_key) WHERE i.number > ?
+_TITLES: Final = f"""SELECT i.number, i.session_key, {_TITLE.format("i")} FROM items i WHERE i.number > ?
     AND i.number <= (SELECT coalesce(max(number), 0) FROM items WHERE {SETTLED})
     ORDER BY i.number LIMIT ?"""
 _ADD_WORDS: Final = """INSERT INTO words (session_key, words)
@@ -139,11 +139,11 @@ class PostgresTransaction(ArchiveTransaction):
         # What the group asked for was given; more is taken as it is needed.
         self._wanted = (0, 0)
 
-    def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
+    def delete(self, session_id: str, *, now_ms: int, idle_since: str | None = None) -> tuple[str, ...]:
         """Delete a session and its subagent sessions."""
         # A content must not get a new user while it is found to have none.
         self._link.execute("LOCK TABLE content_uses IN SHARE ROW EXCLUSIVE MODE")
-        return super().delete(session_id, now_ms=now_ms)
+        return super().delete(session_id, now_ms=now_ms, idle_since=idle_since)
 
     def _forget(self, session: StoredSession) -> None:
         self._link.execute("DELETE FROM words WHERE session_key = ?", (session.key,))

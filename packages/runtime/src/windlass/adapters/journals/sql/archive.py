@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final, cast
 
 from windlass.adapters.journals.codec import family_of
-from windlass.adapters.journals.rules import conflict, driven, facts_of, status_after
+from windlass.adapters.journals.rules import conflict, driven, facts_of, in_use, status_after
 from windlass.adapters.journals.sql.integrity import START, StoredSession
 from windlass.adapters.journals.sql.listing import new_run
 from windlass.adapters.journals.sql.statements import NEW_APPEND, OPEN_RUN
@@ -18,10 +18,14 @@ _CHILDREN: Final = """SELECT s.session_id FROM catalog c JOIN sessions s USING (
     WHERE c.parent = ? AND c.parent IS NOT NULL ORDER BY c.number"""
 _RUNS_OF: Final = "SELECT run_id FROM runs WHERE session_key = ?"
 _OPEN: Final = f"SELECT run_id FROM runs WHERE session_key = ? AND {OPEN_RUN} LIMIT 1"
+_USED: Final = """SELECT 1 FROM catalog WHERE session_key = ?1 AND updated_at >= ?2
+    UNION ALL SELECT 1 FROM asked WHERE session_key = ?1
+    UNION ALL SELECT 1 FROM items WHERE session_key = ?1 AND consumed_seq IS NULL LIMIT 1"""
 _PLACES: Final = "SELECT last_position, last_seq FROM appends WHERE session_key = ? ORDER BY last_seq"
 _HOLE: Final = "INSERT INTO holes VALUES (?, ?, ?)"
-_UNUSED: Final = """DELETE FROM contents WHERE hash IN (SELECT hash FROM content_uses WHERE session_key = ?1
-    AND hash NOT IN (SELECT hash FROM content_uses WHERE session_key != ?1))"""
+_UNUSED: Final = """DELETE FROM contents WHERE hash IN (SELECT u.hash FROM content_uses u
+    WHERE u.session_key = ?1 AND NOT EXISTS
+    (SELECT 1 FROM content_uses o WHERE o.hash = u.hash AND o.session_key != ?1))"""
 _UNSEAT: Final = """UPDATE items SET session_key = 0, kind = '', key = '', digest = ?2, consumed_seq = 0,
     seal = ?2, body = NULL WHERE session_key = ?1 AND number = (SELECT max(number) FROM items)"""
 _TABLES: Final = (
@@ -105,11 +109,13 @@ class ArchiveTransaction(Transaction):
             row = row._replace(status=run.status.value, first_seq=run.first_seq)
             self._index.begin_run(row.told(facts_of(run)))
 
-    def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
+    def delete(self, session_id: str, *, now_ms: int, idle_since: str | None = None) -> tuple[str, ...]:
         """Delete a session and its subagent sessions."""
         family = [self._known(name) for name in family_of(session_id, self._below)]
         for one in family:
             self._check_idle(one, now_ms)
+            if idle_since is not None and self._connection.execute(_USED, (one.key, idle_since)).fetchone():
+                raise in_use(one.row.session_id)
         self._save_end_at_commit()
         self._erase()
         for one in family:

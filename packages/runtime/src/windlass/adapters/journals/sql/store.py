@@ -317,8 +317,10 @@ class SqlStore(Generic[TransactionT, ReadsT]):
             items=len(whole.items),
         )
 
-    async def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
-        return await self._write(lambda tx: tx.delete(session_id, now_ms=now_ms), sessions=(session_id,))
+    async def delete(self, session_id: str, *, now_ms: int, idle_since: str | None = None) -> tuple[str, ...]:
+        return await self._write(
+            lambda tx: tx.delete(session_id, now_ms=now_ms, idle_since=idle_since), sessions=(session_id,)
+        )
 
 
 def _has_large_text(batch: Batch) -> bool:

@@ -153,10 +153,11 @@ class SqliteStore(SqlStore[SqliteTransaction, SqliteReads]):
         await super().retire(owner_id)
         self._locks.drop(owner_id)
 
-    async def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
+    async def delete(self, session_id: str, *, now_ms: int, idle_since: str | None = None) -> tuple[str, ...]:
         # It may be large: run in the writer thread, with a checkpoint soon after.
         return await self._write_words(
-            lambda tx: tx.delete(session_id, now_ms=now_ms), size_bytes=CHECKPOINT_BYTES
+            lambda tx: tx.delete(session_id, now_ms=now_ms, idle_since=idle_since),
+            size_bytes=CHECKPOINT_BYTES,
         )
 
     async def _search(self, look: Callable[[SqliteReads], T]) -> T:

@@ -210,9 +210,9 @@ class SqliteTransaction(ArchiveTransaction):
         self._is_erasing = False
         self._connection.execute("PRAGMA secure_delete = FAST").fetchall()
 
-    def delete(self, session_id: str, *, now_ms: int) -> tuple[str, ...]:
+    def delete(self, session_id: str, *, now_ms: int, idle_since: str | None = None) -> tuple[str, ...]:
         """Delete a session and its subagent sessions."""
-        gone = super().delete(session_id, now_ms=now_ms)
+        gone = super().delete(session_id, now_ms=now_ms, idle_since=idle_since)
         self._search.renumber()
         return gone
 

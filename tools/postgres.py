@@ -1,4 +1,4 @@
-"""A PostgreSQL server for tests, from binaries of a development dependency.
+"""A PostgreSQL server for tests and for `make dev-fleet`, from binaries of a development dependency.
 
 The server listens on a socket in a folder of its own and nowhere else. A shell is its parent: when the
 shell's input ends, because we closed it or because this process is gone, it stops the server and removes

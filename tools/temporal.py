@@ -1,4 +1,4 @@
-"""A Temporal server for tests, from the binary of a development dependency."""
+"""A Temporal server for tests and for `make dev-fleet`, from the binary of a development dependency."""
 
 import os
 import socket

@@ -10,6 +10,7 @@ from typing import Any, Final
 import psycopg
 import pytest
 from tests.contracts.stores import AT, GUARD_S, NOW_MS, AnyStore, claim, post, write
+from tests.contracts.test_store_catalog import ask_bob
 from tests.postgres import Postgres
 
 from windlass import Agent, AgentRuntime
@@ -17,7 +18,9 @@ from windlass.adapters.journals.postgres import schema as postgres_schema
 from windlass.adapters.journals.postgres.link import (
     Link,
     _translated,  # pyright: ignore[reportPrivateUsage]
+    address_of,
 )
+from windlass.adapters.journals.postgres.schema import MIGRATIONS, migrated
 from windlass.adapters.journals.postgres.store import PostgresStore
 from windlass.adapters.journals.sql.integrity import (
     APPEND_COLUMNS,
@@ -128,7 +131,17 @@ def test_a_runtime_opens_a_database_by_its_address_and_another_reads_its_runs(po
 
 
 PARKED: Final = 20_000
-LARGE: Final = {"sessions", "appends", "items", "runs", "catalog", "snapshots", "asked", "settled"}
+LARGE: Final = {
+    "sessions",
+    "appends",
+    "items",
+    "runs",
+    "catalog",
+    "snapshots",
+    "asked",
+    "asked_of",
+    "settled",
+}
 """Tables with rows for each session."""
 _FILL: Final = (
     """INSERT INTO sessions SELECT n, 'parked' || n, 1, 3, n * 3, '\\x00', 'waiting',
@@ -141,9 +154,11 @@ _FILL: Final = (
     """INSERT INTO catalog SELECT n, n, 't', 'a1', 'waiting', 'ann', '2026', '2026', '{{}}', NULL, NULL, NULL,
         NULL, '\\x00' FROM generate_series(1001, {0}) n""",
     """INSERT INTO snapshots SELECT n, 3, '\\x00', '\\x00' FROM generate_series(1001, {0}) n""",
-    """INSERT INTO asked (session_key, request_id, run_id, agent_id, owner, asked_at, body, seal)
+    """INSERT INTO asked (session_key, request_id, run_id, agent_id, owner, asked_at, request, seal)
         SELECT n, 'q' || n, 'parked' || n, 'a1', 'ann', '2026', '\\x00', '\\x00'
         FROM generate_series(1001, {0}) n""",
+    """INSERT INTO asked_of SELECT CASE WHEN number % 3 = 0 THEN 'ann' ELSE 'x' || number END, number,
+        session_key FROM asked""",
     """INSERT INTO settled SELECT 's' || n, n, 'parked' || n, 'ann', 'answered', NULL, NULL, '2026', '\\x00'
         FROM generate_series(1001, {0}) n""",
     "SELECT setval('positions', {0} * 3), setval('item_numbers', {0}), setval('session_numbers', {0})",
@@ -182,6 +197,7 @@ def test_no_statement_of_a_large_store_reads_a_whole_table(
         await store.listed(SessionFilter(owner="ann"), limit=10)
         await store.listed_runs(RunFilter(), limit=10)
         await store.listed_requests(limit=10)
+        await store.listed_requests(owner="ann", named=("ann", "support"), limit=10)
         await store.find_request("q1")
         await store.load("s1")
         await store.kept_items("s1")
@@ -206,6 +222,30 @@ def test_no_statement_of_a_large_store_reads_a_whole_table(
                     whole[" ".join(sql.split())] = node["Relation Name"]
     assert len(seen) > 50
     assert whole == {}
+
+
+def test_questions_of_an_older_store_are_listed_for_those_whom_they_name(postgres: Postgres) -> None:
+    address, schema = postgres.new_schema()
+
+    async def work() -> None:
+        store = await PostgresStore.open(address, schema=schema)
+        await ask_bob(store)
+        await store.aclose()
+        with psycopg.connect(address, autocommit=True) as admin:
+            admin.execute(f"SET search_path = {schema}".encode())
+            assert admin.execute("SELECT name FROM asked_of").fetchall() == [("bob",)]
+            # Revert the last version.
+            admin.execute("DROP TABLE asked_of")
+            admin.execute("ALTER TABLE asked RENAME COLUMN request TO body")
+            admin.execute("UPDATE store SET version = 2")
+        place = address_of(address, schema=schema)
+        assert await asyncio.to_thread(migrated, place, is_trial=False) == (2, len(MIGRATIONS))
+        store = await PostgresStore.open(address, schema=schema)
+        [found] = await store.listed_requests(owner="u", named=("bob",))
+        assert found.request_id == "q2"
+        await store.aclose()
+
+    play(work)
 
 
 def test_calls_to_a_provider_are_counted_for_all_tenants_of_a_database(postgres: Postgres) -> None:

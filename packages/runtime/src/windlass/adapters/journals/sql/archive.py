@@ -31,6 +31,7 @@ _TABLES: Final = (
     "run_tags",
     "snapshots",
     "asked",
+    "asked_of",
     "settled",
     "catalog",
     "content_uses",

@@ -29,7 +29,7 @@ from windlass.ports.store import Batch, Document, RefusedStart, Standing
 from windlass_protocol import ErrorCode, ErrorKind, RetryClass
 
 ROOT: Final = Path(__file__).parents[2]
-EMPTY: Final = {"leases", "asked", "settled", "run_tags"}
+EMPTY: Final = {"leases", "asked", "asked_of", "settled", "run_tags"}
 """Tables in which the store of these tests has no rows."""
 
 KILLED: Final = """

@@ -39,8 +39,9 @@ def address(child: subprocess.Popen[str]) -> str:
     """Return where a server is, once it says so."""
     assert child.stderr is not None
     for line in child.stderr:
-        if found := re.search(r"running on (http://\S+)", line):
-            return found[1]
+        if "Windlass is running on " in line:
+            # It is no terminal, so that is an entry of the log.
+            return json.loads(line)["address"]
     raise AssertionError("it ended without saying where it is")
 
 

@@ -95,6 +95,17 @@ def asking(name: str) -> InputRequest:
     )
 
 
+async def ask_bob(store: Store) -> None:
+    """Let a run wait with an approval and a question that names a person."""
+    mine = await begin(store)
+    question = asking("q2").model_copy(update={"kind": InputKind.QUESTION, "responders": ("bob",)})
+    waiting, runs = (fact("run.waiting", on="input"),), (("r1", RunStatus.WAITING),)
+    asked = (asking("q1"), question)
+    await store.append(
+        Batch(mine, 2, waiting, standing=Standing.WAITING, runs=runs, asked=asked, is_last=True)
+    )
+
+
 async def names(store: Store, wanted: SessionFilter = EVERYTHING, **page: int) -> list[str]:
     return [info.session_id for info in await store.listed(wanted, **page)]
 
@@ -265,6 +276,13 @@ def test_a_question_is_listed_for_those_that_it_names_and_an_approval_is_not(pla
         [first, *_] = await other.listed_requests(owner="u", named=("bob",))
         assert await ids("u", "bob", after=first.number) == ["q4"]
         assert await ids("ann", "bob") == ["q1", "q2", "q3", "q4"]
+        assert await ids("ann", "bob", limit=2) == ["q1", "q2"]
+        await store.append(Batch(mine, 3, (fact("run.cancelling", at=LATER),), asked=(decoy,)))
+        assert await ids("u", "bob") == ["q4"]
+        assert await ids("u", "bob", "zoë") == ["q4"]
+        await end(store, mine, after=4)
+        await store.delete("s1", now_ms=NOW_MS)
+        assert await ids("u", "bob") == []
 
     play(story)
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.postgres import Postgres
 
+from tools.postgres import Postgres
 from windlass import Agent, AgentRuntime, Conflict, Rejected
 from windlass.evals import Case, Check, Conversation, Dataset, Datasets, Exact, Experiment, datasets
 from windlass.testing import ScriptedModel, say

@@ -15,7 +15,8 @@ from typing import Any, Final
 import psycopg
 import pytest
 from tests.contracts.stores import GUARD_S
-from tests.postgres import Postgres
+
+from tools.postgres import Postgres
 
 pytestmark = pytest.mark.slow
 

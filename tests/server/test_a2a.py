@@ -1,6 +1,7 @@
 """A2A: the official client talks to agents of the server, and completes a task that waits for a person."""
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -9,11 +10,14 @@ import pytest
 from a2a.client import Client, ClientConfig, ClientFactory
 from a2a.types import a2a_pb2 as wire
 from a2a.utils.errors import A2AError
+from tests.client.test_remote import stuck
 from tests.server.keyring import Keyring
 from tests.server.rig import FAST, TIMEOUT_S, Server, payer, run, serving, talker
 
 from windlass import Agent, AgentRuntime
-from windlass.client import RemoteAgent
+from windlass.client import Client as RestClient
+from windlass.client import RemoteAgent, a2a
+from windlass.client.remote import Report
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_server import Settings
 
@@ -117,6 +121,51 @@ def test_an_agent_of_another_server_is_a_subagent_over_a2a(tmp_path: Path) -> No
             async with server.client() as client:
                 [there] = (await client.get("/runs")).json()["runs"]
                 assert there["status"] == "completed"
+
+    run(main())
+
+
+@pytest.mark.parametrize("other", ["payer", "stuck"])
+def test_cancelling_the_caller_cancels_a_task_that_asks_or_works(
+    tmp_path: Path, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        begun, known = asyncio.Event(), asyncio.Event()
+        followed = a2a._followed  # pyright: ignore[reportPrivateUsage]
+
+        async def watched(
+            client: Client, request: wire.SendMessageRequest, note: Callable[[str], None]
+        ) -> Report:
+            def noted(task_id: str) -> None:
+                note(task_id)
+                known.set()
+
+            return await followed(client, request, noted)
+
+        monkeypatch.setattr(a2a, "_followed", watched)
+        async with serving(tmp_path / "data", [payer(), stuck(begun)]) as server:
+            url = f"a2a://127.0.0.1:{server.port}/v1/a2a/{other}"
+            model = ScriptedModel(by_history([call("helper", {"message": "Pay."}), say("Done.")]))
+            helper = RemoteAgent("helper", url=url)
+            boss = Agent("boss", model=model, subagents=[helper])
+            async with (
+                AgentRuntime.in_memory([boss]) as runtime,
+                RestClient(f"http://127.0.0.1:{server.port}") as client,
+            ):
+                run = await runtime.start(boss, "Go.")
+                if other == "payer":
+                    # What the task asks is a question of the local run.
+                    async for _ in run.requests():
+                        break
+                else:
+                    await begun.wait()
+                    # The answer of the server with the id of the task has arrived.
+                    await known.wait()
+                await run.cancel()
+                assert (await run.wait()).status.value == "cancelled"
+                [there] = (await client.runs.list()).items
+                ends = [event.type async for event in client.events(run_id=there.run_id)]
+                assert ends[-1] == "run.cancelled"
 
     run(main())
 

@@ -51,10 +51,10 @@ def logged(folder: Path, *arguments: str) -> Generator[tuple[str, Iterator[Entry
         before: list[Entry] = []
         try:
             for line in lines:
-                if found := re.search(r"running on (http://\S+)", line):
+                before.append(json.loads(line))
+                if found := re.search(r"running on (http://[^\s\"]+)", line):
                     yield found[1], _entries(before, lines)
                     break
-                before.append(json.loads(line))
         finally:
             child.terminate()
             child.stderr.close()
@@ -83,7 +83,7 @@ def test_a_server_logs_its_settings_models_without_a_key_and_runs_that_fail(tmp_
         assert unusable["level"] == "warning"
         assert unusable["message"].startswith("agent keyless cannot run yet: ")
         assert "OPENAI_API_KEY" in unusable["message"]
-        assert started["message"] == "server started"
+        assert started["message"] == f"Windlass is running on {started['address']}"
         assert (started["address"], started["agents"]) == (address, ["broken", "keyless"])
         assert started["authentication"] == "none: open to this machine"
         with urllib.request.urlopen(f"{address}/v1/agents", timeout=300) as answer:
@@ -103,8 +103,9 @@ def test_a_refused_key_is_logged_by_its_id_without_the_key(tmp_path: Path) -> No
         json.dumps({"keys": [{**entry.model_dump(mode="json", by_alias=True), "revoked": True}]}),
         encoding="utf-8",
     )
-    with logged(tmp_path, "--keys", "keys.json", "--log-level", "warning") as (address, entries):
+    with logged(tmp_path, "--keys", "keys.json") as (address, entries):
         assert next(entries)["message"].startswith("agent keyless")
+        assert next(entries)["authentication"] == "keys"
         assert post(address, {"message": "hello"}, key) == 401
         refused = next(entries)
     assert refused["message"].startswith("request refused: ")

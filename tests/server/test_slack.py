@@ -96,7 +96,7 @@ async def started(folder: Path, slack: str, **variables: str) -> tuple[asyncio.s
     assert child.stderr is not None
     async for line in child.stderr:
         if b"running on " in line:
-            return child, line.split(b"running on ")[1].split()[0].decode()
+            return child, json.loads(line)["address"]
     raise AssertionError("it ended without saying where it is")
 
 

@@ -218,8 +218,10 @@ def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] |
         # What is there now stays until the end: no garbage collection has to walk it again.
         gc.collect()
         gc.freeze()
-        _LOG.info("server started", extra=log.fields(address=address, **_started(settings, tenants)))
-        (told or _write)(address)
+        told_too = log.fields(address=address, **_started(settings, tenants))
+        _LOG.info("Windlass is running on %s", address, extra=told_too)
+        if told is not None:
+            told(address)
 
     server = _Server(config, started)
     server.run([_listening(settings)])
@@ -265,10 +267,6 @@ class _Server(uvicorn.Server):
         if self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             self._told(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-
-
-def _write(address: str) -> None:
-    sys.stderr.write(f"Windlass is running on {address}\n")
 
 
 class GatheredWrites(asyncio.Transport):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.contracts.stores import AT, NOW_MS, claim
-from tests.contracts.test_store_catalog import begin, end, fact, start
+from tests.contracts.test_store_catalog import ask_bob, begin, end, fact, start
 from tests.runtime.catalog.rig import PAYS, agent, approve, opened, until
 
 from windlass.adapters.journals.codec import encode_post
@@ -112,6 +112,8 @@ SESSIONS = (
     SessionFilter(words=("pay",)),
     SessionFilter(words=("pay", "hotel"), owner="u1"),
 )
+PAGE = "SCAN page"
+"""A subquery with a limit."""
 RUNS = (RunFilter(), RunFilter(session_id="s1"), RunFilter(status=RunStatus.FAILED), RunFilter(owner="u1"))
 
 
@@ -122,7 +124,7 @@ def test_every_page_is_answered_by_an_index_and_no_journal_is_read(tmp_path: Pat
         *(sessions_query(one, DIALECT, before=9, limit=50) for one in SESSIONS),
         *(runs_query(one, 5 if one.session_id else None, DIALECT, limit=50) for one in RUNS),
         *(requests_query(owner, after=9, limit=50) for owner in (None, "u1")),
-        named_query(["u1", "u2"], DIALECT, after=9),
+        named_query(["u1", "u2"], after=9, limit=50),
         (REQUEST, ("q1",)),
         (SETTLED, ("q1",)),
     ]
@@ -130,10 +132,14 @@ def test_every_page_is_answered_by_an_index_and_no_journal_is_read(tmp_path: Pat
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)]
         # SQLite calls the use of the search index a scan; M is for MATCH. So it does with an index in order.
         scans = [step for step in plan if step.startswith("SCAN")]
-        ordered = ("SCAN search VIRTUAL TABLE INDEX 0:M", "SCAN r USING COVERING INDEX runs_by_time")
+        ordered = ("SCAN search VIRTUAL TABLE INDEX 0:M", "SCAN r USING COVERING INDEX runs_by_time", PAGE)
         assert all(step.startswith(ordered) for step in scans), plan
         assert "appends" not in sql
         assert "snapshots" not in sql
+    [sql, parameters] = named_query(["u1", "u2"], after=9, limit=50)
+    plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)]
+    assert plan.count("SEARCH n USING PRIMARY KEY (name=? AND number>?)") == plan.count(PAGE) == 2
+    assert "SEARCH a USING INTEGER PRIMARY KEY (rowid=?)" in plan
     [sql, parameters] = sessions_query(SESSIONS[5], DIALECT, before=9, limit=50)
     plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)]
     assert plan[0] == "SEARCH c USING INDEX catalog_by_owner (owner=? AND number<?)"
@@ -231,6 +237,7 @@ def version_2(path: Path) -> None:
         "catalog",
         "search_state",
         "asked",
+        "asked_of",
         "settled",
         "content_uses",
         "tombstones",
@@ -320,6 +327,28 @@ def test_a_file_of_the_first_version_still_opens_with_its_records(tmp_path: Path
         store = await SqliteStore.open(path, durability="process")
         await end(store, await begin(store))
         assert len(await store.listed(SessionFilter())) == 1
+        await store.aclose()
+
+    asyncio.run(story())
+
+
+def test_questions_of_an_older_file_are_listed_for_those_whom_they_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+
+    async def story() -> None:
+        store = await SqliteStore.open(path, durability="process")
+        await ask_bob(store)
+        await store.aclose()
+        connection = sqlite3.connect(path)
+        assert connection.execute("SELECT name, number FROM asked_of").fetchall() == [("bob", 2)]
+        # Revert the last version.
+        connection.execute("DROP TABLE asked_of")
+        connection.execute("ALTER TABLE asked RENAME COLUMN request TO body")
+        connection.execute("PRAGMA user_version = 10")
+        connection.close()
+        store = await SqliteStore.open(path, durability="process")
+        [found] = await store.listed_requests(owner="u", named=("bob",))
+        assert found.request_id == "q2"
         await store.aclose()
 
     asyncio.run(story())

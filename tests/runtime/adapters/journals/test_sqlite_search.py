@@ -461,6 +461,8 @@ def version_6(path: Path) -> None:
     """Revert the schema versions after the sixth."""
     change(
         path,
+        "DROP TABLE asked_of",
+        "ALTER TABLE asked RENAME COLUMN request TO body",
         *(f"DROP INDEX {statement.split()[2]}" for statement in RUN_INDEXES),
         *(f"ALTER TABLE runs DROP COLUMN {name}" for name in RUN_COLUMNS.split(", ")[10:-1]),
         "ALTER TABLE runs RENAME COLUMN used TO usage",

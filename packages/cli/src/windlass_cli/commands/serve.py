@@ -101,7 +101,8 @@ async def _work(command: Command) -> Exit:
         store = runtime.ports.store
         names = ", ".join(agent.name for agent in agents)
         name = getattr(store, "name", "memory")
-        command.terminal.say(f"Windlass drives {names} in {name}. Stop with Ctrl-C.")
+        if command.terminal.err.is_terminal:
+            command.terminal.say(f"Windlass drives {names} in {name}. Stop with Ctrl-C.")
         _LOG.info("worker started", extra=_started(name, settings.text("wakes"), sorted(names.split(", "))))
         async with AsyncExitStack() as tenants:
             while not told.is_set():
@@ -215,12 +216,14 @@ def serve_agents(
     )
 
     def told(address: str) -> None:
-        terminal.say(f"Windlass is running on {address}")
-        names = ", ".join(agent.name for agent in agents)
-        where = "PostgreSQL" if settings.address else str(settings.data)
-        if not drives:
-            where += ", driven by workers"
-        terminal.say(f"Agents: {names}. Stores: {where}. Stop with Ctrl-C.", "dim")
+        # Elsewhere the log is JSON, and says it.
+        if terminal.err.is_terminal:
+            terminal.say(f"Windlass is running on {address}")
+            names = ", ".join(agent.name for agent in agents)
+            where = "PostgreSQL" if settings.address else str(settings.data)
+            if not drives:
+                where += ", driven by workers"
+            terminal.say(f"Agents: {names}. Stores: {where}. Stop with Ctrl-C.", "dim")
         if also is not None:
             also(tenants, address)
 

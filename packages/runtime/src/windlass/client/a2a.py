@@ -5,8 +5,9 @@ message, so a call that a crash interrupted is not repeated by itself: a person 
 """
 
 import json
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import field
 from hashlib import sha256
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
@@ -16,6 +17,7 @@ from pydantic import Field, JsonValue, ValidationError
 
 from windlass import parts
 from windlass.client.remote import (
+    END_MS,
     ERROR_CHARS_MAX,
     REMOTE,
     WORDS_CHARS_MAX,
@@ -26,9 +28,11 @@ from windlass.client.remote import (
     question_of,
 )
 from windlass.errors import install_hint
+from windlass.hooks import Hook, hook
+from windlass.ports.host import HookCall
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.context import ToolContext
-from windlass_protocol import EffectClass, InputRequest, JsonObject, Taint, ToolMode
+from windlass_protocol import EffectClass, InputRequest, JsonObject, RunStatus, Taint, ToolMode
 from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
@@ -40,6 +44,8 @@ POLL_S: Final = 1.0
 ANSWER_S: Final = 60.0
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _STATE: Final = "TASK_STATE_"
+_TASK: Final = "windlass.a2a_task"
+"""The key of the session state with the last task."""
 
 
 @sealed
@@ -50,6 +56,8 @@ class A2AServer:
     """Begins with `a2a://`; https is used, and http on this machine."""
     key: Callable[[], str | None]
     key_env: str | None
+    under_way: dict[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
+    """The tasks of calls under way in this process, by session."""
 
     @property
     def address(self) -> str:
@@ -84,6 +92,9 @@ def a2a_tool(server: A2AServer, timeout_s: float) -> Tool[..., object]:
             reply: The answer of a person to its request, instead of a task.
         """
         report = await _done(server, ctx, _words(message or "", output_schema), reply)
+        server.under_way.pop(ctx.session_id, None)
+        if report.run_id:
+            ctx.state.keep_own(_TASK, report.run_id)
         return report.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     return remote.with_options(reads=Taint.UNTRUSTED, is_outbound=True, metadata={"remote": facts})
@@ -95,7 +106,25 @@ def _words(message: str, schema: JsonObject | None) -> str:
     return f"{message}\n\nAnswer with JSON alone that fits this JSON Schema:\n{json.dumps(schema)}"
 
 
-async def _done(server: A2AServer, ctx: ToolContext, message: str, reply: Reply | None) -> Report:
+def a2a_end(server: A2AServer) -> Hook:
+    """Return the hook that cancels the task when the local run has ended without it."""
+
+    @hook("after_run_terminal", hook_id="a2a_end", timeout_ms=END_MS)
+    async def end(seen: HookCall) -> None:
+        task_id = server.under_way.pop(seen.session_id, None) or seen.state.get(_TASK)
+        if seen.status == RunStatus.COMPLETED or task_id is None:
+            return
+        a2a = import_module("a2a.types.a2a_pb2")
+        # A task that has ended, or whose server is away, is left as it is.
+        with suppress(ToolFailed):
+            async with _connected(server) as client:
+                await client.cancel_task(a2a.CancelTaskRequest(id=str(task_id)))
+
+    return end
+
+
+@asynccontextmanager
+async def _connected(server: A2AServer) -> AsyncGenerator["Client"]:
     try:
         client_module = import_module("a2a.client")
         httpx, errors = import_module("httpx"), import_module("a2a.utils.errors")
@@ -104,17 +133,21 @@ async def _done(server: A2AServer, ctx: ToolContext, message: str, reply: Reply 
     key = server.key()
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
     try:
-        async with AsyncExitStack() as stack:
-            # The environment is ignored: no proxy sees the key.
-            http = await stack.enter_async_context(
-                httpx.AsyncClient(headers=headers, timeout=ANSWER_S, trust_env=False)
-            )
+        # The environment is ignored: no proxy sees the key.
+        async with httpx.AsyncClient(headers=headers, timeout=ANSWER_S, trust_env=False) as http:
             config = client_module.ClientConfig(httpx_client=http)
-            client = await client_module.ClientFactory(config).create_from_url(server.address)
-            return await _followed(client, _message(ctx, message, reply))
+            yield await client_module.ClientFactory(config).create_from_url(server.address)
     except (errors.A2AError, httpx.HTTPError, client_module.A2AClientError) as error:
         told = str(error)[:ERROR_CHARS_MAX] or type(error).__name__
         raise ToolFailed(f"the A2A agent could not be asked: {told}") from None
+
+
+async def _done(server: A2AServer, ctx: ToolContext, message: str, reply: Reply | None) -> Report:
+    def begun(task_id: str) -> None:
+        server.under_way[ctx.session_id] = task_id
+
+    async with _connected(server) as client:
+        return await _followed(client, _message(ctx, message, reply), begun)
 
 
 def _message(ctx: ToolContext, text: str, reply: Reply | None) -> "wire.SendMessageRequest":
@@ -131,7 +164,9 @@ def _message(ctx: ToolContext, text: str, reply: Reply | None) -> "wire.SendMess
     return a2a.SendMessageRequest(message=message)
 
 
-async def _followed(client: "Client", request: "wire.SendMessageRequest") -> Report:
+async def _followed(
+    client: "Client", request: "wire.SendMessageRequest", begun: Callable[[str], None]
+) -> Report:
     """Send a message and follow its task; a server may also answer with a message alone."""
     a2a = import_module("a2a.types.a2a_pb2")
     clock, task_id = parts.SystemClock(), ""
@@ -144,7 +179,8 @@ async def _followed(client: "Client", request: "wire.SendMessageRequest") -> Rep
             case "status_update":
                 task_id = event.status_update.task_id
             case _:
-                pass
+                continue
+        begun(task_id)
     if not task_id:
         raise ToolFailed("the A2A agent answered with neither a task nor a message")
     while True:

@@ -518,11 +518,12 @@ def RemoteAgent(name: str, *, url: str, **options: Unpack[RemoteOptions]) -> Age
     given, host = key if variable is None else _from_environment(variable), urlsplit(url).netloc
     timeout_s, hooks = options.get("timeout", WORK_S), list[Hook]()
     if url.startswith(A2A):
-        from windlass.client.a2a import A2AServer, a2a_tool  # noqa: PLC0415 - it imports this module
+        from windlass.client.a2a import A2AServer, a2a_end, a2a_tool  # noqa: PLC0415 - it imports this module
 
         if agent is not None:
             raise wrong(f"agent {name}: the address of an A2A agent names the agent; leave agent out")
-        work = a2a_tool(A2AServer(url, given if callable(given) else lambda: given, variable), timeout_s)
+        other = A2AServer(url, given if callable(given) else lambda: given, variable)
+        work, hooks = a2a_tool(other, timeout_s), [a2a_end(other)]
     else:
         server = RemoteServer(Address(check_url(url), given), agent, variable)
         work, hooks = remote_tool(server, timeout_s), [remote_end(server)]

@@ -85,6 +85,7 @@ _TABLES: Final = (
     _Table("snapshots", "session_key", "session_key, seq, seal, state"),
     _Table("catalog", "number", CATALOG_COLUMNS),
     _Table("asked", "number", f"number, {ASKED_COLUMNS}"),
+    _Table("asked_of", "name, number", "name, number, session_key"),
     _Table("settled", "request_id", SETTLED_COLUMNS),
     _Table("refused", "number", f"number, {REFUSED_COLUMNS}"),
     _Table("tombstones", "session_key", "session_key, seal"),

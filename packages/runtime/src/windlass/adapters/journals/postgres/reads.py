@@ -21,7 +21,6 @@ DIALECT: Final = Dialect(
     sessions_with="SELECT w.session_key FROM words w WHERE w.words @@ CAST(? AS TSQUERY)",
     # A word has letters and digits only.
     prefix="'{}':*",
-    contains="position(CAST({1} AS BYTEA) IN {0}) > 0",
 )
 SETTLED: Final = "horizon < (SELECT CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS TEXT) AS BIGINT))"
 """No transaction can commit a lower number than that of the row any more; see `schema`."""

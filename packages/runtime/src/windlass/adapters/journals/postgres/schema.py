@@ -15,7 +15,7 @@ from windlass.adapters.journals.postgres.link import FAILURES, Address, Link, tr
 from windlass.adapters.journals.postgres.reads import PostgresReads
 from windlass.adapters.journals.rules import misconfigured
 from windlass.adapters.journals.sql.integrity import RUN_COLUMNS, STORE, StoreKey
-from windlass.adapters.journals.sql.listing import fill_runs
+from windlass.adapters.journals.sql.listing import fill_runs, name_all_asked
 from windlass.adapters.journals.sql.statements import OPEN_RUN, PLACE_RUNS, RUN_INDEXES
 
 T = TypeVar("T")
@@ -153,9 +153,19 @@ _VERSION_2: Final = tuple(
         "CREATE INDEX run_tags_by_session ON run_tags (session_key)",
     )
 )
+_VERSION_3: Final = (
+    # Whom open questions ask; see `name_all_asked`.
+    "ALTER TABLE asked RENAME COLUMN body TO request",
+    f"""CREATE TABLE asked_of (
+        name {_TEXT} NOT NULL, number BIGINT NOT NULL, session_key BIGINT NOT NULL,
+        PRIMARY KEY (name, number))""",
+    "CREATE INDEX asked_of_by_session ON asked_of (session_key)",
+)
 LISTED_VERSION: Final = 2
 """The first version whose runs have the columns that lists filter by."""
-MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1, _VERSION_2)
+NAMED_VERSION: Final = 3
+"""The first version that has whom questions ask."""
+MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1, _VERSION_2, _VERSION_3)
 """Statements from each version to the next, from an empty schema on. Released versions never change."""
 
 _NEW_STORE: Final = "INSERT INTO store (one, store_id, last_position, seal, version) VALUES (1, ?, 0, ?, ?)"
@@ -319,6 +329,8 @@ def _advance(link: Link, found: int) -> None:
     if found < len(MIGRATIONS):
         if found < LISTED_VERSION:
             _fill(link)
+        if found < NAMED_VERSION:
+            name_all_asked(link)
         link.execute("UPDATE store SET version = ?", (len(MIGRATIONS),))
 
 

@@ -35,6 +35,7 @@ _TABLES: Final = (
     "run_tags",
     "snapshots",
     "asked",
+    "asked_of",
     "settled",
     "catalog",
     "content_uses",

@@ -66,7 +66,7 @@ CATALOG_COLUMNS: Final = (
     "number, session_key, title, agent_id, status, owner, created_at, updated_at, usage, parent, root, "
     "predecessor, predecessor_seq, seal"
 )
-ASKED_COLUMNS: Final = "session_key, request_id, run_id, agent_id, owner, asked_at, body, seal"
+ASKED_COLUMNS: Final = "session_key, request_id, run_id, agent_id, owner, asked_at, request, seal"
 SETTLED_COLUMNS: Final = "request_id, session_key, run_id, owner, outcome, option_id, responder, at, seal"
 REFUSED_COLUMNS: Final = (
     "session_key, at, run_id, session_id, agent_id, owner, source, code, kind, retry, message, seal"

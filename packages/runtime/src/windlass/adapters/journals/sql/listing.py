@@ -4,7 +4,7 @@ They are written in the transaction of the append that changes them. Most append
 none.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, cast
 
@@ -30,7 +30,7 @@ from windlass.adapters.journals.sql.integrity import (
 from windlass.adapters.journals.sql.statements import Connection, Row, Value
 from windlass.ports.store import NO_USAGE, Batch, SessionStatus
 from windlass_harness.views.listing import RunFacts, RunsFold, Told, told_by
-from windlass_protocol import InputRequest, RunStatus
+from windlass_protocol import InputKind, InputRequest, RunStatus
 
 if TYPE_CHECKING:
     from windlass.adapters.journals.sql.queries import Reads
@@ -62,6 +62,11 @@ _SETTLE: Final = """INSERT INTO settled VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CO
     outcome = excluded.outcome, option_id = excluded.option_id, responder = excluded.responder,
     at = excluded.at, seal = excluded.seal"""
 _CLOSE: Final = "DELETE FROM asked WHERE session_key = ? AND request_id = ?"
+# Whom a question asks: an index over the JSON of requests.
+_NAME: Final = """INSERT INTO asked_of SELECT ?3, number, session_key FROM asked
+    WHERE session_key = ?1 AND request_id = ?2"""
+_UNNAME: Final = """DELETE FROM asked_of WHERE session_key = ?1 AND number IN (
+    SELECT number FROM asked WHERE session_key = ?1 AND request_id = ?2)"""
 
 
 BELOW: Final = 0
@@ -396,6 +401,7 @@ class IndexWrites:
             columns = (name, session_key, how.run_id, owner, *told)
             self._connection.execute(_SETTLE, (*columns, self._key.row_seal("settled", columns)))
         for name in gone:
+            self._connection.execute(_UNNAME, (session_key, name))
             self._connection.execute(_CLOSE, (session_key, name))
         new = [request for request in asked if request.request_id not in known]
         if new:
@@ -404,6 +410,7 @@ class IndexWrites:
                 body = to_json(request.model_dump(mode="json", by_alias=True))
                 columns = (session_key, request.request_id, run_id, agent_id, owner, at, body)
                 self._connection.execute(_ASK, (*columns, self._key.row_seal("asked", columns)))
+                name_asked(self._connection, session_key, request)
         if at and row is not None:
             row = row._replace(updated_at=at)
             self._connection.execute(_TOUCH, (at, self._key.row_seal("catalog", row), row.number))
@@ -431,6 +438,20 @@ class IndexWrites:
             told.predecessor_seq,
         )
         self._connection.execute(_INSERT, (*columns, self._key.row_seal("catalog", columns)))
+
+
+def name_asked(connection: Connection, session_key: int, request: InputRequest) -> None:
+    """Note whom an open question asks."""
+    if request.kind is InputKind.QUESTION:
+        for name in dict.fromkeys(request.responders or ()):
+            connection.execute(_NAME, (session_key, request.request_id, name))
+
+
+def name_all_asked(connection: Connection) -> None:
+    """Note whom all open questions ask, in the store of an older version."""
+    rows = connection.execute("SELECT session_key, request FROM asked").fetchall()
+    for session_key, body in cast("Sequence[tuple[int, bytes]]", rows):
+        name_asked(connection, session_key, InputRequest.model_validate(from_json(body), by_alias=True))
 
 
 _UNDER_WAY: Final = """SELECT run_id FROM runs

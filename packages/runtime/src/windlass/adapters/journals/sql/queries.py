@@ -4,10 +4,9 @@ import json
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
 from typing import ClassVar, Final, cast
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from windlass.adapters.journals.codec import content_hash, unpacked_size
 from windlass.adapters.journals.rules import corrupt, in_turns, load_usage, rejected
@@ -166,7 +165,8 @@ _REQUEST: Final = f"""SELECT {_CATALOG}, {columns_of("a", ASKED_COLUMNS)}, s.ses
 REQUEST: Final = f"{_REQUEST} WHERE a.request_id = ? ORDER BY a.number DESC LIMIT 1"
 SETTLED: Final = f"""SELECT {columns_of("t", SETTLED_COLUMNS)}, s.session_id
     FROM settled t JOIN sessions s USING (session_key) WHERE t.request_id = ?"""
-_RESPONDERS: Final = b'"responders":['
+_NAMED: Final = """SELECT * FROM (
+    SELECT n.number FROM asked_of n WHERE n.name = ? AND n.number > ? ORDER BY n.number LIMIT ?) AS page"""
 _REFUSED: Final = f"SELECT {REFUSED_COLUMNS}, number FROM refused"
 _ITEMS: Final = f"""SELECT {columns_of("i", CONSUMED_COLUMNS)}, r.run_id FROM items i
     LEFT JOIN runs r ON r.item = i.number
@@ -227,10 +227,10 @@ class IndexReads:
         found = [self._request(row) for row in self._connection.execute(sql, parameters)]
         if owner is None or not named:
             return tuple(found)
-        sql, parameters = named_query(named, self._dialect, after=after)
+        sql, parameters = named_query(named, after=after, limit=limit)
         rows = self._connection.execute(sql, parameters)
         asked = (one for row in rows if (one := self._request(row)).owner != owner and one.asks(named))
-        return tuple(sorted([*found, *islice(asked, limit)], key=lambda one: one.number)[:limit])
+        return tuple(sorted([*found, *asked], key=lambda one: one.number)[:limit])
 
     def request(self, request_id: str) -> OpenRequest | SettledRequest | None:
         """Return a request, open or settled."""
@@ -521,15 +521,11 @@ def requests_query(owner: str | None, *, after: int, limit: int) -> tuple[str, t
     return f"{_REQUEST} WHERE {condition}a.number > ? ORDER BY a.number LIMIT ?", (*given, after, limit)
 
 
-def named_query(named: Collection[str], dialect: Dialect, *, after: int) -> tuple[str, tuple[Value, ...]]:
-    """Return the SQL of the open requests whose JSON has responders and one of the names, and few others.
-
-    The table is scanned: it has the open requests alone.
-    """
-    has = dialect.contains.format("a.body", "?")
-    names = " OR ".join(has for _ in named)
-    given = (_RESPONDERS, *(to_json(name) for name in named))
-    return f"{_REQUEST} WHERE {has} AND ({names}) AND a.number > ? ORDER BY a.number", (*given, after)
+def named_query(named: Collection[str], *, after: int, limit: int) -> tuple[str, tuple[Value, ...]]:
+    """Return the SQL of a page of the open questions that name one of these as a responder."""
+    pages = " UNION ".join(_NAMED for _ in named)
+    given = tuple(one for name in named for one in (name, after, limit))
+    return f"{_REQUEST} WHERE a.number IN ({pages}) ORDER BY a.number LIMIT ?", (*given, limit)
 
 
 SHORT_BYTES_MAX: Final = 65_536

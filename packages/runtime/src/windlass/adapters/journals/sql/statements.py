@@ -41,8 +41,6 @@ class Dialect:
     """A query for the keys of sessions with a word that begins with a text, as `prefix` writes it."""
     prefix: str
     """The parameter of `sessions_with`; `{}` is the text."""
-    contains: str
-    """Whether bytes contain others; `{0}` are the first and `{1}` the others."""
     unindexed: str = ""
     """Before a column, so that the planner does not use its index."""
     by_milestones: str = ""

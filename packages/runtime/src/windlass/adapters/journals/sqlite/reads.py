@@ -16,7 +16,6 @@ DIALECT: Final = Dialect(
     sessions_with=SESSIONS_WITH,
     # Quoted, so that no word is an operator; the star asks for words that begin so.
     prefix='"{}"*',
-    contains="instr({0}, {1}) > 0",
     unindexed="+",
     by_milestones="INDEXED BY milestones",
     runs_by="INDEXED BY runs_by_{}",

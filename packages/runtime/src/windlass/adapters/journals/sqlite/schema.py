@@ -13,6 +13,7 @@ from typing import Final, Literal, cast
 
 from windlass.adapters.journals.rules import ambiguous, corrupt, misconfigured, rejected, unavailable
 from windlass.adapters.journals.sql.integrity import CONSUMED_COLUMNS, INDEX, STORE, StoreKey
+from windlass.adapters.journals.sql.listing import name_all_asked
 from windlass.adapters.journals.sql.statements import OPEN_RUN, PLACE_RUNS, RUN_INDEXES, Connection, Value
 from windlass.adapters.journals.sqlite.files import may_change, may_make_files, sync_folder
 from windlass.errors import AgentError, Rejected
@@ -201,10 +202,21 @@ _VERSION_10: Final = (
     "CREATE TABLE unfilled (session_key INTEGER PRIMARY KEY)",
     "INSERT INTO unfilled SELECT DISTINCT session_key FROM runs",
 )
+_VERSION_11: Final = (
+    # Whom open questions ask; see `name_all_asked`. A process of an older release that has the file open must
+    # not ask without it: it names the column `body`.
+    "ALTER TABLE asked RENAME COLUMN body TO request",
+    """CREATE TABLE asked_of (
+        name TEXT NOT NULL, number INTEGER NOT NULL, session_key INTEGER NOT NULL,
+        PRIMARY KEY (name, number)) WITHOUT ROWID""",
+    "CREATE INDEX asked_of_by_session ON asked_of (session_key)",
+)
 MARKED_VERSION: Final = 8
 """The first version with seals in the index, and with marks; see `marks`."""
 LISTED_VERSION: Final = 10
 """The first version whose runs have the columns that lists filter by."""
+NAMED_VERSION: Final = 11
+"""The first version that has whom questions ask."""
 MIGRATIONS: Final[tuple[Iterable[str], ...]] = (
     _VERSION_1,
     _VERSION_2,
@@ -216,6 +228,7 @@ MIGRATIONS: Final[tuple[Iterable[str], ...]] = (
     _VERSION_8,
     _VERSION_9,
     _VERSION_10,
+    _VERSION_11,
 )
 """Statements from each version to the next, from an empty file on. Released versions never change."""
 _NEW_STORE: Final = "INSERT INTO store (one, store_id, last_position, seal) VALUES (1, ?, 0, ?)"
@@ -313,6 +326,8 @@ def _migrate(connection: Connection, path: Path, migrations: Sequence[Iterable[s
             _seal(connection, _ROW_IDS)
         elif version < LISTED_VERSION <= len(migrations):
             _seal(connection, ("runs",))
+        if version < NAMED_VERSION <= len(migrations):
+            name_all_asked(connection)
         connection.execute(f"PRAGMA user_version = {len(migrations)}")
         connection.execute("COMMIT")
     except BaseException:

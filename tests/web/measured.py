@@ -16,7 +16,16 @@ from windlass_server.app import serve
 from windlass_server.auth import LOCAL
 from windlass_server.tenants import Tenants
 
-ROOMS = {"Oslo": 90, "Rome": 60, "Paris": 120, "Bergen": 70, "Turin": 55, "Vienna": 80, "Lyon": 75, "Porto": 50}
+ROOMS = {
+    "Oslo": 90,
+    "Rome": 60,
+    "Paris": 120,
+    "Bergen": 70,
+    "Turin": 55,
+    "Vienna": 80,
+    "Lyon": 75,
+    "Porto": 50,
+}
 USAGE = LLMUsage(input_tokens=120, output_tokens=12, cost_micros=840)
 
 
@@ -54,6 +63,19 @@ CASES = Dataset(
 )
 
 
+SCHEDULES = (
+    Schedule(
+        "nightly",
+        "desk",
+        "Write the report.",
+        cron="0 3 * * MON-FRI",
+        timezone="Europe/Berlin",
+        owner=LOCAL.user,
+    ),
+    Schedule("mail", "desk", "What is a room in Oslo?", every_s=43_200, owner=LOCAL.user),
+)
+
+
 async def fill(folder: Path) -> None:
     """Write what the pages show."""
     for agent, name in ((old, "prices-old"), (new, "prices-new")):
@@ -62,21 +84,8 @@ async def fill(folder: Path) -> None:
             plan = Experiment(CASES, agent, scorers=[Check(is_short)], experiment_id=name, owner=LOCAL.user)
             await plan.run(tenant.runtime)
             await Datasets(tenant.runtime, owner=LOCAL.user).save(CASES)
-            for one in (
-                Schedule("nightly", "desk", "Write the report.", cron="0 3 * * MON-FRI", timezone="Europe/Berlin"),
-                Schedule("mail", "desk", "What is a room in Oslo?", every_s=43_200),
-            ):
-                await tenant.runtime.schedules.put(
-                    Schedule(
-                        one.name,
-                        one.agent,
-                        one.message,
-                        cron=one.cron,
-                        every_s=one.every_s,
-                        timezone=one.timezone,
-                        owner=LOCAL.user,
-                    )
-                )
+            for schedule in SCHEDULES:
+                await tenant.runtime.schedules.put(schedule)
             body = {
                 "target": "ops",
                 "sessionId": "prices-old/rome/1",

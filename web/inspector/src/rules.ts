@@ -35,7 +35,7 @@ function cronWords(cron: string): string {
   const time = timeWords(minute, hour);
   const days = dayWords(day, month, weekday);
   if (time === undefined || days === undefined) return plain;
-  return days === "" ? time : `${time}, ${days}`;
+  return days === "every day" && time.startsWith("every") ? time : `${time}, ${days}`;
 }
 
 function timeWords(minute: string, hour: string): string | undefined {

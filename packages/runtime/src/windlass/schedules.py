@@ -358,18 +358,21 @@ class Schedules:
     async def ticks(self, name: str) -> ScheduleTicks:
         """Return the next ticks of a schedule and the last ones, each with its run.
 
-        A tick without a run was missed or skipped, or the schedule was paused or is younger than it.
+        A tick without a run was missed or skipped.
 
         Raises:
             Conflict: there is none with this name.
         """
         found = await self._known(name)
         now_ms, schedule = self._now_ms(), found.schedule
+        known = found.state.started + found.state.skipped + len(found.state.queued)
         last: builtins.list[ScheduleTick] = []
         for tick_ms in islice(schedule.ticks_back(now_ms), _TICKS_SHOWN):
             row = await self._store.run(schedule.run_id(tick_ms))
-            known = None if row is None else {"runId": row.run_id, "status": row.status}
-            last.append(ScheduleTick.model_validate({"at": stamp_of(tick_ms), **(known or {})}))
+            # Ticks from before the schedule was made, or during a pause, were never decided on.
+            if row is not None or len(last) < known:
+                facts = {} if row is None else {"runId": row.run_id, "status": row.status}
+                last.append(ScheduleTick.model_validate({"at": stamp_of(tick_ms), **facts}))
         ahead = () if found.state.is_paused else islice(schedule.ticks(now_ms), _TICKS_SHOWN)
         return ScheduleTicks(next=tuple(stamp_of(one) for one in ahead), last=tuple(last))
 

@@ -26,7 +26,6 @@ import { useCallback, useMemo, useState, type ReactNode } from "react";
 import { AddToDataset } from "../datasets.js";
 import {
   Ago,
-  ButtonLink,
   Empty,
   Failure,
   Heading,
@@ -44,6 +43,9 @@ import { Datasets } from "./datasets.js";
 
 const COMMAND = 'windlass eval run cases.yaml --agents app.py:agent --gate "pass_rate>=0.95"';
 const MUTED = "text-agent-muted";
+/** On a phone the sums and filters scroll away, and the table has most of the screen. */
+const SCROLLED = "flex min-h-0 flex-1 flex-col max-sm:overflow-y-auto";
+const BESIDE = "flex min-h-0 flex-1 flex-col max-sm:min-h-[75dvh] lg:flex-row";
 
 /** A share as a percentage. */
 export function percent(share: number): string {
@@ -115,9 +117,9 @@ function List(): ReactNode {
         </span>
         <span className="ml-auto flex flex-wrap items-center gap-2">
           {newer !== undefined && older !== undefined && chosen.size === 2 ? (
-            <ButtonLink className={BUTTONS.primary} href={to(["experiments", newer.id], { against: older.id })}>
+            <Link className={BUTTONS.primary} href={to(["experiments", newer.id], { against: older.id })}>
               Compare the two
-            </ButtonLink>
+            </Link>
           ) : (
             <span className="text-xs text-agent-muted max-sm:hidden">Choose two to compare them</span>
           )}
@@ -177,7 +179,7 @@ function listColumns(now: number): readonly TableColumn<EvalExperiment>[] {
     {
       id: "experiment",
       label: "Experiment",
-      width: 150,
+      width: 120,
       isFlexible: true,
       cell: ({ id }) => (
         <Link
@@ -190,23 +192,23 @@ function listColumns(now: number): readonly TableColumn<EvalExperiment>[] {
         </Link>
       ),
     },
-    { id: "rate", label: "Pass rate", width: 210, cell: (one) => <Rate experiment={one} /> },
-    { id: "agent", label: "Agent", width: 110, fromPx: 560, cell: ({ agentId }) => agentId },
+    { id: "rate", label: "Pass rate", width: 184, cell: (one) => <Rate experiment={one} /> },
+    { id: "agent", label: "Agent", width: 110, fromPx: 590, cell: ({ agentId }) => agentId },
     {
       id: "version",
       label: "Version",
       width: 96,
-      fromPx: 980,
+      fromPx: 1_100,
       cell: ({ fingerprint }) => <code className="font-mono text-xs">{versionOf(fingerprint)}</code>,
     },
-    { id: "dataset", label: "Data set", width: 120, fromPx: 640, cell: ({ dataset }) => dataset },
-    { id: "cases", label: "Cases", width: 70, isNumber: true, fromPx: 760, cell: ({ cases }) => formatCount(cases) },
+    { id: "dataset", label: "Data set", width: 120, fromPx: 710, cell: ({ dataset }) => dataset },
+    { id: "cases", label: "Cases", width: 70, isNumber: true, fromPx: 780, cell: ({ cases }) => formatCount(cases) },
     {
       id: "cost",
       label: "Cost a case",
       width: 96,
       isNumber: true,
-      fromPx: 820,
+      fromPx: 880,
       cell: ({ costMicros }) => (costMicros === undefined ? "–" : formatCost(costMicros.value)),
     },
     {
@@ -214,7 +216,7 @@ function listColumns(now: number): readonly TableColumn<EvalExperiment>[] {
       label: "Time a case",
       width: 96,
       isNumber: true,
-      fromPx: 900,
+      fromPx: 980,
       cell: ({ durationMs }) => (durationMs === undefined ? "–" : formatDuration(durationMs.value)),
     },
     { id: "model", label: "Model", width: 150, isHidden: true, cell: ({ model = "" }) => model },
@@ -251,9 +253,9 @@ function Rate({ experiment }: { readonly experiment: EvalExperiment }): ReactNod
 }
 
 function Bar({ share, isProgress }: { readonly share: number; readonly isProgress: boolean }): ReactNode {
-  const tone = isProgress ? "bg-agent-accent" : share >= 0.9 ? "bg-agent-success" : "bg-agent-danger";
+  const tone = isProgress ? "bg-agent-accent" : "bg-agent-success";
   return (
-    <span aria-hidden className="h-1.5 w-12 shrink-0 overflow-hidden rounded-full bg-agent-raised">
+    <span aria-hidden className="h-1.5 w-12 shrink-0 overflow-hidden rounded-full bg-agent-border">
       <span className={classes("block h-full rounded-full", tone)} style={{ width: `${share * 100}%` }} />
     </span>
   );
@@ -290,10 +292,10 @@ export function ExperimentPage({ experimentId }: { readonly experimentId: string
       {data === undefined ? (
         error === null && <Loading />
       ) : against === undefined ? (
-        <>
+        <div className={SCROLLED}>
           <Sums info={data.experiment} cases={data.cases} />
           <Cases info={data.experiment} cases={data.cases} />
-        </>
+        </div>
       ) : (
         <Compared experimentId={experimentId} old={against} />
       )}
@@ -358,7 +360,11 @@ function Sums({ info, cases }: { readonly info: EvalExperiment; readonly cases: 
       range: rangeOf(info.tokens, formatShort),
     });
   for (const [name, score] of Object.entries(info.scores ?? {}))
-    sums.push({ label: name, value: score.value.toFixed(2), range: rangeOf(score, (value) => value.toFixed(2)) });
+    sums.push({
+      label: name,
+      value: score.value.toFixed(2),
+      range: rangeOf(score, (value) => Math.min(value, 1).toFixed(2)),
+    });
   return (
     <dl className="flex overflow-x-auto border-b border-agent-border" tabIndex={0} aria-label="Sums">
       {sums.map(({ label, value, range }) => (
@@ -418,7 +424,7 @@ function Cases({ info, cases }: { readonly info: EvalExperiment; readonly cases:
       >
         <ColumnMenu columns={columns} layout={layout} />
       </CaseFilters>
-      <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
+      <div className={BESIDE}>
         <div className="flex min-h-0 min-w-0 flex-1 flex-col">
           {rows.length === 0 ? (
             <NoCases count={cases.length} info={info} />
@@ -503,9 +509,7 @@ function CaseFilters({ tags, shows, children }: CaseFiltersProps): ReactNode {
 function Passed({ isPassed }: { readonly isPassed: boolean }): ReactNode {
   const Icon = isPassed ? Check : X;
   return (
-    <span
-      className={classes("inline-flex align-middle", isPassed ? "text-agent-success-text" : "text-agent-danger-text")}
-    >
+    <span className={classes("inline-flex shrink-0", isPassed ? "text-agent-success-text" : "text-agent-danger-text")}>
       <Icon aria-hidden size={15} strokeWidth={2.5} />
       <span className="sr-only">{isPassed ? "passed" : "failed"}</span>
     </span>
@@ -521,14 +525,16 @@ function words(text: string | undefined, className?: string): ReactNode {
 }
 
 function caseColumns(scorers: readonly string[], repeats: number): readonly TableColumn<EvalCase>[] {
+  /** The width at which every scorer has its column. */
+  const from = 660 + 84 * scorers.length;
   return [
     {
       id: "case",
       label: "Case",
-      width: 130,
+      width: 120,
       isFlexible: true,
       cell: ({ name, isPassed, repeat }) => (
-        <span className="inline-flex max-w-full items-center gap-1.5">
+        <span className="flex min-w-0 items-center gap-1.5">
           <Passed isPassed={isPassed} />
           <span className="truncate font-semibold" title={name}>
             {name}
@@ -537,16 +543,16 @@ function caseColumns(scorers: readonly string[], repeats: number): readonly Tabl
         </span>
       ),
     },
-    { id: "input", label: "Input", width: 130, isFlexible: true, fromPx: 620, cell: ({ input }) => words(input) },
+    { id: "input", label: "Input", width: 130, isFlexible: true, fromPx: 500, cell: ({ input }) => words(input) },
     {
       id: "expected",
       label: "Expected",
       width: 120,
       isFlexible: true,
-      fromPx: 760,
+      fromPx: 640,
       cell: ({ expected }) => words(expected, MUTED),
     },
-    { id: "output", label: "Output", width: 120, isFlexible: true, fromPx: 480, cell: ({ output }) => words(output) },
+    { id: "output", label: "Output", width: 120, isFlexible: true, fromPx: 360, cell: ({ output }) => words(output) },
     ...scorers.map((scorer): TableColumn<EvalCase> => ({
       id: `score ${scorer}`,
       label: scorer,
@@ -568,7 +574,7 @@ function caseColumns(scorers: readonly string[], repeats: number): readonly Tabl
       label: "Why it failed",
       width: 160,
       isFlexible: true,
-      fromPx: 1_180,
+      fromPx: from + 320,
       cell: ({ why }) => words(why, MUTED),
     },
     {
@@ -576,7 +582,7 @@ function caseColumns(scorers: readonly string[], repeats: number): readonly Tabl
       label: "Cost",
       width: 76,
       isNumber: true,
-      fromPx: 940,
+      fromPx: from + 80,
       cell: ({ costMicros }) => (costMicros === undefined ? "–" : formatCost(costMicros)),
     },
     {
@@ -584,7 +590,7 @@ function caseColumns(scorers: readonly string[], repeats: number): readonly Tabl
       label: "Time",
       width: 76,
       isNumber: true,
-      fromPx: 1_000,
+      fromPx: from + 160,
       cell: ({ durationMs }) => (durationMs === undefined ? "–" : formatDuration(durationMs)),
     },
     {
@@ -656,9 +662,9 @@ function CasePanel({
             </p>
           )}
           <div className="flex flex-wrap gap-2">
-            <ButtonLink className={BUTTONS.primary} href={to(["runs", one.runId])}>
+            <Link className={BUTTONS.primary} href={to(["runs", one.runId])}>
               Open the trace
-            </ButtonLink>
+            </Link>
             <AddToDataset runIds={[one.runId]} expected={one.expected} />
           </div>
         </section>
@@ -715,7 +721,7 @@ function Compared({ experimentId, old }: { readonly experimentId: string; readon
     ...chosen.new.map((one) => [data.new.repeats > 1 ? `new ${one.repeat}` : "new", one] as const),
   ];
   return (
-    <>
+    <div className={SCROLLED}>
       <Verdict found={data} />
       <CaseFilters
         tags={[...new Set(pairs.flatMap((one) => one.new.flatMap(({ tags = [] }) => tags)))].sort()}
@@ -728,7 +734,7 @@ function Compared({ experimentId, old }: { readonly experimentId: string; readon
       >
         <ColumnMenu columns={PAIR_COLUMNS} layout={layout} />
       </CaseFilters>
-      <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
+      <div className={BESIDE}>
         <div className="flex min-h-0 min-w-0 flex-1 flex-col">
           {rows.length === 0 ? (
             <Empty title={pairs.length === 0 ? "The two have no case in common." : "No case fits."} />
@@ -747,7 +753,7 @@ function Compared({ experimentId, old }: { readonly experimentId: string; readon
         </div>
         {panel !== undefined && <CasePanel attempts={panel} />}
       </div>
-    </>
+    </div>
   );
 }
 
@@ -849,7 +855,7 @@ const PAIR_COLUMNS: readonly TableColumn<EvalPair>[] = [
   {
     id: "case",
     label: "Case",
-    width: 120,
+    width: 110,
     isFlexible: true,
     cell: ({ name }) => (
       <span className="font-semibold" title={name}>
@@ -860,7 +866,7 @@ const PAIR_COLUMNS: readonly TableColumn<EvalPair>[] = [
   {
     id: "change",
     label: "Change",
-    width: 92,
+    width: 108,
     cell: ({ change }) => <Status status={CHANGES[change][0]} words={CHANGES[change][1]} />,
   },
   {
@@ -868,7 +874,7 @@ const PAIR_COLUMNS: readonly TableColumn<EvalPair>[] = [
     label: "Input",
     width: 120,
     isFlexible: true,
-    fromPx: 760,
+    fromPx: 740,
     cell: ({ new: [first] }) => words(first?.input),
   },
   {
@@ -876,7 +882,7 @@ const PAIR_COLUMNS: readonly TableColumn<EvalPair>[] = [
     label: "Expected",
     width: 110,
     isFlexible: true,
-    fromPx: 900,
+    fromPx: 860,
     cell: ({ new: [first] }) => words(first?.expected, MUTED),
   },
   ...(["old", "new"] as const).map((side): TableColumn<EvalPair> => ({
@@ -884,7 +890,7 @@ const PAIR_COLUMNS: readonly TableColumn<EvalPair>[] = [
     label: side === "old" ? "Old output" : "New output",
     width: 130,
     isFlexible: true,
-    fromPx: 560,
+    fromPx: 610,
     cell: (pair) => <Side attempts={pair[side]} />,
   })),
   {
@@ -892,7 +898,7 @@ const PAIR_COLUMNS: readonly TableColumn<EvalPair>[] = [
     label: "Score",
     width: 108,
     isNumber: true,
-    fromPx: 820,
+    fromPx: 970,
     cell: (pair) => `${(meanOf(pair.old, "score") ?? 0).toFixed(2)} → ${(meanOf(pair.new, "score") ?? 0).toFixed(2)}`,
   },
   {
@@ -900,7 +906,7 @@ const PAIR_COLUMNS: readonly TableColumn<EvalPair>[] = [
     label: "Cost",
     width: 84,
     isNumber: true,
-    fromPx: 980,
+    fromPx: 1_060,
     cell: (pair) => <Change pair={pair} field="costMicros" format={formatCost} />,
   },
   {
@@ -908,7 +914,7 @@ const PAIR_COLUMNS: readonly TableColumn<EvalPair>[] = [
     label: "Time",
     width: 84,
     isNumber: true,
-    fromPx: 1_040,
+    fromPx: 1_150,
     cell: (pair) => <Change pair={pair} field="durationMs" format={formatDuration} />,
   },
   {
@@ -928,7 +934,7 @@ const PAIR_COLUMNS: readonly TableColumn<EvalPair>[] = [
 function Side({ attempts }: { readonly attempts: readonly EvalCase[] }): ReactNode {
   const passed = attempts.filter(({ isPassed }) => isPassed).length;
   return (
-    <span className="inline-flex max-w-full items-center gap-1.5" title={attempts[0]?.output}>
+    <span className="flex min-w-0 items-center gap-1.5" title={attempts[0]?.output}>
       <Passed isPassed={passed === attempts.length} />
       {attempts.length > 1 && (
         <span className={MUTED}>

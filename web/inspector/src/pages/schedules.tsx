@@ -95,7 +95,7 @@ function scheduleColumns(now: number): readonly TableColumn<ScheduleInfo>[] {
     {
       id: "name",
       label: "Schedule",
-      width: 120,
+      width: 100,
       isFlexible: true,
       cell: ({ name, message }) => (
         <span className="font-semibold" title={message}>
@@ -106,7 +106,7 @@ function scheduleColumns(now: number): readonly TableColumn<ScheduleInfo>[] {
     {
       id: "state",
       label: "State",
-      width: 140,
+      width: 130,
       cell: (one) => {
         const [status, words] = stateOf(one);
         return <Status status={status} words={words} />;
@@ -121,18 +121,18 @@ function scheduleColumns(now: number): readonly TableColumn<ScheduleInfo>[] {
       cell: (one) => <span title={one.cron}>{ruleWords(one)}</span>,
     },
     { id: "zone", label: "Zone", width: 120, fromPx: 900, cell: ({ timezone }) => timezone },
-    { id: "agent", label: "Agent", width: 100, fromPx: 700, cell: ({ agent }) => agent },
+    { id: "agent", label: "Agent", width: 100, fromPx: 770, cell: ({ agent }) => agent },
     {
       id: "next",
       label: "Next",
-      width: 100,
+      width: 90,
       cell: ({ nextAt }) => (nextAt === undefined ? "–" : <Soon at={nextAt} nowMs={now} />),
     },
     {
       id: "last",
       label: "Last run",
       width: 110,
-      fromPx: 480,
+      fromPx: 670,
       cell: ({ lastAt, lastRunId }) =>
         lastAt === undefined || lastRunId === undefined ? (
           "–"
@@ -155,7 +155,7 @@ function scheduleColumns(now: number): readonly TableColumn<ScheduleInfo>[] {
       label: "Skipped",
       width: 76,
       isNumber: true,
-      fromPx: 1_040,
+      fromPx: 1_060,
       cell: ({ skipped }) => formatCount(skipped),
     },
   ];
@@ -249,7 +249,7 @@ function SchedulePanel({ schedule }: { readonly schedule: ScheduleInfo }): React
       {ticks.error !== null && <Failure error={ticks.error} />}
       {ticks.data !== undefined && (
         <>
-          <h3 className="text-xs font-semibold text-agent-muted">Next ticks</h3>
+          <h3 className="text-xs font-semibold text-agent-muted">Next ticks, in your time zone</h3>
           {ticks.data.next.length === 0 ? (
             <p className="text-agent-muted">{isPaused ? "None while it is paused." : "None."}</p>
           ) : (
@@ -260,6 +260,7 @@ function SchedulePanel({ schedule }: { readonly schedule: ScheduleInfo }): React
             </ul>
           )}
           <h3 className="text-xs font-semibold text-agent-muted">Last ticks</h3>
+          {ticks.data.last.length === 0 && <p className="text-agent-muted">None yet.</p>}
           <ul className="flex flex-col gap-1 tabular-nums">
             {ticks.data.last.map(({ at, runId, status }) => (
               <li key={at} className="flex flex-wrap items-center justify-between gap-2">
@@ -388,52 +389,52 @@ function deliveryColumns(
     {
       id: "event",
       label: "About",
-      width: 130,
+      width: 100,
       isFlexible: true,
       cell: ({ event = "message", runId, sessionId }) => (
         <TextLink href={runId === undefined ? to(["sessions", sessionId]) : to(["runs", runId])}>{event}</TextLink>
       ),
     },
-    { id: "target", label: "To", width: 110, fromPx: 480, cell: ({ target }) => target },
+    { id: "target", label: "To", width: 110, fromPx: 500, cell: ({ target }) => target },
     {
       id: "state",
       label: "State",
       width: 120,
-      fromPx: 560,
+      fromPx: 620,
       cell: ({ isDead }) => <Status status={isDead ? "failed" : "waiting"} words={isDead ? "given up" : "retried"} />,
     },
     {
       id: "problem",
       label: "Reason",
-      width: 170,
+      width: 110,
       isFlexible: true,
       cell: ({ problem = "–" }) => <span title={problem}>{problem}</span>,
     },
-    { id: "attempts", label: "Attempts", width: 84, isNumber: true, fromPx: 640, cell: ({ attempts }) => attempts },
+    { id: "attempts", label: "Attempts", width: 84, isNumber: true, fromPx: 710, cell: ({ attempts }) => attempts },
     {
       id: "created",
       label: "Since",
       width: 100,
-      fromPx: 760,
+      fromPx: 810,
       cell: ({ createdAt }) => <Ago at={createdAt} nowMs={now} />,
     },
     {
       id: "next",
       label: "Next attempt",
       width: 110,
-      fromPx: 900,
+      fromPx: 930,
       cell: ({ nextAt }) => (nextAt === undefined ? "–" : <Soon at={nextAt} nowMs={now} />),
     },
     {
       id: "actions",
       label: "Actions",
-      width: 150,
+      width: 140,
       cell: ({ deliveryId, target }) => (
         <span className="inline-flex gap-1">
           <button
             type="button"
             className={classes(BUTTONS.quiet, "min-h-6! px-1.5! py-0!")}
-            aria-label={`Try the delivery to ${target} again`}
+            aria-label={`Retry the delivery to ${target}`}
             onClick={() => {
               act(["retry", deliveryId]);
             }}

@@ -366,7 +366,7 @@ function Sums({ info, cases }: { readonly info: EvalExperiment; readonly cases: 
       range: rangeOf(score, (value) => Math.min(value, 1).toFixed(2)),
     });
   return (
-    <dl className="flex overflow-x-auto border-b border-agent-border" tabIndex={0} aria-label="Sums">
+    <dl className="flex shrink-0 overflow-x-auto border-b border-agent-border" tabIndex={0} aria-label="Sums">
       {sums.map(({ label, value, range }) => (
         <div key={label} className="min-w-32 shrink-0 border-r border-agent-border px-4 py-2">
           <dt className="text-xs text-agent-muted">{label}</dt>
@@ -467,7 +467,7 @@ interface CaseFiltersProps {
 function CaseFilters({ tags, shows, children }: CaseFiltersProps): ReactNode {
   const [query, change] = useQueryState();
   return (
-    <div className="flex flex-wrap items-center gap-2 border-b border-agent-border px-4 py-2">
+    <div className="flex shrink-0 flex-wrap items-center gap-2 border-b border-agent-border px-4 py-2">
       <input
         type="search"
         aria-label="Search cases"
@@ -763,7 +763,7 @@ function Verdict({ found }: { readonly found: EvalComparison }): ReactNode {
   return (
     <section
       aria-label="Verdict"
-      className={classes(CARD, "m-3 flex flex-wrap items-center gap-x-6 gap-y-2 px-4 py-3 text-sm")}
+      className={classes(CARD, "m-3 flex shrink-0 flex-wrap items-center gap-x-6 gap-y-2 px-4 py-3 text-sm")}
     >
       <p className="flex min-w-0 flex-1 basis-72 flex-wrap items-center gap-2">
         <Status status={comparison.verdict} />

@@ -99,6 +99,7 @@ def test_the_server_starts_the_runs_of_a_schedule_also_after_a_restart(tmp_path:
             while (await client.schedules.get("often")).started < often:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(POLL_S)
             found = await client.schedules.pause("often")
+            assert (await client.schedules.ticks("often")).next == ()
             assert found.last_run_id is not None
             session = (await client.runs.get(found.last_run_id)).run
             assert session.agent_id == "talker"

@@ -11,6 +11,7 @@ from windlass.evals import Attempt, Case, Check, Contains, Dataset, Datasets, Ex
 from windlass.ports.store import Document
 from windlass.testing import Answer, ScriptedModel, say
 from windlass.webhooks import DELIVERY
+from windlass_protocol import JsonObject
 from windlass_server import Settings
 from windlass_server.app import serve
 from windlass_server.auth import LOCAL
@@ -86,7 +87,7 @@ async def fill(folder: Path) -> None:
             await Datasets(tenant.runtime, owner=LOCAL.user).save(CASES)
             for schedule in SCHEDULES:
                 await tenant.runtime.schedules.put(schedule)
-            body = {
+            body: JsonObject = {
                 "target": "ops",
                 "sessionId": "prices-old/rome/1",
                 "runId": "prices-old/rome/1",

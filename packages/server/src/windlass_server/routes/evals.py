@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
-from windlass.errors import Conflict
+from windlass.errors import Conflict, Rejected
 from windlass.evals import Case, Results
 from windlass.evals.dataset import NAME_CHARS_MAX, read_inputs
 from windlass.evals.datasets import CaseChanges, case_name
@@ -245,7 +245,7 @@ async def remove_case(
     """Remove a case from a data set."""
     try:
         await caller.datasets.remove(dataset.name, query.name)
-    except Conflict:
+    except (Conflict, Rejected):  # no case has such a name
         raise not_found("case") from None
     return reply(await caller.datasets.get(dataset.name))
 

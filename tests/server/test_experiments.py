@@ -41,6 +41,13 @@ def test_a_user_sees_their_experiments_and_compares_them(tmp_path: Path) -> None
             compared = (await client.get("/experiments/new/1/comparison", params={"old": "old/1"})).json()
             assert (compared["fixed"], compared["comparison"]["verdict"]) == (2, "unclear")
             assert (await client.get("/experiments/new/1/comparison")).status_code == 422
+            first = (await client.get("/experiments", params={"limit": 1})).json()
+            assert [one["id"] for one in first["experiments"]] == ["new/1"]
+            rest = (await client.get("/experiments", params={"limit": 1, "after": first["next"]})).json()
+            assert ([one["id"] for one in rest["experiments"]], rest.get("next")) == (["old/1"], None)
+            for name, value in (("agent", "ghost"), ("dataset", "ghost"), ("after", "ghost")):
+                found = (await client.get("/experiments", params={name: value})).json()
+                assert found == {"experiments": []}, name
             assert (await colleague.get("/experiments")).json() == {"experiments": []}
             for caller, path in (
                 (colleague, "old/1"),
@@ -85,7 +92,8 @@ def test_data_sets_are_filled_from_runs_and_bodies_changed_and_downloaded(tmp_pa
             assert (await client.patch(cases, json={"name": "ghost"})).status_code == 404
             left = (await client.delete(cases, params={"name": given["name"]})).json()
             assert left["cases"] == 2
-            assert (await client.delete(cases, params={"name": given["name"]})).status_code == 404
+            for unknown in (given["name"], "not\tprintable"):
+                assert (await client.delete(cases, params={"name": unknown})).status_code == 404
             shown = (await client.get("/datasets/desk/1", params={"limit": 1})).json()
             assert (shown["dataset"]["hash"], len(shown["cases"])) == (left["hash"], 1)
             rest = (await client.get("/datasets/desk/1", params={"after": shown["next"]})).json()

@@ -1,6 +1,7 @@
 """`/v1/schedules`: each user has their own, and the server starts their runs."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ def test_a_user_has_schedules_that_no_other_user_can_see_or_change(tmp_path: Pat
                 ("POST", "hourly/pause"),
                 ("POST", "hourly/resume"),
                 ("POST", "hourly/run"),
+                ("GET", "hourly/ticks"),
                 ("GET", "unknown"),
             ):
                 answer = await colleague.request(method, f"/schedules/{path}")
@@ -50,7 +52,18 @@ def test_a_user_has_schedules_that_no_other_user_can_see_or_change(tmp_path: Pat
             assert begun.status_code == 202
             row = (await client.get(f"/runs/{begun.json()['runId']}")).json()
             assert row["run"]["sessionId"] == begun.json()["sessionId"]
+            ticks = (await client.get("/schedules/hourly/ticks")).json()
+            assert len(ticks["next"]) == 10
+            assert ticks["next"][0] >= made.json()["nextAt"], "an hour may end in between"
+            assert ticks["last"] == []
+            passed = datetime.now(UTC) - timedelta(hours=2)
+            run_id = f"schedule:hourly:{passed:%Y%m%dT%H}0000Z"
+            async with server.tenants.use("acme") as tenant:
+                await (await tenant.runtime.start("talker", "Hello.", run_id=run_id, owner="ann")).wait()
+            ticks = (await client.get("/schedules/hourly/ticks")).json()
+            assert [(one["runId"], one["status"]) for one in ticks["last"]] == [(run_id, "completed")]
             paused = (await client.post("/schedules/hourly/pause")).json()
+            assert (await client.get("/schedules/hourly/ticks")).json()["next"] == []
             assert (paused["isPaused"], "nextAt" in paused) == (True, False)
             assert (await client.post("/schedules/hourly/resume")).json()["isPaused"] is False
             assert (await client.delete("/schedules/hourly")).status_code == 200
@@ -86,6 +99,7 @@ def test_the_server_starts_the_runs_of_a_schedule_also_after_a_restart(tmp_path:
             while (await client.schedules.get("often")).started < often:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(POLL_S)
             found = await client.schedules.pause("often")
+            assert (await client.schedules.ticks("often")).next == ()
             assert found.last_run_id is not None
             session = (await client.runs.get(found.last_run_id)).run
             assert session.agent_id == "talker"

@@ -53,7 +53,7 @@ export function Shell({ pages, current, onHelp, children }: ShellProps): ReactNo
           <ShipWheel aria-hidden className="size-4.5" strokeWidth={2.25} />
           Windlass
         </p>
-        <ul className="flex min-w-0 flex-1 sm:flex-col sm:gap-0.5">
+        <ul className="flex min-w-0 flex-1 max-sm:overflow-x-auto sm:flex-col sm:gap-0.5">
           {pages.map((one, at) => (
             <Fragment key={one.path}>
               {one.isAboutMany === true && pages[at - 1]?.isAboutMany !== true && (
@@ -61,7 +61,7 @@ export function Shell({ pages, current, onHelp, children }: ShellProps): ReactNo
               )}
               <li
                 className={classes(
-                  "min-w-0 flex-1 max-sm:overflow-hidden sm:flex-none",
+                  "min-w-0 flex-1 max-sm:min-w-18 max-sm:overflow-hidden sm:flex-none",
                   one.isView === true && "max-sm:hidden",
                 )}
               >

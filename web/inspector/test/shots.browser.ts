@@ -11,6 +11,7 @@ const PHONE = { width: 390, height: 720 };
 inBrowser("pictures for the documentation", () => {
   const server = new Windlass();
   const other = new Windlass([], "tests.web.improving");
+  const measured = new Windlass([], "tests.web.measured");
   const paths: [name: string, path: string, text: RegExp | string][] = [];
   beforeAll(async () => {
     if (process.env["SCREENSHOTS"] === undefined) return;
@@ -28,6 +29,7 @@ inBrowser("pictures for the documentation", () => {
     const { proposalId } = await other.post("/proposals", { goal: "parcels", agent: "clerk" });
     await other.until(`/proposals/${proposalId ?? ""}`, 200);
     await other.post(`/proposals/${proposalId ?? ""}/check`, {});
+    await measured.start();
     mkdirSync(FOLDER, { recursive: true });
     paths.push(
       ["chat", `/chat/${waiting.sessionId}`, "Approve pay?"],
@@ -40,7 +42,7 @@ inBrowser("pictures for the documentation", () => {
       ["overview", "/overview?range=1h", "Tools by failure rate"],
     );
   });
-  afterAll(() => Promise.all([server.end(), other.end()]));
+  afterAll(() => Promise.all([server.end(), other.end(), measured.end()]));
 
   it.skipIf(process.env["SCREENSHOTS"] === undefined)("are drawn", async () => {
     for (const [name, path, text] of paths) {
@@ -49,6 +51,11 @@ inBrowser("pictures for the documentation", () => {
       await page.screenshot({ path: `${FOLDER}/${name}.png`, animations: "disabled" });
       await page.context().close();
     }
+    const compared = "/experiments/prices-new?against=prices-old";
+    const { page: experiments } = await openPage(measured.url, compared, { viewport: SIZE });
+    await experiments.getByText("broken", { exact: true }).waitFor();
+    await experiments.screenshot({ path: `${FOLDER}/experiments.png`, animations: "disabled" });
+    await experiments.context().close();
     const { page: proposals } = await openPage(other.url, "/decisions?view=proposals", { viewport: SIZE });
     await proposals.getByText(/\d fixed/u).waitFor();
     await proposals.screenshot({ path: `${FOLDER}/proposal.png`, animations: "disabled" });

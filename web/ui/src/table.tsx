@@ -199,6 +199,8 @@ export function DataTable<T>(props: DataTableProps<T>): ReactNode {
         : `${header.getSize()}px`,
     ),
   ].join(" ");
+  // Head and rows are equally wide, also where the columns need more room than there is.
+  const minWidth = `max(100%, ${headers.reduce((sum, header) => sum + header.getSize(), chosen === undefined ? 24 : 60)}px)`;
   const list = useVirtualizer({
     count: rows.length,
     getScrollElement: () => frame.current,
@@ -261,8 +263,8 @@ export function DataTable<T>(props: DataTableProps<T>): ReactNode {
       <div
         role="row"
         aria-rowindex={1}
-        className="sticky top-0 z-10 grid w-max min-w-full items-center border-b border-agent-border bg-agent-bg px-3 text-[11.5px] font-semibold text-agent-muted"
-        style={{ gridTemplateColumns: template }}
+        className="sticky top-0 z-10 grid items-center border-b border-agent-border bg-agent-bg px-3 text-[11.5px] font-semibold text-agent-muted"
+        style={{ minWidth, gridTemplateColumns: template }}
       >
         {chosen !== undefined && (
           <span role="columnheader">
@@ -335,7 +337,7 @@ export function DataTable<T>(props: DataTableProps<T>): ReactNode {
           );
         })}
       </div>
-      <div role="rowgroup" className="relative w-max min-w-full" style={{ height: list.getTotalSize() }}>
+      <div role="rowgroup" className="relative" style={{ minWidth, height: list.getTotalSize() }}>
         {drawn.map(({ index, key, start }) => {
           const row = rows[index];
           if (row === undefined) return null;

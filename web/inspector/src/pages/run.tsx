@@ -20,6 +20,7 @@ import {
 } from "@windlass/ui";
 import { useCallback, useMemo, useRef, useState, type ReactNode } from "react";
 import { client } from "../auth.js";
+import { AddToDataset } from "../datasets.js";
 import { ButtonLink, Empty, Failure, Heading, Loading, Select, Status, Tabs, useNow, VirtualList } from "../parts.js";
 import { decisionsQuery, isOver, recentRunsQuery, runQuery, traceQuery } from "../queries.js";
 import { isStory } from "../records.js";
@@ -218,6 +219,7 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
           Cancel the run
         </button>
       )}
+      {isOver(status) && <AddToDataset runIds={[runId]} />}
       {isOver(status) && <UndoRun runId={runId} />}
       {error !== undefined && (
         <span role="alert" className="text-agent-danger-text">

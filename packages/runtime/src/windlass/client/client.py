@@ -56,6 +56,7 @@ from windlass_protocol import (
     RunRow,
     ScheduleInfo,
     SchedulePage,
+    ScheduleTicks,
     SessionInfo,
     SessionPage,
     TraceInfo,
@@ -317,6 +318,10 @@ class Schedules:
     async def get(self, name: str) -> ScheduleInfo:
         """Return a schedule."""
         return await self._ask(Call("GET", path_of("schedules", name)))
+
+    async def ticks(self, name: str) -> ScheduleTicks:
+        """Return the next ticks of a schedule, and the last ones with their runs."""
+        return await self._client.link.ask(ScheduleTicks, Call("GET", path_of("schedules", name, "ticks")))
 
     async def run_now(self, name: str) -> str:
         """Start a run of a schedule at once, beside its ticks; return the id of the run."""

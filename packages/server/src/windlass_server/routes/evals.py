@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
-from windlass.errors import Conflict
+from windlass.errors import Conflict, Rejected
 from windlass.evals import Case, Results
 from windlass.evals.dataset import NAME_CHARS_MAX, read_inputs
 from windlass.evals.datasets import CaseChanges, case_name
@@ -38,19 +38,35 @@ from windlass_server.routing import Route
 YAML_TYPE = "application/yaml"
 experiments = APIRouter(prefix=PREFIX, tags=["experiments"], route_class=Route)
 datasets = APIRouter(prefix=PREFIX, tags=["datasets"], route_class=Route)
+Named = Annotated[str | None, Field(min_length=1, max_length=512)]
+
+
+class ExperimentsQuery(PageQuery):
+    """Which experiments."""
+
+    after: Annotated[
+        str | None, Field(min_length=1, max_length=512, description="The `next` of the previous page.")
+    ] = None
+    agent: Named = None
+    dataset: Named = None
 
 
 @experiments.get(
     "/experiments",
     response_model=EvalExperimentPage,
-    responses=answers(200, {"experiments": [EXPERIMENT_EXAMPLE]}),
+    responses=answers(200, {"experiments": [EXPERIMENT_EXAMPLE]}, 400),
     summary="Your experiments",
 )
-async def list_experiments(caller: CallerDep) -> Response:
-    """Return your experiments, the newest first."""
-    found = await Results(caller.tenant.runtime).list()
-    mine = tuple(one for one in found if one.owner == caller.principal.user)
-    return reply(EvalExperimentPage(experiments=mine))
+async def list_experiments(caller: CallerDep, query: Annotated[ExperimentsQuery, Query()]) -> Response:
+    """Return your experiments, the newest first; one that has not ended with what was scored so far."""
+    found = await Results(caller.tenant.runtime).list(
+        owner=caller.principal.user,
+        agent_id=query.agent,
+        dataset=query.dataset,
+        after=query.after,
+        limit=query.limit,
+    )
+    return reply(EvalExperimentPage(experiments=found.items, next=found.next))
 
 
 @experiments.get(
@@ -229,7 +245,7 @@ async def remove_case(
     """Remove a case from a data set."""
     try:
         await caller.datasets.remove(dataset.name, query.name)
-    except Conflict:
+    except (Conflict, Rejected):  # no case has such a name
         raise not_found("case") from None
     return reply(await caller.datasets.get(dataset.name))
 

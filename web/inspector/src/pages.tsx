@@ -27,6 +27,7 @@ const LOADERS = {
   decisions: () => import("./pages/decisions.js"),
   feedback: () => import("./pages/feedback.js"),
   overview: () => import("./pages/overview.js"),
+  playground: () => import("./pages/playground.js"),
   run: () => import("./pages/run.js"),
   runs: () => import("./pages/runs.js"),
   session: () => import("./pages/session.js"),
@@ -39,6 +40,7 @@ const ComparePage = lazy(async () => ({ default: (await LOADERS.compare()).Compa
 const DecisionsPage = lazy(async () => ({ default: (await LOADERS.decisions()).DecisionsPage }));
 const FeedbackPage = lazy(async () => ({ default: (await LOADERS.feedback()).FeedbackPage }));
 const OverviewPage = lazy(async () => ({ default: (await LOADERS.overview()).OverviewPage }));
+const PlaygroundPage = lazy(async () => ({ default: (await LOADERS.playground()).PlaygroundPage }));
 const RunPage = lazy(async () => ({ default: (await LOADERS.run()).RunPage }));
 const RunsPage = lazy(async () => ({ default: (await LOADERS.runs()).RunsPage }));
 const SessionPage = lazy(async () => ({ default: (await LOADERS.session()).SessionPage }));
@@ -89,6 +91,16 @@ const PAGES: readonly Page[] = [
     path: "diff",
     nav: "runs",
     render: (_, [first, second]) => <ComparePage first={first} second={second} />,
+  },
+  {
+    path: "playground",
+    nav: "runs",
+    render: (_, parts) => (
+      <PlaygroundPage
+        runId={parts.slice(0, -1).join("/")}
+        stepIndex={parts.length < 2 ? undefined : Number(parts.at(-1))}
+      />
+    ),
   },
   { path: "decisions", nav: "decisions", render: () => <DecisionsPage /> },
   { path: "feedback", nav: "feedback", render: () => <FeedbackPage /> },

@@ -7,6 +7,9 @@ import {
   AgentSession,
   DecisionRun,
   EvalComparison,
+  EvalDataset,
+  EvalDatasetCase,
+  EvalDatasetPage,
   EvalExperimentPage,
   EvalResult,
   type AgentSessionChange,
@@ -289,6 +292,21 @@ export class Client {
     return this.ask(rest.Accepted, at("schedules", name, "run"), { ...options, method: "POST" });
   }
 
+  /** A page of data sets, by name. */
+  datasets(query: PageQuery = {}, options?: RequestOptions): Promise<EvalDatasetPage> {
+    return this.ask(EvalDatasetPage, "/datasets", { ...options, query });
+  }
+
+  /** Makes a data set without cases; one with this name stays as it is. */
+  makeDataset(name: string, options?: RequestOptions): Promise<EvalDataset> {
+    return this.ask(EvalDataset, "/datasets", { ...options, method: "POST", body: { name } });
+  }
+
+  /** Adds a case to a data set: from a recorded run, or from inputs. */
+  addCase(dataset: string, body: rest.NewDatasetCase, options?: RequestOptions): Promise<EvalDatasetCase> {
+    return this.ask(EvalDatasetCase, at("datasets", dataset, "cases"), { ...options, method: "POST", body });
+  }
+
   /** The experiments, newest first. */
   experiments(options?: RequestOptions): Promise<EvalExperimentPage> {
     return this.ask(EvalExperimentPage, "/experiments", options);
@@ -333,6 +351,22 @@ export class Client {
   /** The model request of a step of a run, counted from 0. */
   prompt(runId: string, stepIndex: number, options?: RequestOptions): Promise<rest.StepPrompt> {
     return this.ask(rest.StepPrompt, at("runs", runId, "steps", String(stepIndex), "prompt"), options);
+  }
+
+  /** What the playground can change of a step of a run, and the answer that the step got. */
+  playground(runId: string, stepIndex: number, options?: RequestOptions): Promise<rest.PlaygroundDraft> {
+    return this.ask(rest.PlaygroundDraft, at("runs", runId, "steps", String(stepIndex), "playground"), options);
+  }
+
+  /** Runs a step of a run again, with changes, as an experiment. */
+  play(
+    runId: string,
+    stepIndex: number,
+    body: rest.NewPlaygroundRun,
+    options?: RequestOptions,
+  ): Promise<rest.Accepted> {
+    const path = at("runs", runId, "steps", String(stepIndex), "playground");
+    return this.ask(rest.Accepted, path, { ...options, method: "POST", body });
   }
 
   // Many runs.

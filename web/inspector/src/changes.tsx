@@ -117,7 +117,8 @@ export function diffWords(before: string, after: string): readonly Piece[] {
 }
 
 function wordsIn(text: string): readonly string[] {
-  return text.match(/\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu) ?? [];
+  // With the space before it: two texts share spaces that say nothing.
+  return text.match(/\s*(?:[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_])|\s+/gu) ?? [];
 }
 
 function paired(left: readonly string[], right: readonly string[]): readonly Piece[] {

@@ -158,6 +158,7 @@ function isSame(one: unknown, other: unknown): boolean {
 
 function Bench({ draft }: { readonly draft: PlaygroundDraft }): ReactNode {
   const [work, change] = useWork(draft);
+  const page = useRef<HTMLDivElement>(null);
   const results = useRef<HTMLElement>(null);
   const body = changesOf(draft, work);
   const count = Object.keys(body).length - 2;
@@ -166,7 +167,8 @@ function Bench({ draft }: { readonly draft: PlaygroundDraft }): ReactNode {
     onSuccess: ({ runId = "" }) => {
       const attempt = { runId, size: work.size, calls: work.calls };
       change({ attempts: [...work.attempts, attempt].slice(-ATTEMPTS_MAX), shown: runId });
-      results.current?.scrollIntoView({ block: "nearest" });
+      // On a phone the answers are below the prompt.
+      page.current?.scrollTo({ top: (results.current?.offsetTop ?? 0) - page.current.offsetTop });
     },
   });
   const shown = work.attempts.find(({ runId }) => runId === work.shown) ?? work.attempts.at(-1);
@@ -227,14 +229,14 @@ function Bench({ draft }: { readonly draft: PlaygroundDraft }): ReactNode {
         </p>
       )}
       {run.error !== null && <Failure error={run.error} />}
-      <div className="flex min-h-0 flex-1 flex-col max-lg:overflow-y-auto lg:flex-row">
-        <section aria-label="Prompt" className="flex flex-col gap-5 p-4 lg:w-1/2 lg:overflow-y-auto">
+      <div ref={page} className="flex min-h-0 flex-1 flex-col max-lg:overflow-y-auto lg:flex-row">
+        <section aria-label="Prompt" className="flex flex-col gap-4 p-4 lg:w-2/5 lg:overflow-y-auto">
           <PromptForm draft={draft} work={work} change={change} />
         </section>
         <section
           ref={results}
           aria-label="Answers"
-          className="flex min-w-0 flex-col gap-4 border-agent-border p-4 max-lg:border-t lg:w-1/2 lg:overflow-y-auto lg:border-l"
+          className="flex min-w-0 flex-col gap-4 border-agent-border p-4 max-lg:min-h-full max-lg:border-t lg:w-3/5 lg:overflow-y-auto lg:border-l"
         >
           <Attempts work={work} shown={shown} change={change} />
           <Comparison key={shown?.runId} draft={draft} work={work} attempt={shown} />
@@ -329,9 +331,9 @@ function Temperature({
 }
 
 interface WordsProps {
-  readonly label: ReactNode;
-  /** The name for screen readers, if the label is more than text. */
-  readonly name?: string;
+  /** The label above it; without one, `name` is for screen readers alone. */
+  readonly label?: string | undefined;
+  readonly name?: string | undefined;
   readonly value: string;
   readonly isCode?: boolean;
   readonly onChange: (value: string) => void;
@@ -342,9 +344,11 @@ function Words({ label, name, value, isCode = false, onChange }: WordsProps): Re
   const id = useId();
   return (
     <div className="flex flex-col gap-1">
-      <label htmlFor={id} className="text-xs font-semibold text-agent-muted">
-        {label}
-      </label>
+      {label !== undefined && (
+        <label htmlFor={id} className="text-xs font-semibold text-agent-muted">
+          {label}
+        </label>
+      )}
       <textarea
         id={id}
         aria-label={name}
@@ -486,10 +490,21 @@ function MessageForm({ message, place, onChange, onRemove }: MessageFormProps): 
   const others = typeof message.content === "string" ? 0 : message.content.length - fields.length;
   return (
     <>
+      <div className="-my-1 flex items-center justify-between gap-2 text-xs text-agent-muted">
+        <span className="font-semibold">{NAMES[message.role]}</span>
+        <button
+          type="button"
+          className={classes(BUTTONS.quiet, "min-h-6 px-1 py-0")}
+          aria-label={`Remove message ${place}`}
+          onClick={onRemove}
+        >
+          <X aria-hidden className="size-3.5" />
+        </button>
+      </div>
       {fields.map((field, at) => (
         <Words
           key={at}
-          label={field.label}
+          label={field.label === NAMES[message.role] ? undefined : field.label}
           name={`Message ${place}: ${field.label}`}
           value={field.text}
           isCode={field.isCode}
@@ -498,18 +513,7 @@ function MessageForm({ message, place, onChange, onRemove }: MessageFormProps): 
           }}
         />
       ))}
-      <p className="flex items-center justify-between gap-2 text-xs text-agent-muted">
-        <span>{others > 0 && `and ${plural(others, "other part")}, as recorded`}</span>
-        <button
-          type="button"
-          className={classes(BUTTONS.quiet, "px-1.5 text-xs")}
-          aria-label={`Remove message ${place}`}
-          onClick={onRemove}
-        >
-          <X aria-hidden className="size-3.5" />
-          Remove
-        </button>
-      </p>
+      {others > 0 && <p className="text-xs text-agent-muted">and {plural(others, "other part")}, as recorded</p>}
     </>
   );
 }
@@ -683,7 +687,7 @@ function Comparison({ draft, work, attempt }: ComparisonProps): ReactNode {
   });
   return (
     <>
-      <div className="grid gap-4 xl:grid-cols-2">
+      <div className="grid gap-4 sm:grid-cols-2">
         <Answer title="Recorded" text={before?.text} other={after?.text} side="before" />
         <Answer
           title="New"

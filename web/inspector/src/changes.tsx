@@ -1,7 +1,7 @@
 /** Changes: of the arguments that a person approved, and of texts word by word. */
 import type { JsonValue } from "@windlass/protocol";
 import { formatValue } from "@windlass/ui";
-import { useMemo, type ReactNode } from "react";
+import { Fragment, useMemo, type ReactNode } from "react";
 
 /** One argument before and after; undefined where there is none. */
 export interface ChangedArgument {
@@ -165,6 +165,11 @@ interface WordDiffProps {
   readonly side: "before" | "after";
 }
 
+const MARKS = {
+  before: "rounded-xs bg-agent-danger-soft text-agent-danger-text",
+  after: "rounded-xs bg-agent-success-soft text-agent-success",
+} as const;
+
 /** One of two texts, with the words marked that the other one does not have. */
 export function WordDiff({ before, after, side }: WordDiffProps): ReactNode {
   const pieces = useMemo(() => diffWords(before, after), [before, after]);
@@ -172,14 +177,13 @@ export function WordDiff({ before, after, side }: WordDiffProps): ReactNode {
     .filter((piece) => piece.side === "both" || piece.side === side)
     .map((piece, at) => {
       if (piece.side === "both") return <span key={at}>{piece.text}</span>;
-      return side === "before" ? (
-        <del key={at} className="rounded-xs bg-agent-danger-soft text-agent-danger-text">
-          {piece.text}
-        </del>
-      ) : (
-        <ins key={at} className="rounded-xs bg-agent-success-soft text-agent-success">
-          {piece.text}
-        </ins>
+      const words = piece.text.trimStart();
+      const Mark = side === "before" ? "del" : "ins";
+      return (
+        <Fragment key={at}>
+          {piece.text.slice(0, piece.text.length - words.length)}
+          <Mark className={MARKS[side]}>{words}</Mark>
+        </Fragment>
       );
     });
 }

@@ -57,6 +57,10 @@ inBrowser("the playground", () => {
     await fresh.getByText("I am a demo without a model behind it.").waitFor();
     await page.getByRole("button", { name: "Attempt 1" }).click();
     await fresh.getByText("weather says: Rain all day in Oslo, 9 degrees.").waitFor();
+    const weather = page.getByRole("switch", { name: "weather" });
+    expect(await weather.isChecked()).toBe(false);
+    await page.getByRole("button", { name: "Take its prompt" }).click();
+    expect(await weather.isChecked()).toBe(true);
     expect(await flaws(page)).toEqual([]);
     await page.screenshot({ path: `${SHOTS}/playground-dark.png` });
 
@@ -72,7 +76,7 @@ inBrowser("the playground", () => {
     expect(cases.map(({ inputs, expected, runId: from }) => [inputs, expected, from])).toEqual([
       ["Use weather in Oslo.", "Rain, 9 degrees.", runId],
     ]);
-    await dialog.getByRole("button", { name: "Close" }).click();
+    await dialog.getByRole("button", { name: "Done" }).click();
 
     await page.getByRole("link", { name: "Trace of this attempt" }).click();
     await page.getByText("experiment on").waitFor();

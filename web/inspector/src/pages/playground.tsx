@@ -112,6 +112,14 @@ function asRecorded({ instructions, messages, tools, model, temperature }: Playg
   };
 }
 
+/** The prompt of an attempt; tools that it was not offered are off. */
+function promptOf(attempt: PlaygroundDraft, draft: PlaygroundDraft): Partial<Work> {
+  const { instructions, messages, tools, model, temperature } = asRecorded(attempt);
+  const others = draft.tools.map(({ name, description }) => [name, { isOn: false, description }] as const);
+  // In the order of the step, so that an equal prompt is no change.
+  return { instructions, messages, model, temperature, tools: { ...Object.fromEntries(others), ...tools } };
+}
+
 /** The changes and attempts of a step; they survive a reload of the tab. */
 function useWork(draft: PlaygroundDraft): readonly [Work, (change: Partial<Work>) => void] {
   const name = `windlass:playground:${draft.runId}/${draft.stepIndex}`;
@@ -239,7 +247,7 @@ function Bench({ draft }: { readonly draft: PlaygroundDraft }): ReactNode {
           className="flex min-w-0 flex-col gap-4 border-agent-border p-4 max-lg:min-h-full max-lg:border-t lg:w-3/5 lg:overflow-y-auto lg:border-l"
         >
           <Attempts work={work} shown={shown} change={change} />
-          <Comparison key={shown?.runId} draft={draft} work={work} attempt={shown} />
+          <Comparison key={shown?.runId} draft={draft} work={work} attempt={shown} change={change} />
         </section>
       </div>
     </div>
@@ -663,10 +671,11 @@ interface ComparisonProps {
   readonly draft: PlaygroundDraft;
   readonly work: Work;
   readonly attempt: Attempt | undefined;
+  readonly change: (change: Partial<Work>) => void;
 }
 
 /** The recorded answer and that of an attempt, side by side. */
-function Comparison({ draft, work, attempt }: ComparisonProps): ReactNode {
+function Comparison({ draft, work, attempt, change }: ComparisonProps): ReactNode {
   const queries = useQueryClient();
   const size = attempt?.size ?? "call";
   const run = useQuery({ ...runQuery(attempt?.runId ?? ""), enabled: attempt !== undefined });
@@ -674,7 +683,7 @@ function Comparison({ draft, work, attempt }: ComparisonProps): ReactNode {
   const isDone = status !== undefined && isOver(status);
   const there = useQuery({
     ...playgroundQuery(attempt?.runId ?? "", 0),
-    enabled: attempt?.size === "call" && isDone,
+    enabled: isDone,
   });
   const rest = useSide(draft.runId, draft.stepIndex, size, attempt !== undefined);
   const newRest = useSide(attempt?.runId, 0, size, isDone);
@@ -729,6 +738,14 @@ function Comparison({ draft, work, attempt }: ComparisonProps): ReactNode {
             }}
           >
             Save as a case
+          </Button>
+          <Button
+            disabled={there.data === undefined}
+            onClick={() => {
+              if (there.data !== undefined) change(promptOf(there.data, draft));
+            }}
+          >
+            Take its prompt
           </Button>
           <TextLink href={to(["runs", attempt.runId])}>Trace of this attempt</TextLink>
         </p>
@@ -947,7 +964,7 @@ function SaveCase({ draft, messages, expected, onClose }: SaveCaseProps): ReactN
           </p>
         )}
         <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Close</Button>
+          <Button onClick={onClose}>{save.isSuccess ? "Done" : "Cancel"}</Button>
           <Button
             variant="primary"
             disabled={name.trim() === "" || save.isPending || save.isSuccess}

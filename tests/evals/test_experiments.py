@@ -15,6 +15,7 @@ from tests.improve import rig as improved
 
 from windlass import Agent, AgentRuntime, Conflict, LLMMessage, LLMUsage, Rejected, tool
 from windlass.evals import (
+    Attempt,
     Calls,
     Case,
     Check,
@@ -153,11 +154,11 @@ def test_the_same_experiment_again_pays_for_nothing_and_other_scorers_score_the_
         assert len(model_of(agent).requests) == paid
         kept = await Results(runtime).read(first.experiment.id)
         assert kept == other, "the store keeps the newest scores"
-        [listed] = await Results(runtime).list()
+        [listed] = (await Results(runtime).list()).items
         assert listed == other.experiment
         await Experiment(CITIES, agent, experiment_id="again").run(runtime)
         assert len(model_of(agent).requests) == 2 * paid
-        assert [one.id for one in await Results(runtime).list()] == ["again", first.experiment.id]
+        assert [one.id for one in (await Results(runtime).list()).items] == ["again", first.experiment.id]
 
     on(agent, story)
 
@@ -586,3 +587,32 @@ def test_a_secret_in_a_data_set_does_not_reach_the_store() -> None:
         return str(await Results(runtime).read(info.id))
 
     assert "0123456789abcdef" not in on(agent, story)
+
+
+def test_experiments_have_pages_and_one_that_goes_on_tells_its_progress() -> None:
+    agent, calls = clerk(), 0
+
+    def judged(attempt: Attempt) -> bool:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise asyncio.CancelledError  # as if the program were stopped
+        return True
+
+    data = Dataset("d", [Case(f"n{n}", "Price of Oslo") for n in range(4)], scorers=[Check(judged)])
+
+    async def story(runtime: AgentRuntime) -> None:
+        results = Results(runtime)
+        for n in range(3):
+            await Experiment(data.tagged("none"), agent, experiment_id=f"e{n}", owner="ann").run(runtime)
+        with pytest.raises(asyncio.CancelledError):
+            await Experiment(data, agent, experiment_id="late", owner="bob", at_once=1).run(runtime)
+        [late] = (await results.list(owner="bob")).items
+        assert (late.ended_at, late.attempts, late.passed, late.cases) == (None, 2, 2, 4)
+        first = await results.list(limit=3)
+        rest = await results.list(limit=3, after=first.next)
+        assert sorted(one.id for one in [*first.items, *rest.items]) == ["e0", "e1", "e2", "late"]
+        assert (len(first.items), rest.next) == (3, None)
+        assert len((await results.list(owner="ann", agent_id="clerk", dataset="d")).items) == 3
+
+    on(agent, story)

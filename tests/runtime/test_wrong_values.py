@@ -218,6 +218,7 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "playground run": lambda runtime, bad: runtime.playground.run(bad, 0),
     "schedules put": lambda runtime, bad: runtime.schedules.put(bad),
     "schedules get": lambda runtime, bad: runtime.schedules.get(bad),
+    "schedules ticks": lambda runtime, bad: runtime.schedules.ticks(bad),
     "schedules delete": lambda runtime, bad: runtime.schedules.delete(bad),
     "fan_out": lambda runtime, bad: runtime.fan_out(bad, job_id="j"),
     "fan_out a task": lambda runtime, bad: runtime.fan_out({"a": bad}, job_id="j"),

@@ -41,6 +41,13 @@ def test_a_user_sees_their_experiments_and_compares_them(tmp_path: Path) -> None
             compared = (await client.get("/experiments/new/1/comparison", params={"old": "old/1"})).json()
             assert (compared["fixed"], compared["comparison"]["verdict"]) == (2, "unclear")
             assert (await client.get("/experiments/new/1/comparison")).status_code == 422
+            first = (await client.get("/experiments", params={"limit": 1})).json()
+            assert [one["id"] for one in first["experiments"]] == ["new/1"]
+            rest = (await client.get("/experiments", params={"limit": 1, "after": first["next"]})).json()
+            assert ([one["id"] for one in rest["experiments"]], rest.get("next")) == (["old/1"], None)
+            for name, value in (("agent", "ghost"), ("dataset", "ghost"), ("after", "ghost")):
+                found = (await client.get("/experiments", params={name: value})).json()
+                assert found == {"experiments": []}, name
             assert (await colleague.get("/experiments")).json() == {"experiments": []}
             for caller, path in (
                 (colleague, "old/1"),

@@ -37,6 +37,7 @@ def test_a_user_has_schedules_that_no_other_user_can_see_or_change(tmp_path: Pat
                 ("POST", "hourly/pause"),
                 ("POST", "hourly/resume"),
                 ("POST", "hourly/run"),
+                ("GET", "hourly/ticks"),
                 ("GET", "unknown"),
             ):
                 answer = await colleague.request(method, f"/schedules/{path}")
@@ -50,7 +51,19 @@ def test_a_user_has_schedules_that_no_other_user_can_see_or_change(tmp_path: Pat
             assert begun.status_code == 202
             row = (await client.get(f"/runs/{begun.json()['runId']}")).json()
             assert row["run"]["sessionId"] == begun.json()["sessionId"]
+            ticks = (await client.get("/schedules/hourly/ticks")).json()
+            assert len(ticks["next"]) == 10
+            assert ticks["next"][0] >= made.json()["nextAt"], "an hour may end in between"
+            assert [one for one in ticks["last"] if "runId" in one] == []
+            stamp = ticks["last"][1]["at"].replace("-", "").replace(":", "").replace(".000", "")
+            run_id = f"schedule:hourly:{stamp}"
+            async with server.tenants.use("acme") as tenant:
+                await (await tenant.runtime.start("talker", "Hello.", run_id=run_id, owner="ann")).wait()
+            ticks = (await client.get("/schedules/hourly/ticks")).json()
+            found = [(one.get("runId"), one.get("status")) for one in ticks["last"]]
+            assert (run_id, "completed") in found
             paused = (await client.post("/schedules/hourly/pause")).json()
+            assert (await client.get("/schedules/hourly/ticks")).json()["next"] == []
             assert (paused["isPaused"], "nextAt" in paused) == (True, False)
             assert (await client.post("/schedules/hourly/resume")).json()["isPaused"] is False
             assert (await client.delete("/schedules/hourly")).status_code == 200

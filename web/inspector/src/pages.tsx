@@ -6,13 +6,17 @@
  */
 import {
   Activity,
+  CalendarClock,
   ChartColumn,
   CircleX,
+  Database,
+  FlaskConical,
   GitCompareArrows,
   Inbox,
   Lightbulb,
   MessageSquare,
   Rows3,
+  Send,
   Split,
   ThumbsUp,
 } from "lucide-react";
@@ -24,12 +28,15 @@ const LOADERS = {
   approvals: () => import("./pages/approvals.js"),
   chat: () => import("./pages/chat.js"),
   compare: () => import("./pages/compare.js"),
+  datasets: () => import("./pages/datasets.js"),
   decisions: () => import("./pages/decisions.js"),
+  experiments: () => import("./pages/experiments.js"),
   feedback: () => import("./pages/feedback.js"),
   overview: () => import("./pages/overview.js"),
   playground: () => import("./pages/playground.js"),
   run: () => import("./pages/run.js"),
   runs: () => import("./pages/runs.js"),
+  schedules: () => import("./pages/schedules.js"),
   session: () => import("./pages/session.js"),
   sessions: () => import("./pages/sessions.js"),
 };
@@ -37,12 +44,16 @@ const LOADERS = {
 const ApprovalsPage = lazy(async () => ({ default: (await LOADERS.approvals()).ApprovalsPage }));
 const ChatPage = lazy(async () => ({ default: (await LOADERS.chat()).ChatPage }));
 const ComparePage = lazy(async () => ({ default: (await LOADERS.compare()).ComparePage }));
+const DatasetPage = lazy(async () => ({ default: (await LOADERS.datasets()).DatasetPage }));
 const DecisionsPage = lazy(async () => ({ default: (await LOADERS.decisions()).DecisionsPage }));
+const ExperimentPage = lazy(async () => ({ default: (await LOADERS.experiments()).ExperimentPage }));
+const ExperimentsPage = lazy(async () => ({ default: (await LOADERS.experiments()).ExperimentsPage }));
 const FeedbackPage = lazy(async () => ({ default: (await LOADERS.feedback()).FeedbackPage }));
 const OverviewPage = lazy(async () => ({ default: (await LOADERS.overview()).OverviewPage }));
 const PlaygroundPage = lazy(async () => ({ default: (await LOADERS.playground()).PlaygroundPage }));
 const RunPage = lazy(async () => ({ default: (await LOADERS.run()).RunPage }));
 const RunsPage = lazy(async () => ({ default: (await LOADERS.runs()).RunsPage }));
+const SchedulesPage = lazy(async () => ({ default: (await LOADERS.schedules()).SchedulesPage }));
 const SessionPage = lazy(async () => ({ default: (await LOADERS.session()).SessionPage }));
 const SessionsPage = lazy(async () => ({ default: (await LOADERS.sessions()).SessionsPage }));
 
@@ -67,11 +78,15 @@ export const NAVIGATION: readonly NavPage[] = [
   { path: "runs", label: "Runs", key: "r", icon: Activity },
   { path: "sessions", label: "Sessions", key: "s", icon: Rows3 },
   { path: "feedback", label: "Feedback", key: "f", icon: ThumbsUp },
+  { path: "schedules", label: "Schedules", key: "t", icon: CalendarClock },
+  { path: "schedules?view=deliveries", label: "Deliveries", icon: Send, isView: true },
   { path: "overview", label: "Overview", key: "o", icon: ChartColumn, isAboutMany: true },
   { path: "decisions", label: "Decisions", key: "d", icon: Split, isAboutMany: true },
   { path: "decisions?view=failures", label: "Failures", icon: CircleX, isAboutMany: true, isView: true },
   { path: "decisions?view=versions", label: "Versions", icon: GitCompareArrows, isAboutMany: true, isView: true },
   { path: "decisions?view=proposals", label: "Proposals", icon: Lightbulb, isAboutMany: true, isView: true },
+  { path: "experiments", label: "Experiments", key: "e", icon: FlaskConical, isAboutMany: true },
+  { path: "experiments?view=datasets", label: "Data sets", icon: Database, isAboutMany: true, isView: true },
 ];
 
 const PAGES: readonly Page[] = [
@@ -104,6 +119,17 @@ const PAGES: readonly Page[] = [
   },
   { path: "decisions", nav: "decisions", render: () => <DecisionsPage /> },
   { path: "feedback", nav: "feedback", render: () => <FeedbackPage /> },
+  {
+    path: "experiments",
+    nav: "experiments",
+    render: (id) => (id === undefined ? <ExperimentsPage /> : <ExperimentPage key={id} experimentId={id} />),
+  },
+  {
+    path: "datasets",
+    nav: "experiments?view=datasets",
+    render: (id) => (id === undefined ? <ExperimentsPage /> : <DatasetPage key={id} name={id} />),
+  },
+  { path: "schedules", nav: "schedules", render: () => <SchedulesPage /> },
   { path: "overview", nav: "overview", render: () => <OverviewPage /> },
 ];
 

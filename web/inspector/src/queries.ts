@@ -10,7 +10,7 @@ import {
 import { useEffect } from "react";
 import { isKnown, type DecisionRun, type Event, type RunStatus } from "@windlass/protocol";
 import type { KnownCall } from "@windlass/ui";
-import type { ProposalList, RunQuery } from "@windlass/protocol/client";
+import type { ExperimentQuery, ProposalList, RunQuery } from "@windlass/protocol/client";
 import { client, door } from "./auth.js";
 
 /** Event types that change lists. */
@@ -431,4 +431,70 @@ export const safePointQuery = (sessionId: string, seq: number) =>
       (await client.safePoints(sessionId, { before: seq + 1, limit: 1 }, { signal })).safePoints.at(-1) ?? null,
     staleTime: Infinity,
     enabled: seq > 0,
+  });
+
+// Evaluations, schedules and deliveries.
+
+export const experimentsQuery = (filter: ExperimentQuery) =>
+  infiniteQueryOptions({
+    queryKey: ["experiments", filter],
+    queryFn: ({ signal, pageParam }) => client.experiments({ ...filter, after: pageParam, limit: PAGE }, { signal }),
+    placeholderData: keepPreviousData,
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: ({ next }) => next ?? undefined,
+    refetchInterval: ({ state }) =>
+      state.data?.pages.some(({ experiments }) => experiments.some(({ endedAt }) => endedAt === undefined)) === true
+        ? LIVE_MS
+        : SLOW_MS,
+  });
+
+/** An experiment with its attempts, which are more until it ends. */
+export const experimentQuery = (experimentId: string) =>
+  queryOptions({
+    queryKey: ["experiment", experimentId],
+    queryFn: ({ signal }) => client.experiment(experimentId, { signal }),
+    refetchInterval: ({ state }) => (state.data?.experiment.endedAt === undefined ? LIVE_MS : SLOW_MS),
+  });
+
+export const experimentsComparedQuery = (experimentId: string, old: string) =>
+  queryOptions({
+    queryKey: ["experiment", experimentId, "against", old],
+    queryFn: ({ signal }) => client.compareExperiments(experimentId, old, { signal }),
+    staleTime: SLOW_MS,
+  });
+
+export const datasetsQuery = queryOptions({
+  queryKey: ["datasets"],
+  queryFn: ({ signal }) => client.datasets({ limit: PAGE }, { signal }),
+  staleTime: SLOW_MS,
+});
+
+export const datasetQuery = (name: string) =>
+  infiniteQueryOptions({
+    queryKey: ["dataset", name],
+    queryFn: ({ signal, pageParam }) => client.dataset(name, { after: pageParam, limit: PAGE }, { signal }),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: ({ next }) => next ?? undefined,
+  });
+
+export const schedulesQuery = queryOptions({
+  queryKey: ["schedules"],
+  queryFn: ({ signal }) => client.schedules({ limit: PAGE }, { signal }),
+  refetchInterval: SLOW_MS,
+});
+
+export const ticksQuery = (name: string) =>
+  queryOptions({
+    queryKey: ["schedules", name, "ticks"],
+    queryFn: ({ signal }) => client.scheduleTicks(name, { signal }),
+    refetchInterval: SLOW_MS,
+  });
+
+export const deliveriesQuery = (dead: boolean) =>
+  infiniteQueryOptions({
+    queryKey: ["deliveries", dead],
+    queryFn: ({ signal, pageParam }) => client.deliveries({ dead, after: pageParam, limit: PAGE }, { signal }),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: ({ next }) => next ?? undefined,
+    refetchInterval: SLOW_MS,
   });

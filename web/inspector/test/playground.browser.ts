@@ -69,15 +69,13 @@ inBrowser("the playground", () => {
     await dialog.getByLabel("Data set").fill("weather");
     await dialog.getByLabel("Expected answer").fill("Rain, 9 degrees.");
     expect(await flaws(page)).toEqual([]);
-    await dialog.getByRole("button", { name: "Save", exact: true }).click();
-    await dialog.getByText("Saved in weather.").waitFor();
+    await dialog.getByRole("button", { name: "Add 1 case" }).click();
+    await page.getByText("Added 1 case to the data set weather.").waitFor();
     const answer = await fetch(`${server.url}/v1/datasets/weather`);
     const { cases } = (await answer.json()) as { cases: { inputs: string; expected: string; runId: string }[] };
     expect(cases.map(({ inputs, expected, runId: from }) => [inputs, expected, from])).toEqual([
       ["Use weather in Oslo.", "Rain, 9 degrees.", runId],
     ]);
-    await dialog.getByRole("button", { name: "Done" }).click();
-
     await page.getByRole("link", { name: "Trace of this attempt" }).click();
     await page.getByText("experiment on").waitFor();
     await page.getByRole("link", { name: /model call 1 of run/u }).waitFor();

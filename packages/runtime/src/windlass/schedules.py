@@ -27,6 +27,8 @@ from windlass_protocol import (
     RetryClass,
     RunRequest,
     ScheduleInfo,
+    ScheduleTick,
+    ScheduleTicks,
     SourceKind,
     SourceRef,
 )
@@ -45,6 +47,7 @@ _POLL_MS: Final = 1_000
 _WRITES_MAX: Final = 100
 _DUE_MAX: Final = 1_000
 _PAGE: Final = 200
+_TICKS_SHOWN: Final = 10
 _SECONDS_MAX: Final = WAIT_MS_MAX // 1_000
 _OVER: Final = frozenset(RUN_ENDS.values())
 _LOG: Final = logging.getLogger("windlass.runs")
@@ -351,6 +354,24 @@ class Schedules:
             Conflict: there is none with this name.
         """
         return (await self._known(name)).info()
+
+    async def ticks(self, name: str) -> ScheduleTicks:
+        """Return the next ticks of a schedule and the last ones, each with its run.
+
+        A tick without a run was missed or skipped, or the schedule was paused or is younger than it.
+
+        Raises:
+            Conflict: there is none with this name.
+        """
+        found = await self._known(name)
+        now_ms, schedule = self._now_ms(), found.schedule
+        last: builtins.list[ScheduleTick] = []
+        for tick_ms in islice(schedule.ticks_back(now_ms), _TICKS_SHOWN):
+            row = await self._store.run(schedule.run_id(tick_ms))
+            known = None if row is None else {"runId": row.run_id, "status": row.status}
+            last.append(ScheduleTick.model_validate({"at": stamp_of(tick_ms), **(known or {})}))
+        ahead = () if found.state.is_paused else islice(schedule.ticks(now_ms), _TICKS_SHOWN)
+        return ScheduleTicks(next=tuple(stamp_of(one) for one in ahead), last=tuple(last))
 
     async def list(
         self, *, owner: str | None = None, after: str | None = None, limit: int = 100

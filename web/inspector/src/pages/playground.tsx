@@ -9,7 +9,6 @@ import {
   CARD,
   CHIPS,
   classes,
-  Dialog,
   FIELD,
   formatCost,
   formatCount,
@@ -20,9 +19,10 @@ import {
   shortId,
 } from "@windlass/ui";
 import { Play, Plus, RotateCcw, Square, X } from "lucide-react";
-import { useEffect, useId, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { useEffect, useId, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 import { client } from "../auth.js";
 import { WordDiff } from "../changes.js";
+import { AddToDataset } from "../datasets.js";
 import { Empty, Failure, Heading, KEY_HINT, Loading, Select, SMALL_FIELD, Status, TextLink } from "../parts.js";
 import { isOver, playgroundQuery, runQuery, traceQuery } from "../queries.js";
 import { to } from "../router.js";
@@ -247,7 +247,7 @@ function Bench({ draft }: { readonly draft: PlaygroundDraft }): ReactNode {
           className="flex min-w-0 flex-col gap-4 border-agent-border p-4 max-lg:min-h-full max-lg:border-t lg:w-3/5 lg:overflow-y-auto lg:border-l"
         >
           <Attempts work={work} shown={shown} change={change} />
-          <Comparison key={shown?.runId} draft={draft} work={work} attempt={shown} change={change} />
+          <Comparison key={shown?.runId} draft={draft} attempt={shown} change={change} />
         </section>
       </div>
     </div>
@@ -669,13 +669,12 @@ function useSide(runId: string | undefined, stepIndex: number, size: Size, isDon
 
 interface ComparisonProps {
   readonly draft: PlaygroundDraft;
-  readonly work: Work;
   readonly attempt: Attempt | undefined;
   readonly change: (change: Partial<Work>) => void;
 }
 
 /** The recorded answer and that of an attempt, side by side. */
-function Comparison({ draft, work, attempt, change }: ComparisonProps): ReactNode {
+function Comparison({ draft, attempt, change }: ComparisonProps): ReactNode {
   const queries = useQueryClient();
   const size = attempt?.size ?? "call";
   const run = useQuery({ ...runQuery(attempt?.runId ?? ""), enabled: attempt !== undefined });
@@ -689,7 +688,6 @@ function Comparison({ draft, work, attempt, change }: ComparisonProps): ReactNod
   const newRest = useSide(attempt?.runId, 0, size, isDone);
   const before = size === "call" ? sideOfAnswer(draft.answer) : rest;
   const after = size === "call" ? sideOfAnswer(there.data?.answer) : newRest;
-  const [isSaving, setIsSaving] = useState(false);
   const stop = useMutation({
     mutationFn: () => client.cancelRun(attempt?.runId ?? ""),
     onSettled: () => queries.invalidateQueries({ queryKey: ["run", attempt?.runId] }),
@@ -731,14 +729,14 @@ function Comparison({ draft, work, attempt, change }: ComparisonProps): ReactNod
       {attempt !== undefined && <FiguresTable before={before?.figures} after={after?.figures} size={size} />}
       {attempt !== undefined && (
         <p className="flex flex-wrap items-center gap-3 text-sm">
-          <Button
-            disabled={after === undefined}
-            onClick={() => {
-              setIsSaving(true);
-            }}
-          >
-            Save as a case
-          </Button>
+          {after !== undefined && (
+            <AddToDataset
+              label="Save as a case"
+              runIds={[draft.runId]}
+              expected={after.text}
+              more={caseOf(there.data ?? draft, attempt)}
+            />
+          )}
           <Button
             disabled={there.data === undefined}
             onClick={() => {
@@ -749,16 +747,6 @@ function Comparison({ draft, work, attempt, change }: ComparisonProps): ReactNod
           </Button>
           <TextLink href={to(["runs", attempt.runId])}>Trace of this attempt</TextLink>
         </p>
-      )}
-      {isSaving && (
-        <SaveCase
-          draft={draft}
-          messages={work.messages}
-          expected={after?.text ?? ""}
-          onClose={() => {
-            setIsSaving(false);
-          }}
-        />
       )}
     </>
   );
@@ -886,96 +874,17 @@ export function differenceOf(
 
 // A case of a data set.
 
-/** The texts of the user, in order. */
-function userTexts(messages: readonly ModelMessage[]): readonly string[] {
-  return messages
+/** The inputs of a case: what the user said in an attempt; and a name, since a run may give several cases. */
+export function caseOf(
+  { messages }: PlaygroundDraft,
+  { runId }: Attempt,
+): { readonly name: string; readonly inputs: JsonValue } {
+  const said = messages
     .filter(({ role }) => role === "user")
     .map((message) =>
       fieldsOf(message)
         .map(({ text }) => text)
         .join("\n"),
     );
-}
-
-interface SaveCaseProps {
-  readonly draft: PlaygroundDraft;
-  readonly messages: readonly ModelMessage[];
-  readonly expected: string;
-  readonly onClose: () => void;
-}
-
-function SaveCase({ draft, messages, expected, onClose }: SaveCaseProps): ReactNode {
-  const listId = useId();
-  const said = useMemo(() => userTexts(messages), [messages]);
-  const [name, setName] = useState("");
-  const [input, setInput] = useState(said.at(-1) ?? "");
-  const [wanted, setWanted] = useState(expected);
-  const known = useQuery({ queryKey: ["datasets"], queryFn: ({ signal }) => client.datasets({}, { signal }) });
-  const save = useMutation({
-    mutationFn: async () => {
-      const dataset = await client.makeDataset(name.trim());
-      const turns = [...said.slice(0, -1), input];
-      return client.addCase(dataset.name, {
-        runId: draft.runId,
-        name: `${draft.runId}/${draft.stepIndex} ${new Date().toISOString()}`.slice(0, 200),
-        inputs: turns.length > 1 ? { conversation: turns } : input,
-        expected: wanted,
-      });
-    },
-  });
-  return (
-    <Dialog title="Save as a case" isOpen onClose={onClose}>
-      <div className="flex flex-col gap-3">
-        <div className="flex flex-col gap-1">
-          <label htmlFor={`${listId}-name`} className="text-xs font-semibold text-agent-muted">
-            Data set
-          </label>
-          <input
-            id={`${listId}-name`}
-            list={listId}
-            className={FIELD}
-            placeholder="a name, such as prices"
-            value={name}
-            onChange={(event) => {
-              setName(event.target.value);
-            }}
-          />
-          <datalist id={listId}>
-            {(known.data?.datasets ?? []).map(({ name: one }) => (
-              <option key={one} value={one} />
-            ))}
-          </datalist>
-        </div>
-        <Words label="Input" value={input} onChange={setInput} />
-        <Words label="Expected answer" value={wanted} onChange={setWanted} />
-        {said.length > 1 && (
-          <p className="text-xs text-agent-muted">
-            The case is a conversation: the {plural(said.length - 1, "message")} before come first.
-          </p>
-        )}
-        {save.error !== null && (
-          <p role="alert" className="text-sm text-agent-danger-text">
-            {sentence(save.error.message)}
-          </p>
-        )}
-        {save.isSuccess && (
-          <p role="status" className="text-sm">
-            Saved in {name.trim()}.
-          </p>
-        )}
-        <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>{save.isSuccess ? "Done" : "Cancel"}</Button>
-          <Button
-            variant="primary"
-            disabled={name.trim() === "" || save.isPending || save.isSuccess}
-            onClick={() => {
-              save.mutate();
-            }}
-          >
-            Save
-          </Button>
-        </div>
-      </div>
-    </Dialog>
-  );
+  return { name: runId, inputs: said.length === 1 ? (said[0] ?? "") : { conversation: said } };
 }

@@ -20,6 +20,7 @@ import {
 } from "@windlass/ui";
 import { useCallback, useMemo, useRef, useState, type ReactNode } from "react";
 import { client } from "../auth.js";
+import { AddToDataset } from "../datasets.js";
 import {
   ButtonLink,
   Empty,
@@ -248,6 +249,7 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
           Cancel the run
         </button>
       )}
+      {isOver(status) && <AddToDataset runIds={[runId]} />}
       {isOver(status) && <UndoRun runId={runId} />}
       {error !== undefined && (
         <span role="alert" className="text-agent-danger-text">

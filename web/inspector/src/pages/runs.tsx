@@ -20,6 +20,7 @@ import {
 import { Popover } from "radix-ui";
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { client } from "../auth.js";
+import { AddToDataset } from "../datasets.js";
 import {
   Ago,
   Confirm,
@@ -169,6 +170,7 @@ export function RunsPage(): ReactNode {
           >
             Export{picked.length > 0 ? ` ${picked.length}` : ""}
           </button>
+          {picked.length > 0 && <AddToDataset runIds={picked.map(({ runId }) => runId)} />}
           {picked.length > 0 && (
             <Removal
               runs={picked}

@@ -10,6 +10,7 @@ import {
   EvalDataset,
   EvalDatasetCase,
   EvalDatasetPage,
+  EvalDatasetView,
   EvalExperimentPage,
   EvalResult,
   type AgentSessionChange,
@@ -98,6 +99,18 @@ export interface RefusedQuery extends PageQuery {
   readonly agent?: string | undefined;
 }
 
+/** Which experiments. */
+export interface ExperimentQuery extends PageQuery {
+  readonly agent?: string | undefined;
+  readonly dataset?: string | undefined;
+}
+
+/** Which deliveries. */
+export interface DeliveryQuery extends PageQuery {
+  /** Only those that are tried no more. */
+  readonly dead?: boolean | undefined;
+}
+
 /** Which time, and of which agent; ISO moments, the end left out. */
 export interface TimeQuery {
   readonly from?: string | undefined;
@@ -135,7 +148,7 @@ export interface AgentEventsOptions extends FeedOptions {
 type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
 interface Call extends RequestOptions {
-  readonly method?: "GET" | "POST" | "DELETE";
+  readonly method?: "GET" | "POST" | "PATCH" | "DELETE";
   readonly query?: object;
   readonly body?: object | undefined;
 }
@@ -292,6 +305,28 @@ export class Client {
     return this.ask(rest.Accepted, at("schedules", name, "run"), { ...options, method: "POST" });
   }
 
+  /** The ticks of a schedule that come next, and the last ones with their runs. */
+  scheduleTicks(name: string, options?: RequestOptions): Promise<rest.ScheduleTicks> {
+    return this.ask(rest.ScheduleTicks, at("schedules", name, "ticks"), options);
+  }
+
+  /** A page of deliveries that were not taken. */
+  deliveries(query: DeliveryQuery = {}, options?: RequestOptions): Promise<rest.DeliveryPage> {
+    return this.ask(rest.DeliveryPage, "/deliveries", { ...options, query });
+  }
+
+  /** Tries a delivery again now. */
+  retryDelivery(deliveryId: string, options?: RequestOptions): Promise<rest.DeliveryInfo> {
+    return this.ask(rest.DeliveryInfo, at("deliveries", deliveryId, "retry"), { ...options, method: "POST" });
+  }
+
+  /** Gives a delivery up. */
+  deleteDelivery(deliveryId: string, options?: RequestOptions): Promise<rest.DeliveryInfo> {
+    return this.ask(rest.DeliveryInfo, at("deliveries", deliveryId), { ...options, method: "DELETE" });
+  }
+
+  // Evaluations.
+
   /** A page of data sets, by name. */
   datasets(query: PageQuery = {}, options?: RequestOptions): Promise<EvalDatasetPage> {
     return this.ask(EvalDatasetPage, "/datasets", { ...options, query });
@@ -302,14 +337,40 @@ export class Client {
     return this.ask(EvalDataset, "/datasets", { ...options, method: "POST", body: { name } });
   }
 
+  /** A data set with a page of its cases. */
+  dataset(name: string, query: PageQuery = {}, options?: RequestOptions): Promise<EvalDatasetView> {
+    return this.ask(EvalDatasetView, at("datasets", name), { ...options, query });
+  }
+
+  /** A data set as a YAML file of pydantic-evals. */
+  datasetFile(name: string, options: RequestOptions = {}): Promise<string> {
+    return this.send(at("datasets", name, "yaml"), options);
+  }
+
+  /** Deletes a data set; experiments on it stay. */
+  deleteDataset(name: string, options?: RequestOptions): Promise<EvalDataset> {
+    return this.ask(EvalDataset, at("datasets", name), { ...options, method: "DELETE" });
+  }
+
   /** Adds a case to a data set: from a recorded run, or from inputs. */
   addCase(dataset: string, body: rest.NewDatasetCase, options?: RequestOptions): Promise<EvalDatasetCase> {
     return this.ask(EvalDatasetCase, at("datasets", dataset, "cases"), { ...options, method: "POST", body });
   }
 
-  /** The experiments, newest first. */
-  experiments(options?: RequestOptions): Promise<EvalExperimentPage> {
-    return this.ask(EvalExperimentPage, "/experiments", options);
+  /** Changes the case that the body names. */
+  changeCase(dataset: string, body: rest.DatasetCaseChange, options?: RequestOptions): Promise<EvalDatasetCase> {
+    return this.ask(EvalDatasetCase, at("datasets", dataset, "cases"), { ...options, method: "PATCH", body });
+  }
+
+  /** Removes a case from a data set. */
+  removeCase(dataset: string, name: string, options?: RequestOptions): Promise<EvalDataset> {
+    const query = { name };
+    return this.ask(EvalDataset, at("datasets", dataset, "cases"), { ...options, method: "DELETE", query });
+  }
+
+  /** A page of experiments, newest first. */
+  experiments(query: ExperimentQuery = {}, options?: RequestOptions): Promise<EvalExperimentPage> {
+    return this.ask(EvalExperimentPage, "/experiments", { ...options, query });
   }
 
   /** An experiment with its attempts at cases. */

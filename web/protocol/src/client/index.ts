@@ -27,6 +27,8 @@ export {
   type PageQuery,
   type DecisionQuery,
   type RefusedQuery,
+  type ExperimentQuery,
+  type DeliveryQuery,
   type RequestOptions,
   type RunQuery,
   type SafePointQuery,

@@ -450,6 +450,26 @@ export const SchedulePage = open({
 });
 export type SchedulePage = z.infer<typeof SchedulePage>;
 
+/** A moment at which a schedule was to start a run. */
+export const ScheduleTick = open({
+  /** The moment. */
+  at: Timestamp,
+  /** The run; absent if none was started. */
+  runId: Id.optional(),
+  /** Where the run is. */
+  status: RunStatus.optional(),
+});
+export type ScheduleTick = z.infer<typeof ScheduleTick>;
+
+/** The ticks of a schedule around now. */
+export const ScheduleTicks = open({
+  /** The next ones, the earliest first; none while it is paused. */
+  next: z.array(Timestamp),
+  /** The last ones, the latest first. */
+  last: z.array(ScheduleTick),
+});
+export type ScheduleTicks = z.infer<typeof ScheduleTicks>;
+
 /** A notification or a message of a channel that was not taken yet. */
 export const DeliveryInfo = open({
   /** Its id, the same for every attempt. */

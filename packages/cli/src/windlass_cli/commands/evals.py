@@ -159,7 +159,7 @@ def list_experiments(context: typer.Context, *, as_json: Json = False) -> None:
         from windlass import evals  # noqa: PLC0415 - slow to import
 
         async with command.reading() as runtime:
-            found = await evals.Results(runtime).list()
+            found = await _experiments(evals.Results(runtime))
         if as_json:
             for one in found:
                 command.terminal.line(to_json(one))
@@ -227,8 +227,17 @@ def compare(context: typer.Context, old: Id, new: Id, *, as_json: Json = False) 
     finish(work())
 
 
+async def _experiments(results: "Results") -> "list[EvalExperiment]":
+    found: list[EvalExperiment] = []
+    while True:
+        page = await results.list(after=found[-1].id if found else None, limit=_PAGE)
+        found += page.items
+        if page.next is None:
+            return found
+
+
 async def _known(results: "Results", given: str) -> str:
-    ids = [one.id for one in await results.list()]
+    ids = [one.id for one in await _experiments(results)]
     return given if given in ids else completed(given, ids, what="experiment")
 
 

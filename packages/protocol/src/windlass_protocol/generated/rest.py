@@ -622,6 +622,39 @@ def _make_SchedulePage() -> object:
     return SchedulePage
 
 
+def _make_ScheduleTick() -> object:
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Id, Timestamp
+    from windlass_protocol.generated.runs import RunStatus
+
+    class ScheduleTick(Open):
+        """A moment at which a schedule was to start a run."""
+
+        __qualname__ = "ScheduleTick"
+
+        at: Timestamp
+        run_id: Maybe[Id] = None
+        status: Maybe[RunStatus] = None
+
+    return ScheduleTick
+
+
+def _make_ScheduleTicks() -> object:
+    from windlass_protocol._wire import Open
+    from windlass_protocol.generated.common import Timestamp
+    from windlass_protocol.generated.rest import ScheduleTick
+
+    class ScheduleTicks(Open):
+        """The ticks of a schedule around now."""
+
+        __qualname__ = "ScheduleTicks"
+
+        next: tuple[Timestamp, ...]
+        last: tuple[ScheduleTick, ...]
+
+    return ScheduleTicks
+
+
 def _make_DeliveryInfo() -> object:
     from windlass_protocol._wire import Bool, Maybe, Open, Str
     from windlass_protocol.generated.common import Count, Timestamp
@@ -1416,6 +1449,8 @@ __getattr__, __dir__ = _lazy_values(
         "NewSchedule": _make_NewSchedule,
         "ScheduleInfo": _make_ScheduleInfo,
         "SchedulePage": _make_SchedulePage,
+        "ScheduleTick": _make_ScheduleTick,
+        "ScheduleTicks": _make_ScheduleTicks,
         "DeliveryInfo": _make_DeliveryInfo,
         "DeliveryPage": _make_DeliveryPage,
         "RunInfo": _make_RunInfo,

@@ -488,6 +488,24 @@ class SchedulePage(Open):
     next: Maybe[Str] = None
     """The value of `after` for the next page; absent on the last page."""
 
+class ScheduleTick(Open):
+    """A moment at which a schedule was to start a run."""
+
+    at: Timestamp
+    """The moment."""
+    run_id: Maybe[Id] = None
+    """The run; absent if none was started."""
+    status: Maybe[RunStatus] = None
+    """Where the run is."""
+
+class ScheduleTicks(Open):
+    """The ticks of a schedule around now."""
+
+    next: tuple[Timestamp, ...]
+    """The next ones, the earliest first; none while it is paused."""
+    last: tuple[ScheduleTick, ...]
+    """The last ones, the latest first."""
+
 class DeliveryInfo(Open):
     """A notification or a message of a channel that was not taken yet."""
 

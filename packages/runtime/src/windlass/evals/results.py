@@ -1,5 +1,6 @@
 """Results of experiments: kept in the store, summed up, compared, gated, and written as JUnit XML."""
 
+import builtins
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import groupby
@@ -7,6 +8,7 @@ from math import isfinite
 from typing import Final, Self, cast
 from xml.etree.ElementTree import Element, SubElement, tostring
 
+from windlass.catalog.reading import Page, check_limit
 from windlass.engine.clocks import moment
 from windlass.errors import Conflict, Unavailable, wrong
 from windlass.ports.store import Document, Store
@@ -80,14 +82,40 @@ class Results:
         await self._put(EXPERIMENT, info.id, {"experiment": _data(whole), "pin": pin})
         return ExperimentResult(whole, tuple(found))
 
-    async def list(self) -> tuple[EvalExperiment, ...]:
-        """Return all experiments, the newest first."""
-        found: list[EvalExperiment] = []
-        after: str | None = None
-        while page := await self._store.documents(EXPERIMENT, after=after, limit=_PAGE):
-            found += [EvalExperiment.model_validate(one.body["experiment"]) for one in page]
-            after = page[-1].name
-        return tuple(sorted(found, key=lambda one: one.at, reverse=True))
+    async def list(
+        self,
+        *,
+        owner: str | None = None,
+        agent_id: str | None = None,
+        dataset: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> Page[EvalExperiment]:
+        """Return a page of experiments, the newest first; those of an owner, an agent or a data set alone.
+
+        One that has not ended tells how many attempts were scored, and how many of them passed.
+        """
+        check_limit(limit)
+        found: builtins.list[JsonObject] = []
+        last: str | None = None
+        while page := await self._store.documents(EXPERIMENT, after=last, limit=_PAGE):
+            found += [_object(one.body["experiment"]) for one in page]
+            last = page[-1].name
+        wanted = {"owner": owner, "agentId": agent_id, "dataset": dataset}
+        asked = {name: value for name, value in wanted.items() if value is not None}
+        mine = [one for one in found if all(one.get(name) == value for name, value in asked.items())]
+        # Documents are by id, and sorting keeps the order of those that began at the same time.
+        mine.sort(key=lambda one: str(one["at"]), reverse=True)
+        begin = next((at for at, one in enumerate(mine, 1) if one["id"] == after), len(mine)) if after else 0
+        shown = [await self._with_progress(one) for one in mine[begin : begin + limit]]
+        return Page(tuple(shown), shown[-1].id if len(mine) > begin + limit else None)
+
+    async def _with_progress(self, data: JsonObject) -> EvalExperiment:
+        info = EvalExperiment.model_validate(data)
+        if info.ended_at is not None:
+            return info
+        kept = (await self.read(info.id)).cases
+        return info.model_copy(update={"attempts": len(kept), "passed": sum(one.is_passed for one in kept)})
 
     async def read(self, experiment_id: str) -> "ExperimentResult":
         """Return the result of an experiment, also of one that has not ended.
@@ -103,7 +131,7 @@ class Results:
                 retry=RetryClass.NOT_RETRYABLE,
             )
         info = EvalExperiment.model_validate(known.body["experiment"])
-        found: list[EvalCase] = []
+        found: builtins.list[EvalCase] = []
         prefix, after = _prefix(experiment_id), _prefix(experiment_id)
         while page := await self._store.documents(ATTEMPT, after=after, limit=_PAGE):
             mine = [one for one in page if one.name.startswith(prefix)]

@@ -38,19 +38,35 @@ from windlass_server.routing import Route
 YAML_TYPE = "application/yaml"
 experiments = APIRouter(prefix=PREFIX, tags=["experiments"], route_class=Route)
 datasets = APIRouter(prefix=PREFIX, tags=["datasets"], route_class=Route)
+Named = Annotated[str | None, Field(min_length=1, max_length=512)]
+
+
+class ExperimentsQuery(PageQuery):
+    """Which experiments."""
+
+    after: Annotated[
+        str | None, Field(min_length=1, max_length=512, description="The `next` of the previous page.")
+    ] = None
+    agent: Named = None
+    dataset: Named = None
 
 
 @experiments.get(
     "/experiments",
     response_model=EvalExperimentPage,
-    responses=answers(200, {"experiments": [EXPERIMENT_EXAMPLE]}),
+    responses=answers(200, {"experiments": [EXPERIMENT_EXAMPLE]}, 400),
     summary="Your experiments",
 )
-async def list_experiments(caller: CallerDep) -> Response:
-    """Return your experiments, the newest first."""
-    found = await Results(caller.tenant.runtime).list()
-    mine = tuple(one for one in found if one.owner == caller.principal.user)
-    return reply(EvalExperimentPage(experiments=mine))
+async def list_experiments(caller: CallerDep, query: Annotated[ExperimentsQuery, Query()]) -> Response:
+    """Return your experiments, the newest first; one that has not ended with what was scored so far."""
+    found = await Results(caller.tenant.runtime).list(
+        owner=caller.principal.user,
+        agent_id=query.agent,
+        dataset=query.dataset,
+        after=query.after,
+        limit=query.limit,
+    )
+    return reply(EvalExperimentPage(experiments=found.items, next=found.next))
 
 
 @experiments.get(

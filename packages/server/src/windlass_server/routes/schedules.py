@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 
 import windlass_protocol as wire
 from windlass import Conflict, Schedule
-from windlass_protocol import Accepted, ScheduleInfo, SchedulePage
+from windlass_protocol import Accepted, ScheduleInfo, SchedulePage, ScheduleTicks
 from windlass_server.models import NewSchedule, PageDep
 from windlass_server.openapi import SCHEDULE_EXAMPLE, answers, body_example
 from windlass_server.problems import Problem
@@ -76,6 +76,24 @@ async def put(
 async def get(schedule: OwnSchedule) -> Response:
     """Return a schedule with its next and last ticks."""
     return reply(schedule)
+
+
+@router.get(
+    "/schedules/{schedule_id:path}/ticks",
+    response_model=ScheduleTicks,
+    responses=answers(
+        200,
+        {
+            "next": ["2026-01-02T03:00:00.000Z"],
+            "last": [{"at": "2026-01-01T03:00:00.000Z", "runId": "019a8f…", "status": "completed"}],
+        },
+        404,
+    ),
+    summary="The ticks of a schedule",
+)
+async def ticks(caller: CallerDep, schedule: OwnSchedule) -> Response:
+    """Return up to ten ticks that come next, and the last ten with their runs; a skipped tick has none."""
+    return reply(await caller.tenant.runtime.schedules.ticks(schedule.name))
 
 
 @router.post(

@@ -1,0 +1,488 @@
+/** Data sets in the store: the list, and one of them with its cases. */
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import type { DatasetCaseChange, EvalDataset, EvalDatasetCase } from "@windlass/protocol/client";
+import {
+  Badge,
+  BUTTONS,
+  classes,
+  CodeView,
+  DataTable,
+  FIELD,
+  FOCUS,
+  formatCount,
+  plural,
+  useColumns,
+  type TableColumn,
+} from "@windlass/ui";
+import { X } from "lucide-react";
+import { useCallback, useMemo, useState, type ReactNode, type SyntheticEvent } from "react";
+import { client } from "../auth.js";
+import { datasetAddress, download, expectedIn, tagsIn, textOf } from "../datasets.js";
+import { Ago, Confirm, Empty, Failure, Heading, Loading, SMALL_FIELD, TextLink, useNow } from "../parts.js";
+import { datasetQuery, datasetsQuery } from "../queries.js";
+import { Link, navigate, to, useQueryState } from "../router.js";
+import { tellDone } from "../shell.js";
+
+/** The beginning of a version, enough to tell it from others. */
+function versionOf({ hash }: EvalDataset): string {
+  return hash.replace(/^sha256:/u, "").slice(0, 8);
+}
+
+/** The list of data sets: a view of the page of experiments. */
+export function Datasets(): ReactNode {
+  const { data, error, refetch } = useQuery(datasetsQuery);
+  const layout = useColumns("datasets");
+  const now = useNow();
+  const columns = useMemo(() => listColumns(now), [now]);
+  if (data === undefined)
+    return error === null ? <Loading /> : <Failure error={error} onRetry={() => void refetch()} />;
+  return (
+    <>
+      <NewDataset />
+      {data.datasets.length === 0 ? (
+        <Empty title="There are no data sets yet.">
+          <p>
+            A data set holds cases: what an agent is asked, and what is expected. “Add to data set” on the page of a run
+            takes the run as a case. <TextLink href="/runs">Choose runs</TextLink>
+          </p>
+          <div className="text-left">
+            <CodeView
+              title="Or keep a file"
+              text="windlass eval datasets add prices cases.yaml"
+              copyLabel="Copy the command"
+            />
+          </div>
+        </Empty>
+      ) : (
+        <DataTable
+          label="Data sets"
+          rows={data.datasets}
+          columns={columns}
+          keyOf={({ name }) => name}
+          onOpen={({ name }) => {
+            navigate(datasetAddress(name));
+          }}
+          layout={layout}
+        />
+      )}
+    </>
+  );
+}
+
+function NewDataset(): ReactNode {
+  const [name, setName] = useState("");
+  const queries = useQueryClient();
+  const make = useMutation({
+    mutationFn: () => client.makeDataset(name.trim()),
+    onSuccess: (made) => {
+      void queries.invalidateQueries({ queryKey: ["datasets"] });
+      navigate(datasetAddress(made.name));
+    },
+  });
+  return (
+    <form
+      className="flex flex-wrap items-center gap-2 border-b border-agent-border px-4 py-2"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (name.trim() !== "") make.mutate();
+      }}
+    >
+      <input
+        className={classes(SMALL_FIELD, "w-56!")}
+        aria-label="Name of a new data set"
+        placeholder="Name of a new data set"
+        maxLength={200}
+        value={name}
+        onChange={(event) => {
+          setName(event.target.value);
+        }}
+      />
+      <button type="submit" className={BUTTONS.default} disabled={make.isPending || name.trim() === ""}>
+        Make it
+      </button>
+      {make.error !== null && <Failure error={make.error} />}
+    </form>
+  );
+}
+
+function listColumns(now: number): readonly TableColumn<EvalDataset>[] {
+  return [
+    {
+      id: "name",
+      label: "Data set",
+      width: 160,
+      isFlexible: true,
+      cell: ({ name }) => (
+        <Link
+          href={datasetAddress(name)}
+          tabIndex={-1}
+          title={name}
+          className={classes("rounded font-semibold hover:underline", FOCUS)}
+        >
+          {name}
+        </Link>
+      ),
+    },
+    { id: "cases", label: "Cases", width: 80, isNumber: true, cell: ({ cases }) => formatCount(cases) },
+    {
+      id: "version",
+      label: "Version",
+      width: 100,
+      fromPx: 480,
+      cell: (one) => <code className="font-mono text-xs">{versionOf(one)}</code>,
+    },
+    {
+      id: "scorers",
+      label: "Scorers",
+      width: 160,
+      isFlexible: true,
+      fromPx: 640,
+      cell: ({ scorers }) => (
+        <span className="text-agent-muted">{scorers.flatMap((one) => Object.keys(one)).join(", ") || "–"}</span>
+      ),
+    },
+    { id: "changed", label: "Changed", width: 110, cell: ({ changedAt }) => <Ago at={changedAt} nowMs={now} /> },
+    {
+      id: "experiments",
+      label: "Experiments",
+      width: 110,
+      fromPx: 560,
+      cell: ({ name }) => <TextLink href={to(["experiments"], { dataset: name })}>Experiments</TextLink>,
+    },
+  ];
+}
+
+// One data set.
+
+/** A data set with its cases; the chosen one is edited beside them. */
+export function DatasetPage({ name }: { readonly name: string }): ReactNode {
+  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(datasetQuery(name));
+  const [query, change] = useQueryState();
+  const layout = useColumns("dataset-cases");
+  const now = useNow();
+  const info = data?.pages.at(-1)?.dataset;
+  const all = useMemo(() => data?.pages.flatMap(({ cases }) => cases), [data]);
+  const onEnd = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const text = (query.get("text") ?? "").toLowerCase();
+  const rows = all?.filter((one) =>
+    [one.name, textOf(one.inputs), textOf(one.expected), ...(one.tags ?? [])].some((words) =>
+      words.toLowerCase().includes(text),
+    ),
+  );
+  const chosen = all?.find((one) => one.name === query.get("case"));
+  return (
+    <>
+      <Heading
+        title={name}
+        parent={{ label: "Data sets", href: "/experiments?view=datasets" }}
+        about={
+          info !== undefined && (
+            <>
+              {plural(info.cases, "case")} · version <code className="font-mono">{versionOf(info)}</code> · changed{" "}
+              <Ago at={info.changedAt} nowMs={now} />
+            </>
+          )
+        }
+      >
+        {info !== undefined && <Actions info={info} />}
+      </Heading>
+      {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
+      {rows === undefined || info === undefined ? (
+        error === null && <Loading />
+      ) : (
+        <>
+          <div className="flex flex-wrap items-center gap-2 border-b border-agent-border px-4 py-2">
+            <input
+              type="search"
+              aria-label="Search cases"
+              placeholder="Search cases"
+              className={classes(SMALL_FIELD, "w-56! max-sm:w-full!")}
+              value={query.get("text") ?? ""}
+              onChange={(event) => {
+                change({ text: event.target.value });
+              }}
+            />
+            <span role="status" className="text-xs text-agent-muted">
+              {plural(rows.length, "case")}
+              {hasNextPage && " and more"}
+            </span>
+          </div>
+          <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
+            <div className="flex min-h-0 min-w-0 flex-1 flex-col">
+              {rows.length > 0 ? (
+                <DataTable
+                  label="Cases"
+                  rows={rows}
+                  columns={CASE_COLUMNS}
+                  keyOf={(one) => one.name}
+                  onOpen={(one) => {
+                    change({ case: one.name });
+                  }}
+                  onEnd={onEnd}
+                  layout={layout}
+                />
+              ) : (
+                <NoCases info={info} />
+              )}
+            </div>
+            {chosen !== undefined && <CaseForm key={chosen.name} dataset={name} one={chosen} />}
+          </div>
+        </>
+      )}
+    </>
+  );
+}
+
+function NoCases({ info }: { readonly info: EvalDataset }): ReactNode {
+  if (info.cases > 0) return <Empty title="No case fits." />;
+  return (
+    <Empty title="The data set has no cases yet.">
+      <p>
+        <TextLink href="/runs">Choose runs</TextLink> and add them, or let the command do it.
+      </p>
+      <div className="text-left">
+        <CodeView
+          title="Add a run"
+          text={`windlass eval datasets add ${shellWord(info.name)} --run RUN`}
+          copyLabel="Copy the command"
+        />
+      </div>
+    </Empty>
+  );
+}
+
+/** A word of a shell command, quoted if it has to be. */
+export function shellWord(text: string): string {
+  return /^[\w./-]+$/u.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+function Actions({ info }: { readonly info: EvalDataset }): ReactNode {
+  const [isAsking, setIsAsking] = useState(false);
+  const queries = useQueryClient();
+  const save = useMutation({
+    mutationFn: () => client.datasetFile(info.name),
+    onSuccess: (text) => {
+      download(text, `${info.name.replaceAll(/[^\w-]/gu, "-")}.yaml`, "application/yaml");
+    },
+  });
+  const remove = useMutation({
+    mutationFn: () => client.deleteDataset(info.name),
+    onSuccess: () => {
+      tellDone(`Deleted the data set ${info.name}.`);
+      void queries.invalidateQueries({ queryKey: ["datasets"] });
+      navigate("/experiments?view=datasets", { replace: true });
+    },
+    onSettled: () => {
+      setIsAsking(false);
+    },
+  });
+  const failure = save.error ?? remove.error;
+  return (
+    <div className="flex flex-wrap items-center gap-2">
+      <TextLink className="text-sm" href={to(["experiments"], { dataset: info.name })}>
+        Experiments
+      </TextLink>
+      <button
+        type="button"
+        className={BUTTONS.default}
+        disabled={save.isPending}
+        onClick={() => {
+          save.mutate();
+        }}
+      >
+        Download
+      </button>
+      <button
+        type="button"
+        className={BUTTONS.danger}
+        onClick={() => {
+          setIsAsking(true);
+        }}
+      >
+        Delete
+      </button>
+      {failure !== null && <Failure error={failure} />}
+      <Confirm
+        title={`Delete the data set ${info.name}?`}
+        action="Delete for good"
+        isOpen={isAsking}
+        isBusy={remove.isPending}
+        onConfirm={() => {
+          remove.mutate();
+        }}
+        onClose={() => {
+          setIsAsking(false);
+        }}
+      >
+        <p>
+          {plural(info.cases, "case")} are deleted. Experiments on them, and the runs that they were taken from, stay.
+        </p>
+      </Confirm>
+    </div>
+  );
+}
+
+const CASE_COLUMNS: readonly TableColumn<EvalDatasetCase>[] = [
+  {
+    id: "case",
+    label: "Case",
+    width: 130,
+    isFlexible: true,
+    cell: ({ name }) => (
+      <span className="font-semibold" title={name}>
+        {name}
+      </span>
+    ),
+  },
+  {
+    id: "inputs",
+    label: "Inputs",
+    width: 160,
+    isFlexible: true,
+    cell: ({ inputs }) => <span title={textOf(inputs)}>{textOf(inputs)}</span>,
+  },
+  {
+    id: "expected",
+    label: "Expected",
+    width: 150,
+    isFlexible: true,
+    fromPx: 560,
+    cell: ({ expected }) => (
+      <span className="text-agent-muted" title={textOf(expected)}>
+        {textOf(expected) || "–"}
+      </span>
+    ),
+  },
+  {
+    id: "tags",
+    label: "Tags",
+    width: 130,
+    fromPx: 760,
+    cell: ({ tags = [] }) => (
+      <span className="inline-flex gap-1">
+        {tags.map((tag) => (
+          <Badge key={tag}>{tag}</Badge>
+        ))}
+      </span>
+    ),
+  },
+  {
+    id: "run",
+    label: "Taken from",
+    width: 100,
+    fromPx: 640,
+    cell: ({ runId }) =>
+      runId === undefined ? (
+        <span className="text-agent-muted">–</span>
+      ) : (
+        <TextLink href={to(["runs", runId])}>its run</TextLink>
+      ),
+  },
+];
+
+/** A case to read and to edit. */
+function CaseForm({ dataset, one }: { readonly dataset: string; readonly one: EvalDatasetCase }): ReactNode {
+  const [, change] = useQueryState();
+  const [expected, setExpected] = useState(textOf(one.expected));
+  const [tags, setTags] = useState((one.tags ?? []).join(", "));
+  const queries = useQueryClient();
+  const refresh = (): void => {
+    void queries.invalidateQueries({ queryKey: ["dataset", dataset] });
+    void queries.invalidateQueries({ queryKey: ["datasets"] });
+  };
+  const save = useMutation({
+    mutationFn: () => {
+      const body: DatasetCaseChange = { name: one.name, tags: tagsIn(tags) };
+      return client.changeCase(dataset, { ...body, expected: expectedIn(expected, one.expected) });
+    },
+    onSuccess: () => {
+      tellDone(`Changed ${one.name}.`);
+    },
+    onSettled: refresh,
+  });
+  const remove = useMutation({
+    mutationFn: () => client.removeCase(dataset, one.name),
+    onSuccess: () => {
+      tellDone(`Removed ${one.name} from ${dataset}.`);
+      change({ case: undefined });
+    },
+    onSettled: refresh,
+  });
+  const send = (event: SyntheticEvent): void => {
+    event.preventDefault();
+    save.mutate();
+  };
+  const failure = save.error ?? remove.error;
+  return (
+    <aside
+      aria-label="Case"
+      className="flex min-h-0 shrink-0 flex-col gap-3 overflow-y-auto border-agent-border p-4 text-sm max-lg:max-h-[60%] max-lg:border-t lg:w-104 lg:border-l"
+    >
+      <div className="flex items-start justify-between gap-2">
+        <h2 className="min-w-0 font-semibold wrap-anywhere">{one.name}</h2>
+        <button
+          type="button"
+          aria-label="Close the case"
+          className={classes(BUTTONS.quiet, "px-1.5")}
+          onClick={() => {
+            change({ case: undefined });
+          }}
+        >
+          <X aria-hidden size={16} />
+        </button>
+      </div>
+      <CodeView title="Inputs" text={textOf(one.inputs)} />
+      <form className="flex flex-col gap-3" onSubmit={send}>
+        <label className="flex flex-col gap-1">
+          Expected answer
+          <textarea
+            className={FIELD}
+            rows={5}
+            placeholder="None: the case is judged by other scorers"
+            value={expected}
+            onChange={(event) => {
+              setExpected(event.target.value);
+            }}
+          />
+        </label>
+        <label className="flex flex-col gap-1">
+          Tags, with commas between them
+          <input
+            className={FIELD}
+            value={tags}
+            onChange={(event) => {
+              setTags(event.target.value);
+            }}
+          />
+        </label>
+        {failure !== null && <Failure error={failure} />}
+        <div className="flex flex-wrap gap-2">
+          <button type="submit" className={BUTTONS.primary} disabled={save.isPending}>
+            Save
+          </button>
+          <button
+            type="button"
+            className={BUTTONS.danger}
+            disabled={remove.isPending}
+            onClick={() => {
+              remove.mutate();
+            }}
+          >
+            Remove the case
+          </button>
+        </div>
+      </form>
+      {one.metadata !== undefined && <CodeView title="Metadata" text={JSON.stringify(one.metadata, undefined, 2)} />}
+      {one.scorers !== undefined && (
+        <CodeView title="Scorers of this case" text={JSON.stringify(one.scorers, undefined, 2)} />
+      )}
+      {one.runId !== undefined && (
+        <p>
+          Taken from <TextLink href={to(["runs", one.runId])}>a run</TextLink>.
+        </p>
+      )}
+    </aside>
+  );
+}

@@ -1,0 +1,941 @@
+/** Experiments: the list, one of them with its cases, and two of them side by side. */
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import type { Estimate } from "@windlass/protocol";
+import type { EvalCase, EvalComparison, EvalExperiment, EvalPair } from "@windlass/protocol/client";
+import {
+  BUTTONS,
+  CARD,
+  Chip,
+  classes,
+  CodeView,
+  ColumnMenu,
+  DataTable,
+  FOCUS,
+  formatCost,
+  formatCount,
+  formatDuration,
+  formatShort,
+  formatWhen,
+  plural,
+  shortId,
+  useColumns,
+  type TableColumn,
+} from "@windlass/ui";
+import { Check, X } from "lucide-react";
+import { useCallback, useMemo, useState, type ReactNode } from "react";
+import { AddToDataset } from "../datasets.js";
+import {
+  Ago,
+  ButtonLink,
+  Empty,
+  Failure,
+  Heading,
+  Loading,
+  Select,
+  SMALL_FIELD,
+  Status,
+  Tabs,
+  TextLink,
+  useNow,
+} from "../parts.js";
+import { experimentQuery, experimentsComparedQuery, experimentsQuery } from "../queries.js";
+import { Link, navigate, to, useQueryState } from "../router.js";
+import { Datasets } from "./datasets.js";
+
+const COMMAND = 'windlass eval run cases.yaml --agents app.py:agent --gate "pass_rate>=0.95"';
+const MUTED = "text-agent-muted";
+
+/** A share as a percentage. */
+export function percent(share: number): string {
+  return `${(share * 100).toFixed(share === 0 || share === 1 || Math.abs(share) >= 0.1 ? 0 : 1)} %`;
+}
+
+/** The interval of a rate in few characters; nothing if there is none. */
+export function interval({ low, high }: Estimate): string {
+  return low === undefined || high === undefined ? "" : `${(low * 100).toFixed(0)}–${(high * 100).toFixed(0)} %`;
+}
+
+export function ExperimentsPage(): ReactNode {
+  const [query, change] = useQueryState();
+  return (
+    <>
+      <Heading title="Experiments" about="Agents run on the cases of data sets, and scored" />
+      <Tabs
+        label="Experiments and data sets"
+        value={query.get("view") ?? "experiments"}
+        onChange={(view) => {
+          change({ view: view === "experiments" ? undefined : view }, { push: true });
+        }}
+        tabs={[
+          { id: "experiments", label: "Experiments", content: () => <List /> },
+          { id: "datasets", label: "Data sets", content: () => <Datasets /> },
+        ]}
+      />
+    </>
+  );
+}
+
+function List(): ReactNode {
+  const [query, change] = useQueryState();
+  const layout = useColumns("experiments");
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const filter = { agent: query.get("agent") ?? undefined, dataset: query.get("dataset") ?? undefined };
+  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
+    experimentsQuery(filter),
+  );
+  const rows = useMemo(() => data?.pages.flatMap(({ experiments }) => experiments), [data]);
+  const onEnd = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const now = useNow();
+  const columns = useMemo(() => listColumns(now), [now]);
+  if (rows === undefined)
+    return error === null ? <Loading /> : <Failure error={error} onRetry={() => void refetch()} />;
+  const isFiltered = filter.agent !== undefined || filter.dataset !== undefined;
+  if (rows.length === 0 && !isFiltered) return <NoExperiments />;
+  // The list has the newest first: of two, the first one is the new one.
+  const [newer, older] = rows.filter(({ id }) => chosen.has(id));
+  return (
+    <>
+      <div className="flex flex-wrap items-center gap-2 border-b border-agent-border px-4 py-2">
+        {(["agent", "dataset"] as const).map((name) => (
+          <Select
+            key={name}
+            label={name === "agent" ? "Agent" : "Data set"}
+            value={filter[name] ?? ""}
+            options={[["", "any"], ...namesOf(rows, name, filter[name]).map((one) => [one, one] as const)]}
+            onChange={(value) => {
+              change({ [name]: value });
+            }}
+          />
+        ))}
+        <span role="status" className="text-xs text-agent-muted tabular-nums">
+          {plural(rows.length, "experiment")}
+          {hasNextPage && " and more"}
+        </span>
+        <span className="ml-auto flex flex-wrap items-center gap-2">
+          {newer !== undefined && older !== undefined && chosen.size === 2 ? (
+            <ButtonLink className={BUTTONS.primary} href={to(["experiments", newer.id], { against: older.id })}>
+              Compare the two
+            </ButtonLink>
+          ) : (
+            <span className="text-xs text-agent-muted max-sm:hidden">Choose two to compare them</span>
+          )}
+          <ColumnMenu columns={columns} layout={layout} />
+        </span>
+      </div>
+      {rows.length === 0 ? (
+        <Empty title="No experiment fits.">
+          <p>
+            <TextLink href="/experiments">Show all experiments</TextLink>
+          </p>
+        </Empty>
+      ) : (
+        <DataTable
+          label="Experiments"
+          rows={rows}
+          columns={columns}
+          keyOf={({ id }) => id}
+          onOpen={({ id }) => {
+            navigate(to(["experiments", id]));
+          }}
+          chosen={chosen}
+          onChoose={setChosen}
+          onEnd={onEnd}
+          layout={layout}
+        />
+      )}
+    </>
+  );
+}
+
+function namesOf(rows: readonly EvalExperiment[], by: "agent" | "dataset", chosen: string | undefined): string[] {
+  const found = rows.map((row) => (by === "agent" ? row.agentId : row.dataset));
+  return [...new Set([...found, ...(chosen === undefined ? [] : [chosen])])].sort();
+}
+
+function NoExperiments(): ReactNode {
+  return (
+    <Empty title="There are no experiments yet.">
+      <p>
+        An experiment runs an agent on the cases of a data set and scores its answers. It goes on after a crash, and
+        pays for nothing twice.
+      </p>
+      <div className="text-left">
+        <CodeView title="Run one" text={COMMAND} copyLabel="Copy the command" />
+      </div>
+      <p>
+        Cases come from a file, or from runs: “Add to data set” on the page of a run.{" "}
+        <TextLink href="/runs?status=failed">Runs that failed</TextLink>
+      </p>
+    </Empty>
+  );
+}
+
+function listColumns(now: number): readonly TableColumn<EvalExperiment>[] {
+  return [
+    {
+      id: "experiment",
+      label: "Experiment",
+      width: 150,
+      isFlexible: true,
+      cell: ({ id }) => (
+        <Link
+          href={to(["experiments", id])}
+          tabIndex={-1}
+          title={id}
+          className={classes("rounded font-semibold hover:underline", FOCUS)}
+        >
+          {id}
+        </Link>
+      ),
+    },
+    { id: "rate", label: "Pass rate", width: 210, cell: (one) => <Rate experiment={one} /> },
+    { id: "agent", label: "Agent", width: 110, fromPx: 560, cell: ({ agentId }) => agentId },
+    {
+      id: "version",
+      label: "Version",
+      width: 96,
+      fromPx: 980,
+      cell: ({ fingerprint }) => <code className="font-mono text-xs">{versionOf(fingerprint)}</code>,
+    },
+    { id: "dataset", label: "Data set", width: 120, fromPx: 640, cell: ({ dataset }) => dataset },
+    { id: "cases", label: "Cases", width: 70, isNumber: true, fromPx: 760, cell: ({ cases }) => formatCount(cases) },
+    {
+      id: "cost",
+      label: "Cost a case",
+      width: 96,
+      isNumber: true,
+      fromPx: 820,
+      cell: ({ costMicros }) => (costMicros === undefined ? "–" : formatCost(costMicros.value)),
+    },
+    {
+      id: "duration",
+      label: "Time a case",
+      width: 96,
+      isNumber: true,
+      fromPx: 900,
+      cell: ({ durationMs }) => (durationMs === undefined ? "–" : formatDuration(durationMs.value)),
+    },
+    { id: "model", label: "Model", width: 150, isHidden: true, cell: ({ model = "" }) => model },
+    { id: "begun", label: "Begun", width: 100, fromPx: 480, cell: ({ at }) => <Ago at={at} nowMs={now} /> },
+  ];
+}
+
+/** Enough of a fingerprint to tell it from others. */
+function versionOf(fingerprint: string): string {
+  return fingerprint.replace(/^sha256:/u, "").slice(0, 8);
+}
+
+/** The share of cases that pass, with its interval; while it goes on, how far it is. */
+function Rate({ experiment }: { readonly experiment: EvalExperiment }): ReactNode {
+  const { endedAt, passRate, attempts, passed, cases, repeats } = experiment;
+  const total = cases * repeats;
+  const share = passRate?.value ?? (attempts === 0 ? 0 : passed / attempts);
+  const isOver = endedAt !== undefined && passRate !== undefined;
+  return (
+    <span className="flex items-center gap-2 tabular-nums">
+      <Bar share={isOver ? share : total === 0 ? 0 : attempts / total} isProgress={!isOver} />
+      {isOver ? (
+        <>
+          <span className="font-semibold">{percent(share)}</span>
+          <span className={classes(MUTED, "text-xs")}>{interval(passRate)}</span>
+        </>
+      ) : (
+        <span className={MUTED}>
+          {endedAt === undefined ? `${attempts} of ${formatCount(total)} scored` : "no cases"}
+        </span>
+      )}
+    </span>
+  );
+}
+
+function Bar({ share, isProgress }: { readonly share: number; readonly isProgress: boolean }): ReactNode {
+  const tone = isProgress ? "bg-agent-accent" : share >= 0.9 ? "bg-agent-success" : "bg-agent-danger";
+  return (
+    <span aria-hidden className="h-1.5 w-12 shrink-0 overflow-hidden rounded-full bg-agent-raised">
+      <span className={classes("block h-full rounded-full", tone)} style={{ width: `${share * 100}%` }} />
+    </span>
+  );
+}
+
+// One experiment.
+
+/** The attempts at the cases of an experiment; with `against`, beside those of an older one. */
+export function ExperimentPage({ experimentId }: { readonly experimentId: string }): ReactNode {
+  const { data, error, refetch } = useQuery(experimentQuery(experimentId));
+  const [query] = useQueryState();
+  const against = query.get("against") ?? undefined;
+  const now = useNow();
+  const info = data?.experiment;
+  return (
+    <>
+      <Heading
+        title={experimentId}
+        parent={{ label: "Experiments", href: "/experiments" }}
+        facts={info !== undefined && info.endedAt === undefined && <Status status="running" words="not ended" />}
+        about={
+          info !== undefined && (
+            <>
+              {info.agentId} <code className="font-mono">{versionOf(info.fingerprint)}</code>
+              {info.model !== undefined && ` · ${info.model}`} · {info.dataset}, {plural(info.cases, "case")}
+              {info.repeats > 1 && ` × ${info.repeats}`} · begun <Ago at={info.at} nowMs={now} />
+            </>
+          )
+        }
+      >
+        {info !== undefined && <Against info={info} against={against} />}
+      </Heading>
+      {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
+      {data === undefined ? (
+        error === null && <Loading />
+      ) : against === undefined ? (
+        <>
+          <Sums info={data.experiment} cases={data.cases} />
+          <Cases info={data.experiment} cases={data.cases} />
+        </>
+      ) : (
+        <Compared experimentId={experimentId} old={against} />
+      )}
+    </>
+  );
+}
+
+/** A choice of the older experiment on the same data set. */
+function Against({
+  info,
+  against,
+}: {
+  readonly info: EvalExperiment;
+  readonly against: string | undefined;
+}): ReactNode {
+  const [, change] = useQueryState();
+  const { data } = useInfiniteQuery(experimentsQuery({ dataset: info.dataset }));
+  const others = data?.pages.flatMap(({ experiments }) => experiments).filter(({ id }) => id !== info.id) ?? [];
+  const known = others.map((one) => {
+    const rate = one.passRate === undefined ? "not ended" : percent(one.passRate.value);
+    return [one.id, `${one.id}: ${one.agentId} ${versionOf(one.fingerprint)}, ${rate}`] as const;
+  });
+  const isKnown = against === undefined || others.some(({ id }) => id === against);
+  return (
+    <Select
+      label="Compare with"
+      value={against ?? ""}
+      options={[["", "nothing"], ...known, ...(isKnown ? [] : [[against, against] as const])]}
+      onChange={(value) => {
+        change({ against: value, show: undefined, case: undefined }, { push: true });
+      }}
+    />
+  );
+}
+
+interface Sum {
+  readonly label: string;
+  readonly value: string;
+  readonly range?: string | undefined;
+}
+
+function Sums({ info, cases }: { readonly info: EvalExperiment; readonly cases: readonly EvalCase[] }): ReactNode {
+  const passed = cases.filter(({ isPassed }) => isPassed).length;
+  const cost = cases.reduce((sum, { costMicros = 0 }) => sum + costMicros, 0);
+  const sums: Sum[] = [
+    info.passRate === undefined
+      ? { label: "Scored so far", value: `${cases.length} of ${info.cases * info.repeats}`, range: `${passed} passed` }
+      : { label: "Pass rate", value: percent(info.passRate.value), range: rangeOf(info.passRate, percent) },
+  ];
+  if (info.costMicros !== undefined)
+    sums.push({ label: "Cost a case", value: formatCost(info.costMicros.value), range: `${formatCost(cost)} in all` });
+  if (info.durationMs !== undefined)
+    sums.push({
+      label: "Time a case",
+      value: formatDuration(info.durationMs.value),
+      range: rangeOf(info.durationMs, formatDuration),
+    });
+  if (info.tokens !== undefined)
+    sums.push({
+      label: "Tokens a case",
+      value: formatShort(info.tokens.value),
+      range: rangeOf(info.tokens, formatShort),
+    });
+  for (const [name, score] of Object.entries(info.scores ?? {}))
+    sums.push({ label: name, value: score.value.toFixed(2), range: rangeOf(score, (value) => value.toFixed(2)) });
+  return (
+    <dl className="flex overflow-x-auto border-b border-agent-border" tabIndex={0} aria-label="Sums">
+      {sums.map(({ label, value, range }) => (
+        <div key={label} className="min-w-32 shrink-0 border-r border-agent-border px-4 py-2">
+          <dt className="text-xs text-agent-muted">{label}</dt>
+          <dd className="text-lg font-semibold tabular-nums">{value}</dd>
+          <dd className="text-xs text-agent-muted tabular-nums">{range ?? " "}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function rangeOf({ low, high }: Estimate, format: (value: number) => string): string | undefined {
+  return low === undefined || high === undefined ? undefined : `${format(Math.max(low, 0))} to ${format(high)}`;
+}
+
+// Cases.
+
+/** The attempts that an address asks for, those that failed first. */
+export function casesIn(cases: readonly EvalCase[], query: URLSearchParams): readonly EvalCase[] {
+  const text = (query.get("text") ?? "").toLowerCase();
+  const show = query.get("show");
+  const tag = query.get("tag");
+  const fits = cases.filter(
+    (one) =>
+      (show !== "failed" || !one.isPassed) &&
+      (show !== "passed" || one.isPassed) &&
+      (tag === null || one.tags?.includes(tag) === true) &&
+      [one.name, one.input, one.output, one.expected ?? ""].some((words) => words.toLowerCase().includes(text)),
+  );
+  return [...fits.filter(({ isPassed }) => !isPassed), ...fits.filter(({ isPassed }) => isPassed)];
+}
+
+const keyOfCase = ({ name, repeat }: EvalCase): string => `${name}#${repeat}`;
+
+function Cases({ info, cases }: { readonly info: EvalExperiment; readonly cases: readonly EvalCase[] }): ReactNode {
+  const [query, change] = useQueryState();
+  const layout = useColumns("cases");
+  const scorers = useMemo(
+    () => [...new Set(cases.flatMap(({ verdicts }) => verdicts.map(({ name }) => name)))],
+    [cases],
+  );
+  const columns = useMemo(() => caseColumns(scorers, info.repeats), [scorers, info.repeats]);
+  const rows = casesIn(cases, query);
+  const failed = cases.filter(({ isPassed }) => !isPassed).length;
+  const chosen = cases.find((one) => keyOfCase(one) === query.get("case"));
+  return (
+    <>
+      <CaseFilters
+        tags={[...new Set(cases.flatMap(({ tags = [] }) => tags))].sort()}
+        shows={[
+          [undefined, `All ${formatCount(cases.length)}`],
+          ["failed", `Failed ${formatCount(failed)}`],
+          ["passed", `Passed ${formatCount(cases.length - failed)}`],
+        ]}
+      >
+        <ColumnMenu columns={columns} layout={layout} />
+      </CaseFilters>
+      <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
+        <div className="flex min-h-0 min-w-0 flex-1 flex-col">
+          {rows.length === 0 ? (
+            <NoCases count={cases.length} info={info} />
+          ) : (
+            <DataTable
+              label="Cases"
+              rows={rows}
+              columns={columns}
+              keyOf={keyOfCase}
+              onOpen={(one) => {
+                change({ case: keyOfCase(one) });
+              }}
+              layout={layout}
+            />
+          )}
+        </div>
+        {chosen !== undefined && <CasePanel attempts={[["", chosen]]} />}
+      </div>
+    </>
+  );
+}
+
+function NoCases({ count, info }: { readonly count: number; readonly info: EvalExperiment }): ReactNode {
+  if (count > 0) return <Empty title="No case fits." />;
+  return info.endedAt === undefined ? (
+    <Empty title="Nothing is scored yet.">
+      <p>Cases appear as their runs end. If the program was stopped, the same command goes on where it was.</p>
+    </Empty>
+  ) : (
+    <Empty title="The data set has no cases." />
+  );
+}
+
+interface CaseFiltersProps {
+  readonly tags: readonly string[];
+  readonly shows: readonly (readonly [show: string | undefined, label: string])[];
+  readonly children?: ReactNode;
+}
+
+function CaseFilters({ tags, shows, children }: CaseFiltersProps): ReactNode {
+  const [query, change] = useQueryState();
+  return (
+    <div className="flex flex-wrap items-center gap-2 border-b border-agent-border px-4 py-2">
+      <input
+        type="search"
+        aria-label="Search cases"
+        placeholder="Search cases"
+        className={classes(SMALL_FIELD, "w-56! max-sm:w-full!")}
+        value={query.get("text") ?? ""}
+        onChange={(event) => {
+          change({ text: event.target.value });
+        }}
+      />
+      <div role="group" aria-label="Which cases" className="flex flex-wrap gap-1.5">
+        {shows.map(([show, label]) => (
+          <Chip
+            key={label}
+            isOn={(query.get("show") ?? undefined) === show}
+            onChange={() => {
+              change({ show });
+            }}
+          >
+            {label}
+          </Chip>
+        ))}
+      </div>
+      {tags.length > 0 && (
+        <Select
+          label="Tag"
+          value={query.get("tag") ?? ""}
+          options={[["", "any"], ...tags.map((tag) => [tag, tag] as const)]}
+          onChange={(tag) => {
+            change({ tag });
+          }}
+        />
+      )}
+      <span className="ml-auto">{children}</span>
+    </div>
+  );
+}
+
+function Passed({ isPassed }: { readonly isPassed: boolean }): ReactNode {
+  const Icon = isPassed ? Check : X;
+  return (
+    <span
+      className={classes("inline-flex align-middle", isPassed ? "text-agent-success-text" : "text-agent-danger-text")}
+    >
+      <Icon aria-hidden size={15} strokeWidth={2.5} />
+      <span className="sr-only">{isPassed ? "passed" : "failed"}</span>
+    </span>
+  );
+}
+
+function words(text: string | undefined, className?: string): ReactNode {
+  return (
+    <span className={className} title={text}>
+      {text}
+    </span>
+  );
+}
+
+function caseColumns(scorers: readonly string[], repeats: number): readonly TableColumn<EvalCase>[] {
+  return [
+    {
+      id: "case",
+      label: "Case",
+      width: 130,
+      isFlexible: true,
+      cell: ({ name, isPassed, repeat }) => (
+        <span className="inline-flex max-w-full items-center gap-1.5">
+          <Passed isPassed={isPassed} />
+          <span className="truncate font-semibold" title={name}>
+            {name}
+            {repeats > 1 && <span className={MUTED}> {repeat}</span>}
+          </span>
+        </span>
+      ),
+    },
+    { id: "input", label: "Input", width: 130, isFlexible: true, fromPx: 620, cell: ({ input }) => words(input) },
+    {
+      id: "expected",
+      label: "Expected",
+      width: 120,
+      isFlexible: true,
+      fromPx: 760,
+      cell: ({ expected }) => words(expected, MUTED),
+    },
+    { id: "output", label: "Output", width: 120, isFlexible: true, fromPx: 480, cell: ({ output }) => words(output) },
+    ...scorers.map((scorer): TableColumn<EvalCase> => ({
+      id: `score ${scorer}`,
+      label: scorer,
+      width: 84,
+      isNumber: true,
+      fromPx: 860,
+      cell: ({ verdicts }) => {
+        const found = verdicts.find(({ name }) => name === scorer);
+        if (found === undefined) return <span className={MUTED}>–</span>;
+        return (
+          <span className={found.isMet ? undefined : "font-semibold text-agent-danger-text"} title={found.why}>
+            {found.score.toFixed(2)}
+          </span>
+        );
+      },
+    })),
+    {
+      id: "why",
+      label: "Why it failed",
+      width: 160,
+      isFlexible: true,
+      fromPx: 1_180,
+      cell: ({ why }) => words(why, MUTED),
+    },
+    {
+      id: "cost",
+      label: "Cost",
+      width: 76,
+      isNumber: true,
+      fromPx: 940,
+      cell: ({ costMicros }) => (costMicros === undefined ? "–" : formatCost(costMicros)),
+    },
+    {
+      id: "duration",
+      label: "Time",
+      width: 76,
+      isNumber: true,
+      fromPx: 1_000,
+      cell: ({ durationMs }) => (durationMs === undefined ? "–" : formatDuration(durationMs)),
+    },
+    {
+      id: "tokens",
+      label: "Tokens",
+      width: 76,
+      isNumber: true,
+      isHidden: true,
+      cell: ({ tokens }) => (tokens === undefined ? "–" : formatShort(tokens)),
+    },
+    { id: "trace", label: "Trace", width: 64, cell: ({ runId }) => <Trace runId={runId} label="Trace" /> },
+  ];
+}
+
+function Trace({ runId, label }: { readonly runId: string; readonly label: string }): ReactNode {
+  return (
+    <TextLink href={to(["runs", runId])} title={`Run ${shortId(runId)}`}>
+      {label}
+    </TextLink>
+  );
+}
+
+/** A case whole: input, expected answer, answers and what the scorers say. */
+function CasePanel({
+  attempts,
+}: {
+  readonly attempts: readonly (readonly [label: string, one: EvalCase])[];
+}): ReactNode {
+  const [, change] = useQueryState();
+  const first = attempts[0]?.[1];
+  if (first === undefined) return null;
+  return (
+    <aside
+      aria-label="Case"
+      className="flex min-h-0 shrink-0 flex-col gap-3 overflow-y-auto border-agent-border p-4 text-sm max-lg:max-h-[60%] max-lg:border-t lg:w-104 lg:border-l"
+    >
+      <div className="flex items-start justify-between gap-2">
+        <h2 className="min-w-0 font-semibold wrap-anywhere">{first.name}</h2>
+        <button
+          type="button"
+          aria-label="Close the case"
+          className={classes(BUTTONS.quiet, "px-1.5")}
+          onClick={() => {
+            change({ case: undefined });
+          }}
+        >
+          <X aria-hidden size={16} />
+        </button>
+      </div>
+      <CodeView title="Input" text={first.input} />
+      {first.expected !== undefined && <CodeView title="Expected" text={first.expected} />}
+      {attempts.map(([label, one]) => (
+        <section key={`${label}${one.runId}`} aria-label={label || "Answer"} className="flex flex-col gap-2">
+          <CodeView title={label === "" ? "Output" : `Output, ${label}`} text={one.output || "(no answer)"} />
+          <ul className="flex flex-col gap-1">
+            {one.verdicts.map(({ name, score, isMet, why, runId }) => (
+              <li key={name} className="flex flex-wrap items-baseline gap-x-2">
+                <Passed isPassed={isMet} />
+                <span className="font-medium">{name}</span>
+                <span className="tabular-nums">{score.toFixed(2)}</span>
+                {why !== undefined && <span className={classes(MUTED, "wrap-anywhere")}>{why}</span>}
+                {runId !== undefined && <Trace runId={runId} label="judgement" />}
+              </li>
+            ))}
+          </ul>
+          {one.status !== "completed" && (
+            <p>
+              <Status status={one.status} />
+            </p>
+          )}
+          <div className="flex flex-wrap gap-2">
+            <ButtonLink className={BUTTONS.primary} href={to(["runs", one.runId])}>
+              Open the trace
+            </ButtonLink>
+            <AddToDataset runIds={[one.runId]} expected={one.expected} />
+          </div>
+        </section>
+      ))}
+    </aside>
+  );
+}
+
+// Two experiments.
+
+const CHANGES = { broken: ["worse", "broken"], fixed: ["better", "fixed"], same: ["unclear", "same"] } as const;
+
+/** What the paired test says, in a sentence. */
+export function verdictWords({ comparison, pairs }: EvalComparison): string {
+  switch (comparison.verdict) {
+    case "better":
+      return "The newer version passes more cases.";
+    case "worse":
+      return "The newer version passes fewer cases.";
+    case "unclear":
+      return pairs.some(({ change }) => change !== "same")
+        ? `${plural(pairs.length, "case")} of both are too few, or differ too little, to say which one is better.`
+        : "No case changed.";
+  }
+}
+
+/** The pairs that an address asks for: broken ones first, as the server has them. */
+export function pairsIn(pairs: readonly EvalPair[], query: URLSearchParams): readonly EvalPair[] {
+  const text = (query.get("text") ?? "").toLowerCase();
+  const show = query.get("show");
+  const tag = query.get("tag");
+  return pairs.filter(
+    ({ name, change, old, new: next }) =>
+      (show === null || change === show || (show === "failed" && next.some(({ isPassed }) => !isPassed))) &&
+      (tag === null || next.some(({ tags }) => tags?.includes(tag) === true)) &&
+      [name, ...[...old, ...next].flatMap(({ input, output }) => [input, output])].some((one) =>
+        one.toLowerCase().includes(text),
+      ),
+  );
+}
+
+function Compared({ experimentId, old }: { readonly experimentId: string; readonly old: string }): ReactNode {
+  const { data, error, refetch } = useQuery(experimentsComparedQuery(experimentId, old));
+  const [query, change] = useQueryState();
+  const layout = useColumns("compared-cases");
+  if (data === undefined)
+    return error === null ? <Loading /> : <Failure error={error} onRetry={() => void refetch()} />;
+  const { pairs } = data;
+  const count = (one: EvalPair["change"]): number => pairs.filter(({ change }) => change === one).length;
+  const rows = pairsIn(pairs, query);
+  const chosen = pairs.find(({ name }) => name === query.get("case"));
+  const panel = chosen && [
+    ...chosen.old.map((one) => [data.old.repeats > 1 ? `old ${one.repeat}` : "old", one] as const),
+    ...chosen.new.map((one) => [data.new.repeats > 1 ? `new ${one.repeat}` : "new", one] as const),
+  ];
+  return (
+    <>
+      <Verdict found={data} />
+      <CaseFilters
+        tags={[...new Set(pairs.flatMap((one) => one.new.flatMap(({ tags = [] }) => tags)))].sort()}
+        shows={[
+          [undefined, `All ${formatCount(pairs.length)}`],
+          ["broken", `Broken ${formatCount(count("broken"))}`],
+          ["fixed", `Fixed ${formatCount(count("fixed"))}`],
+          ["failed", "Failed now"],
+        ]}
+      >
+        <ColumnMenu columns={PAIR_COLUMNS} layout={layout} />
+      </CaseFilters>
+      <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
+        <div className="flex min-h-0 min-w-0 flex-1 flex-col">
+          {rows.length === 0 ? (
+            <Empty title={pairs.length === 0 ? "The two have no case in common." : "No case fits."} />
+          ) : (
+            <DataTable
+              label="Cases of both"
+              rows={rows}
+              columns={PAIR_COLUMNS}
+              keyOf={({ name }) => name}
+              onOpen={({ name }) => {
+                change({ case: name });
+              }}
+              layout={layout}
+            />
+          )}
+        </div>
+        {panel !== undefined && <CasePanel attempts={panel} />}
+      </div>
+    </>
+  );
+}
+
+function Verdict({ found }: { readonly found: EvalComparison }): ReactNode {
+  const { comparison, old, new: next, fixed, broken, onlyOld = [], onlyNew = [] } = found;
+  const gain = comparison.successRate;
+  return (
+    <section
+      aria-label="Verdict"
+      className={classes(CARD, "m-3 flex flex-wrap items-center gap-x-6 gap-y-2 px-4 py-3 text-sm")}
+    >
+      <p className="flex min-w-0 flex-1 basis-72 flex-wrap items-center gap-2">
+        <Status status={comparison.verdict} />
+        <span>{verdictWords(found)}</span>
+        <span className={classes(MUTED, "w-full text-xs wrap-anywhere")}>
+          {next.id} ({next.agentId} {versionOf(next.fingerprint)}, {formatWhen(next.at)}) against{" "}
+          <TextLink href={to(["experiments", old.id])}>{old.id}</TextLink> ({old.agentId} {versionOf(old.fingerprint)},{" "}
+          {formatWhen(old.at)})
+        </span>
+        {(onlyOld.length > 0 || onlyNew.length > 0) && (
+          <span className={classes(MUTED, "w-full text-xs")}>
+            Not compared: {plural(onlyOld.length, "case")} of the old one alone, {formatCount(onlyNew.length)} of the
+            new one.
+          </span>
+        )}
+      </p>
+      <dl className="flex flex-wrap gap-x-6 gap-y-1 tabular-nums">
+        <Fact label="Pass rate" value={gain && signed(gain.value, percent)} range={gain && spread(gain, percent)} />
+        <Fact label="Fixed" value={formatCount(fixed)} />
+        <Fact label="Broken" value={formatCount(broken)} />
+        <Fact
+          label="Cost a case"
+          value={comparison.costMicros && signed(comparison.costMicros.value, formatCost)}
+          range={comparison.costMicros && spread(comparison.costMicros, formatCost)}
+        />
+        <Fact
+          label="Time a case"
+          value={comparison.durationMs && signed(comparison.durationMs.value, formatDuration)}
+          range={comparison.durationMs && spread(comparison.durationMs, formatDuration)}
+        />
+        {comparison.pValue !== undefined && <Fact label="p" value={comparison.pValue.toPrecision(2)} />}
+      </dl>
+    </section>
+  );
+}
+
+function Fact({
+  label,
+  value = "–",
+  range,
+}: {
+  readonly label: string;
+  readonly value?: string | undefined;
+  readonly range?: string | undefined;
+}): ReactNode {
+  return (
+    <div>
+      <dt className="text-xs text-agent-muted">{label}</dt>
+      <dd className="font-semibold">{value}</dd>
+      {range !== undefined && <dd className="text-xs text-agent-muted">{range}</dd>}
+    </div>
+  );
+}
+
+/** A difference with its sign. */
+export function signed(value: number, format: (value: number) => string): string {
+  return value === 0 ? "±0" : `${value > 0 ? "+" : "−"}${format(Math.abs(value))}`;
+}
+
+function spread({ low, high }: Estimate, format: (value: number) => string): string | undefined {
+  return low === undefined || high === undefined ? undefined : `${signed(low, format)} to ${signed(high, format)}`;
+}
+
+function meanOf(attempts: readonly EvalCase[], field: "score" | "costMicros" | "durationMs"): number | undefined {
+  const known = attempts.map((one) => one[field]).filter((value) => value !== undefined);
+  return known.length === 0 ? undefined : known.reduce((sum, value) => sum + value, 0) / known.length;
+}
+
+function Change({
+  pair,
+  field,
+  format,
+}: {
+  readonly pair: EvalPair;
+  readonly field: "costMicros" | "durationMs";
+  readonly format: (value: number) => string;
+}): ReactNode {
+  const before = meanOf(pair.old, field);
+  const after = meanOf(pair.new, field);
+  if (before === undefined || after === undefined) return "–";
+  return (
+    <span className={after > before ? undefined : MUTED} title={`${format(before)}, then ${format(after)}`}>
+      {signed(after - before, format)}
+    </span>
+  );
+}
+
+const PAIR_COLUMNS: readonly TableColumn<EvalPair>[] = [
+  {
+    id: "case",
+    label: "Case",
+    width: 120,
+    isFlexible: true,
+    cell: ({ name }) => (
+      <span className="font-semibold" title={name}>
+        {name}
+      </span>
+    ),
+  },
+  {
+    id: "change",
+    label: "Change",
+    width: 92,
+    cell: ({ change }) => <Status status={CHANGES[change][0]} words={CHANGES[change][1]} />,
+  },
+  {
+    id: "input",
+    label: "Input",
+    width: 120,
+    isFlexible: true,
+    fromPx: 760,
+    cell: ({ new: [first] }) => words(first?.input),
+  },
+  {
+    id: "expected",
+    label: "Expected",
+    width: 110,
+    isFlexible: true,
+    fromPx: 900,
+    cell: ({ new: [first] }) => words(first?.expected, MUTED),
+  },
+  ...(["old", "new"] as const).map((side): TableColumn<EvalPair> => ({
+    id: side,
+    label: side === "old" ? "Old output" : "New output",
+    width: 130,
+    isFlexible: true,
+    fromPx: 560,
+    cell: (pair) => <Side attempts={pair[side]} />,
+  })),
+  {
+    id: "score",
+    label: "Score",
+    width: 108,
+    isNumber: true,
+    fromPx: 820,
+    cell: (pair) => `${(meanOf(pair.old, "score") ?? 0).toFixed(2)} → ${(meanOf(pair.new, "score") ?? 0).toFixed(2)}`,
+  },
+  {
+    id: "cost",
+    label: "Cost",
+    width: 84,
+    isNumber: true,
+    fromPx: 980,
+    cell: (pair) => <Change pair={pair} field="costMicros" format={formatCost} />,
+  },
+  {
+    id: "duration",
+    label: "Time",
+    width: 84,
+    isNumber: true,
+    fromPx: 1_040,
+    cell: (pair) => <Change pair={pair} field="durationMs" format={formatDuration} />,
+  },
+  {
+    id: "trace",
+    label: "Traces",
+    width: 92,
+    cell: ({ old: [before], new: [after] }) => (
+      <span className="inline-flex gap-2">
+        {before !== undefined && <Trace runId={before.runId} label="old" />}
+        {after !== undefined && <Trace runId={after.runId} label="new" />}
+      </span>
+    ),
+  },
+];
+
+/** The first answer of some attempts, and how many of them passed. */
+function Side({ attempts }: { readonly attempts: readonly EvalCase[] }): ReactNode {
+  const passed = attempts.filter(({ isPassed }) => isPassed).length;
+  return (
+    <span className="inline-flex max-w-full items-center gap-1.5" title={attempts[0]?.output}>
+      <Passed isPassed={passed === attempts.length} />
+      {attempts.length > 1 && (
+        <span className={MUTED}>
+          {passed}/{attempts.length}
+        </span>
+      )}
+      <span className="truncate">{attempts[0]?.output}</span>
+    </span>
+  );
+}

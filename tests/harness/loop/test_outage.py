@@ -31,7 +31,7 @@ from windlass_harness.loop.events import (
 from windlass_harness.loop.rules import AWAKE_MS_MAX, CompactionRule, Rules
 from windlass_harness.retry import RETRY_AFTER_MS_MAX, RetryPolicy
 from windlass_harness.views.runs import fold_runs
-from windlass_protocol import ErrorKind, FinishReason, JsonValue, RetryClass, RunWait
+from windlass_protocol import ErrorKind, FinishReason, JsonObject, JsonValue, RetryClass, RunWait
 
 HOUR_MS = 3_600_000
 STEADY = Rules(retry=RetryPolicy(max_delay_ms=60_000, jitter=False))
@@ -265,7 +265,13 @@ def test_a_run_continues_a_failed_one_without_a_message_of_its_own() -> None:
 
 
 def test_an_experiment_of_the_playground_has_no_message_of_its_own() -> None:
-    origin: JsonObject = {"runId": "r0", "sessionId": "s0", "stepIndex": 0, "size": "run", "calls": "recorded"}
+    origin: JsonObject = {
+        "runId": "r0",
+        "sessionId": "s0",
+        "stepIndex": 0,
+        "size": "run",
+        "calls": "recorded",
+    }
     failing = [[calls(call("put"))], [failure(RetryClass.NOT_RETRYABLE)]]
     session = World(failing).drive(Session(), run_asked())
     asked = RunRequested({"runId": "r2", "agentId": "helper", "message": "Hi.", "playground": origin})

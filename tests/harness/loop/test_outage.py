@@ -31,7 +31,7 @@ from windlass_harness.loop.events import (
 from windlass_harness.loop.rules import AWAKE_MS_MAX, CompactionRule, Rules
 from windlass_harness.retry import RETRY_AFTER_MS_MAX, RetryPolicy
 from windlass_harness.views.runs import fold_runs
-from windlass_protocol import ErrorKind, FinishReason, JsonValue, RetryClass, RunWait
+from windlass_protocol import ErrorKind, FinishReason, JsonObject, JsonValue, RetryClass, RunWait
 
 HOUR_MS = 3_600_000
 STEADY = Rules(retry=RetryPolicy(max_delay_ms=60_000, jitter=False))
@@ -262,6 +262,24 @@ def test_a_run_continues_a_failed_one_without_a_message_of_its_own() -> None:
     session.turn()
     assert session.end == "completed"
     assert world.ledger == ["r1/0/c-put"], "a finished call is not repeated"
+
+
+def test_an_experiment_of_the_playground_has_no_message_of_its_own() -> None:
+    origin: JsonObject = {
+        "runId": "r0",
+        "sessionId": "s0",
+        "stepIndex": 0,
+        "size": "run",
+        "calls": "recorded",
+    }
+    failing = [[calls(call("put"))], [failure(RetryClass.NOT_RETRYABLE)]]
+    session = World(failing).drive(Session(), run_asked())
+    asked = RunRequested({"runId": "r2", "agentId": "helper", "message": "Hi.", "playground": origin})
+    assert session.tell(asked) == ["run.started", "turn.started"]
+    run = session.state.run
+    assert run is not None
+    assert run.playground is not None
+    assert (run.playground.run_id, run.playground.calls) == ("r0", "recorded")
 
 
 def test_a_run_that_continues_an_answer_says_so_to_the_model() -> None:

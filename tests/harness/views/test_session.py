@@ -53,6 +53,15 @@ def test_a_session_without_records_or_agent_is_still_a_session() -> None:
     assert state(Journal().begin()).session.agent.system == ""
 
 
+def test_a_fork_goes_on_with_the_messages_that_a_playground_changed() -> None:
+    journal = Journal().begin()
+    origin = {"predecessor": "s0", "predecessorSeq": 2}
+    assert len(state(journal.add("session.forked", origin)).session.history) == 1, "that of its records"
+    said = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Yes?"}]
+    journal.add("session.forked", {**origin, "messages": said})
+    assert [one.content for one in state(journal).session.history] == ["Hello.", "Yes?"]
+
+
 def test_a_session_that_moved_has_the_agent_it_moved_to() -> None:
     journal = Journal().add("session.started", {"agent": AGENT})
     moved = {"fromFingerprint": "a", "toFingerprint": "b"}

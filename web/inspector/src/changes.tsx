@@ -1,7 +1,7 @@
-/** Arguments that a person changed when they approved a call, beside those that the model asked for. */
+/** Changes: of the arguments that a person approved, and of texts word by word. */
 import type { JsonValue } from "@windlass/protocol";
 import { formatValue } from "@windlass/ui";
-import type { ReactNode } from "react";
+import { Fragment, useMemo, type ReactNode } from "react";
 
 /** One argument before and after; undefined where there is none. */
 export interface ChangedArgument {
@@ -85,4 +85,105 @@ function Side({ value, sign, className }: SideProps): ReactNode {
       {value === undefined ? "–" : `${sign} ${formatValue(value)}`}
     </td>
   );
+}
+
+/** A piece of a text: in both texts, or in one of them. */
+export interface Piece {
+  readonly text: string;
+  readonly side: "both" | "before" | "after";
+}
+
+/** Words of two texts that are compared one by one; what is longer is one piece. */
+const WORDS_MAX = 2_000;
+
+/** The pieces of two texts, by the longest words that they share in order. */
+export function diffWords(before: string, after: string): readonly Piece[] {
+  const [old, now] = [wordsIn(before), wordsIn(after)];
+  let start = 0;
+  while (start < old.length && start < now.length && old[start] === now[start]) start += 1;
+  let end = 0;
+  while (end < old.length - start && end < now.length - start && old.at(-1 - end) === now.at(-1 - end)) end += 1;
+  const [left, right] = [old.slice(start, old.length - end), now.slice(start, now.length - end)];
+  return joined([
+    { text: old.slice(0, start).join(""), side: "both" },
+    ...(left.length > WORDS_MAX || right.length > WORDS_MAX
+      ? [
+          { text: left.join(""), side: "before" as const },
+          { text: right.join(""), side: "after" as const },
+        ]
+      : paired(left, right)),
+    { text: old.slice(old.length - end).join(""), side: "both" },
+  ]);
+}
+
+function wordsIn(text: string): readonly string[] {
+  // With the space before it: two texts share spaces that say nothing.
+  return text.match(/\s*(?:[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_])|\s+/gu) ?? [];
+}
+
+function paired(left: readonly string[], right: readonly string[]): readonly Piece[] {
+  const width = right.length + 1;
+  const lengths = new Uint16Array((left.length + 1) * width);
+  const at = (one: number, other: number): number => lengths[one * width + other] ?? 0;
+  for (let one = left.length - 1; one >= 0; one -= 1)
+    for (let other = right.length - 1; other >= 0; other -= 1)
+      lengths[one * width + other] =
+        left[one] === right[other] ? at(one + 1, other + 1) + 1 : Math.max(at(one + 1, other), at(one, other + 1));
+  const pieces: Piece[] = [];
+  let [one, other] = [0, 0];
+  while (one < left.length || other < right.length) {
+    const [old, now] = [left[one], right[other]];
+    if (old !== undefined && old === now) {
+      pieces.push({ text: old, side: "both" });
+      one += 1;
+      other += 1;
+    } else if (old !== undefined && (now === undefined || at(one + 1, other) >= at(one, other + 1))) {
+      pieces.push({ text: old, side: "before" });
+      one += 1;
+    } else {
+      pieces.push({ text: now ?? "", side: "after" });
+      other += 1;
+    }
+  }
+  return pieces;
+}
+
+function joined(pieces: readonly Piece[]): readonly Piece[] {
+  const found: Piece[] = [];
+  for (const piece of pieces) {
+    const last = found.at(-1);
+    if (last?.side === piece.side) found[found.length - 1] = { ...last, text: last.text + piece.text };
+    else if (piece.text !== "") found.push(piece);
+  }
+  return found;
+}
+
+interface WordDiffProps {
+  readonly before: string;
+  readonly after: string;
+  /** Which of both texts is shown. */
+  readonly side: "before" | "after";
+}
+
+const MARKS = {
+  before: "rounded-xs bg-agent-danger-soft text-agent-danger-text",
+  after: "rounded-xs bg-agent-success-soft text-agent-success",
+} as const;
+
+/** One of two texts, with the words marked that the other one does not have. */
+export function WordDiff({ before, after, side }: WordDiffProps): ReactNode {
+  const pieces = useMemo(() => diffWords(before, after), [before, after]);
+  return pieces
+    .filter((piece) => piece.side === "both" || piece.side === side)
+    .map((piece, at) => {
+      if (piece.side === "both") return <span key={at}>{piece.text}</span>;
+      const words = piece.text.trimStart();
+      const Mark = side === "before" ? "del" : "ins";
+      return (
+        <Fragment key={at}>
+          {piece.text.slice(0, piece.text.length - words.length)}
+          <Mark className={MARKS[side]}>{words}</Mark>
+        </Fragment>
+      );
+    });
 }

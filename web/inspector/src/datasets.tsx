@@ -40,10 +40,12 @@ interface AddProps {
   readonly label?: string | undefined;
   /** What is expected, if it is known already; otherwise the answer of the run. */
   readonly expected?: string | undefined;
+  /** What else the case has; its inputs are those of the run otherwise. */
+  readonly more?: Pick<NewDatasetCase, "name" | "inputs"> | undefined;
 }
 
 /** A button that adds runs to a data set, after it asked to which one. */
-export function AddToDataset({ runIds, label = "Add to data set", expected }: AddProps): ReactNode {
+export function AddToDataset({ runIds, label = "Add to data set", expected, more }: AddProps): ReactNode {
   const [isOpen, setIsOpen] = useState(false);
   const close = (): void => {
     setIsOpen(false);
@@ -60,13 +62,18 @@ export function AddToDataset({ runIds, label = "Add to data set", expected }: Ad
         <Database aria-hidden size={14} /> {label}
       </button>
       <Dialog title={label} isOpen={isOpen} onClose={close}>
-        {isOpen && <AddForm runIds={runIds} expected={expected} onDone={close} />}
+        {isOpen && <AddForm runIds={runIds} expected={expected} more={more} onDone={close} />}
       </Dialog>
     </>
   );
 }
 
-function AddForm({ runIds, expected, onDone }: Omit<AddProps, "label"> & { readonly onDone: () => void }): ReactNode {
+function AddForm({
+  runIds,
+  expected,
+  more: facts,
+  onDone,
+}: Omit<AddProps, "label"> & { readonly onDone: () => void }): ReactNode {
   const list = useId();
   const { data: known } = useQuery(datasetsQuery);
   const [only] = runIds.length === 1 ? runIds : [];
@@ -81,7 +88,7 @@ function AddForm({ runIds, expected, onDone }: Omit<AddProps, "label"> & { reado
   const add = useMutation({
     mutationFn: async () => {
       await client.makeDataset(chosen);
-      const more: NewDatasetCase = tagsIn(tags).length === 0 ? {} : { tags: tagsIn(tags) };
+      const more: NewDatasetCase = { ...facts, ...(tagsIn(tags).length > 0 && { tags: tagsIn(tags) }) };
       for (const runId of runIds) {
         const own = only === undefined || (answer === undefined && expected === undefined);
         const body = own

@@ -375,6 +375,11 @@ function Step({ step }: { readonly step: StepFacts }): ReactNode {
           {failed.code}: {failed.message}
         </p>
       )}
+      {place !== undefined && (
+        <p>
+          <ButtonLink href={to(["playground", place.runId, String(place.stepIndex)])}>Open in playground</ButtonLink>
+        </p>
+      )}
       {place !== undefined && <Prompt {...place} count={promptCount} />}
       {step.reasoning !== "" && <CodeView title="Reasoning" text={step.reasoning} />}
       {step.said !== "" && <CodeView title="Answer" text={step.said} />}

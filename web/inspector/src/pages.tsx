@@ -33,6 +33,7 @@ const LOADERS = {
   experiments: () => import("./pages/experiments.js"),
   feedback: () => import("./pages/feedback.js"),
   overview: () => import("./pages/overview.js"),
+  playground: () => import("./pages/playground.js"),
   run: () => import("./pages/run.js"),
   runs: () => import("./pages/runs.js"),
   schedules: () => import("./pages/schedules.js"),
@@ -49,6 +50,7 @@ const ExperimentPage = lazy(async () => ({ default: (await LOADERS.experiments()
 const ExperimentsPage = lazy(async () => ({ default: (await LOADERS.experiments()).ExperimentsPage }));
 const FeedbackPage = lazy(async () => ({ default: (await LOADERS.feedback()).FeedbackPage }));
 const OverviewPage = lazy(async () => ({ default: (await LOADERS.overview()).OverviewPage }));
+const PlaygroundPage = lazy(async () => ({ default: (await LOADERS.playground()).PlaygroundPage }));
 const RunPage = lazy(async () => ({ default: (await LOADERS.run()).RunPage }));
 const RunsPage = lazy(async () => ({ default: (await LOADERS.runs()).RunsPage }));
 const SchedulesPage = lazy(async () => ({ default: (await LOADERS.schedules()).SchedulesPage }));
@@ -104,6 +106,16 @@ const PAGES: readonly Page[] = [
     path: "diff",
     nav: "runs",
     render: (_, [first, second]) => <ComparePage first={first} second={second} />,
+  },
+  {
+    path: "playground",
+    nav: "runs",
+    render: (_, parts) => (
+      <PlaygroundPage
+        runId={parts.slice(0, -1).join("/")}
+        stepIndex={parts.length < 2 ? undefined : Number(parts.at(-1))}
+      />
+    ),
   },
   { path: "decisions", nav: "decisions", render: () => <DecisionsPage /> },
   { path: "feedback", nav: "feedback", render: () => <FeedbackPage /> },

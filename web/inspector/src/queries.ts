@@ -415,6 +415,14 @@ export const promptQuery = (runId: string, stepIndex: number) =>
     staleTime: Infinity,
   });
 
+/** What the playground can change of a step. */
+export const playgroundQuery = (runId: string, stepIndex: number) =>
+  queryOptions({
+    queryKey: ["playground", runId, stepIndex],
+    queryFn: ({ signal }) => client.playground(runId, stepIndex, { signal }),
+    staleTime: Infinity,
+  });
+
 /** The last record at which a fork may begin, up to one; undefined if there is none. */
 export const safePointQuery = (sessionId: string, seq: number) =>
   queryOptions({

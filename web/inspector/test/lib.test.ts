@@ -4,7 +4,8 @@ import { actsOf, pairUp } from "../src/pages/compare.js";
 import { callFacts, forkPoint, isStory, stepFacts, tell, TimeMachine } from "../src/records.js";
 import { lineDiff } from "../src/pages/proposals.js";
 import { to } from "../src/router.js";
-import { changedArguments } from "../src/changes.js";
+import { changedArguments, diffWords } from "../src/changes.js";
+import { differenceOf, fieldsOf, figuresFrom } from "../src/pages/playground.js";
 import { undoGroups } from "../src/undo.js";
 import { aboutCall } from "../src/queries.js";
 import { intervalOf, niceMax, stacked } from "../src/chart.js";
@@ -460,5 +461,76 @@ describe("changed arguments", () => {
     expect(facts?.input).toEqual({ cents: 5 });
     const [plain] = records.slice(0, 1).flatMap((first) => callFacts(records.slice(0, 2), first));
     expect(plain?.asked).toBeUndefined();
+  });
+});
+
+describe("the playground", () => {
+  it("marks the words that one of two texts has", () => {
+    expect(diffWords("Rain in Oslo, 9 degrees.", "Sun in Oslo, 21 degrees.")).toEqual([
+      { text: "Rain", side: "before" },
+      { text: "Sun", side: "after" },
+      { text: " in Oslo,", side: "both" },
+      { text: " 9", side: "before" },
+      { text: " 21", side: "after" },
+      { text: " degrees.", side: "both" },
+    ]);
+    expect(diffWords("", "")).toEqual([]);
+    expect(diffWords("same", "same")).toEqual([{ text: "same", side: "both" }]);
+    const long = Array.from({ length: 3_000 }, (_, at) => `w${at}`).join(" ");
+    expect(diffWords(`a ${long} z`, "a b z").map(({ side }) => side)).toEqual(["both", "before", "after", "both"]);
+  });
+
+  it("says how much more or less something took", () => {
+    const format = String;
+    expect(differenceOf(100, 150, format)).toBe("+50 (+50 %)");
+    expect(differenceOf(100, 75, format)).toBe("−25 (−25 %)");
+    expect(differenceOf(0, 5, format)).toBe("+5");
+    expect(differenceOf(7, 7, format)).toBe("same");
+    expect(differenceOf(undefined, 7, format)).toBe("–");
+  });
+
+  it("changes the texts of a message and keeps the rest", () => {
+    const call = { type: "tool-call" as const, toolCallId: "c1", toolName: "pay", input: { cents: 5 } };
+    const said = { role: "assistant" as const, content: [{ type: "text" as const, text: "I pay." }, call] };
+    const [words, given] = fieldsOf(said);
+    expect(words?.with("I will pay.")).toEqual({ ...said, content: [{ type: "text", text: "I will pay." }, call] });
+    expect(given?.label).toBe("Call of pay");
+    expect(given?.with('{"cents": 7}')).toEqual({
+      ...said,
+      content: [said.content[0], { ...call, input: { cents: 7 } }],
+    });
+    expect(given?.with("{")).toEqual({ ...said, content: [said.content[0], { ...call, input: "{" }] });
+    const result = { type: "tool-result" as const, toolCallId: "c1", toolName: "pay" };
+    const told = {
+      role: "tool" as const,
+      content: [{ ...result, output: { type: "json" as const, value: { ok: true } } }],
+    };
+    expect(fieldsOf(told)[0]?.with("no")).toEqual({
+      ...told,
+      content: [{ ...result, output: { type: "text", value: "no" } }],
+    });
+    const denied = {
+      role: "tool" as const,
+      content: [{ ...result, output: { type: "execution-denied" as const, reason: "No." } }],
+    };
+    expect(fieldsOf(denied)[0]).toMatchObject({ label: "Denial of pay", text: "No." });
+    expect(fieldsOf(denied)[0]?.with("Never.")).toMatchObject({ content: [{ output: { reason: "Never." } }] });
+    expect(fieldsOf({ role: "user", content: "Hi." })[0]?.with("Ho.")).toEqual({ role: "user", content: "Ho." });
+  });
+
+  it("adds up the model calls of a run from a step on", () => {
+    const span = (stepIndex: number, more: object) => ({
+      spanId: `s${stepIndex}`,
+      name: "llm.complete",
+      startAt: "2026-01-01T00:00:00.000Z",
+      endAt: "2026-01-01T00:00:00.500Z",
+      attrs: { stepIndex, ...more },
+    });
+    const trace = {
+      spans: [span(0, { inputTokens: 1 }), span(1, { inputTokens: 5, costMicros: 2 }), span(2, { inputTokens: 6 })],
+    };
+    const found = figuresFrom(trace as unknown as Parameters<typeof figuresFrom>[0], 1);
+    expect(found).toEqual({ inputTokens: 11, outputTokens: undefined, costMicros: 2, ms: 1_000 });
+    expect(figuresFrom(undefined, 0).ms).toBeUndefined();
   });
 });

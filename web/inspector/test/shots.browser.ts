@@ -56,6 +56,13 @@ inBrowser("pictures for the documentation", () => {
     await experiments.getByText("broken", { exact: true }).waitFor();
     await experiments.screenshot({ path: `${FOLDER}/experiments.png`, animations: "disabled" });
     await experiments.context().close();
+    const { runId } = await server.run("demo", "Use weather in Oslo.");
+    const { page: bench } = await openPage(server.url, `/playground/${runId}/1`, { viewport: SIZE });
+    await bench.getByLabel("Message 3: Result of weather").fill("Sun all day in Oslo, 21 degrees.");
+    await bench.keyboard.press("Control+Enter");
+    await bench.getByText("completed", { exact: true }).waitFor();
+    await bench.screenshot({ path: `${FOLDER}/playground.png`, animations: "disabled" });
+    await bench.context().close();
     const { page: proposals } = await openPage(other.url, "/decisions?view=proposals", { viewport: SIZE });
     await proposals.getByText(/\d fixed/u).waitFor();
     await proposals.screenshot({ path: `${FOLDER}/proposal.png`, animations: "disabled" });

@@ -21,7 +21,19 @@ import {
 import { useCallback, useMemo, useRef, useState, type ReactNode } from "react";
 import { client } from "../auth.js";
 import { AddToDataset } from "../datasets.js";
-import { ButtonLink, Empty, Failure, Heading, Loading, Select, Status, Tabs, useNow, VirtualList } from "../parts.js";
+import {
+  ButtonLink,
+  Empty,
+  Failure,
+  Heading,
+  Loading,
+  Select,
+  Status,
+  Tabs,
+  TextLink,
+  useNow,
+  VirtualList,
+} from "../parts.js";
 import { decisionsQuery, isOver, recentRunsQuery, runQuery, traceQuery } from "../queries.js";
 import { isStory } from "../records.js";
 import { navigate, to, useQueryState } from "../router.js";
@@ -70,7 +82,7 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
       <Heading
         title={wishOf(records) ?? `Run ${shortId(runId)}`}
         parent={parentOf(run.data?.run.sessionId)}
-        facts={run.data !== undefined && <Status status={run.data.run.status} />}
+        facts={run.data !== undefined && <RunStatus info={run.data} />}
         about={run.data !== undefined && <RunFacts info={run.data} traces={traces} />}
       >
         {run.data !== undefined && <Links info={run.data} />}
@@ -87,6 +99,24 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
           onSelect={onSelect}
           beside={beside}
         />
+      )}
+    </>
+  );
+}
+
+/** Where a run is; and of an experiment, what it runs again. */
+function RunStatus({ info: { run } }: { readonly info: RunInfo }): ReactNode {
+  const { status, playground: origin } = run;
+  return (
+    <>
+      <Status status={status} />
+      {origin !== undefined && (
+        <span className="text-xs text-agent-muted">
+          experiment on{" "}
+          <TextLink href={to(["playground", origin.runId, String(origin.stepIndex)])}>
+            model call {origin.stepIndex + 1} of run {shortId(origin.runId)}
+          </TextLink>
+        </span>
       )}
     </>
   );

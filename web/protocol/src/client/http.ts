@@ -414,6 +414,22 @@ export class Client {
     return this.ask(rest.StepPrompt, at("runs", runId, "steps", String(stepIndex), "prompt"), options);
   }
 
+  /** What the playground can change of a step of a run, and the answer that the step got. */
+  playground(runId: string, stepIndex: number, options?: RequestOptions): Promise<rest.PlaygroundDraft> {
+    return this.ask(rest.PlaygroundDraft, at("runs", runId, "steps", String(stepIndex), "playground"), options);
+  }
+
+  /** Runs a step of a run again, with changes, as an experiment. */
+  play(
+    runId: string,
+    stepIndex: number,
+    body: rest.NewPlaygroundRun,
+    options?: RequestOptions,
+  ): Promise<rest.Accepted> {
+    const path = at("runs", runId, "steps", String(stepIndex), "playground");
+    return this.ask(rest.Accepted, path, { ...options, method: "POST", body });
+  }
+
   // Many runs.
 
   /** Runs over time, in numbers. */

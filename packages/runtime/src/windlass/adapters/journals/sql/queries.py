@@ -463,7 +463,8 @@ def _run_index(wanted: RunFilter, by: RunSort, *, owner_has_few: bool) -> str | 
     found = next((name for name, is_wanted in rare.items() if is_wanted), None)
     if found is not None:
         return found
-    if by is not RunSort.STARTED and replace(wanted, owner=None, root_only=False) == _ANY:
+    plain = replace(wanted, owner=None, root_only=False, experiments=False)
+    if by is not RunSort.STARTED and plain == _ANY:
         return by.value
     return "time" if wanted.agent_id is None else "agent"
 

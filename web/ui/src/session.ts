@@ -347,10 +347,12 @@ export function useSession(sessionId: string | undefined, options: SessionOption
     if (isWhole && hasEarlier) void found?.loadEarlier(true);
   }, [isWhole, hasEarlier, found]);
   const loadEarlier = found?.loadEarlier;
-  return useMemo(
-    () => ({ ...view, loadEarlier: loadEarlier === undefined ? NOTHING_EARLIER : () => loadEarlier() }),
-    [view, loadEarlier],
-  );
+  return useMemo(() => {
+    const { connection, reconnects, error } = view;
+    // A reader of all records folds them from the first one: until that is here, there are none.
+    const shown = isWhole && view.hasEarlier ? { ...EMPTY_VIEW, connection, reconnects, error } : view;
+    return { ...shown, loadEarlier: loadEarlier === undefined ? NOTHING_EARLIER : () => loadEarlier() };
+  }, [view, isWhole, loadEarlier]);
 }
 
 const NO_EVENTS: AsyncIterable<FeedItem> = {

@@ -259,6 +259,31 @@ describe("a store of a session", () => {
     leave();
   });
 
+  it("that is wanted whole shows nothing before its first record is here", async () => {
+    const asked: (number | undefined)[] = [];
+    const events: Transport["events"] = async function* (_, { before }) {
+      asked.push(before);
+      const seqs = before === undefined ? [2, 3] : [1];
+      for (const seq of seqs) {
+        const event = seq === 2 ? record(2, "run.started", { runId: "r1", agentId: "a", turnId: "t0" }) : said(seq, "m");
+        yield { event, cursor: `c${seq}` };
+      }
+      if (before === undefined) await new Promise(() => undefined);
+    };
+    const transport = { ...stage.transport, events };
+    const firsts = new Set<number | undefined>();
+    const { result } = renderHook(() => {
+      const view = useSession("s1", { transport, isWhole: true });
+      firsts.add(view.records[0]?.seq);
+      return view;
+    });
+    await waitFor(() => {
+      expect(result.current.records).toHaveLength(3);
+    });
+    expect([...firsts]).toEqual([undefined, 1]);
+    expect(asked).toEqual([undefined, 2]);
+  });
+
   it("of a run has its records, which have gaps, and no conversation", async () => {
     const store = new JournalStore(
       (watch) => stage.transport.events("s1", watch),

@@ -10,6 +10,7 @@ import {
   SESSIONS_KEPT_MAX,
   JournalStore,
   PAGE_RECORDS,
+  useSession,
   useAgentSession,
   useScope,
   useTransport,
@@ -265,7 +266,8 @@ describe("a store of a session", () => {
       asked.push(before);
       const seqs = before === undefined ? [2, 3] : [1];
       for (const seq of seqs) {
-        const event = seq === 2 ? record(2, "run.started", { runId: "r1", agentId: "a", turnId: "t0" }) : said(seq, "m");
+        const event =
+          seq === 2 ? record(2, "run.started", { runId: "r1", agentId: "a", turnId: "t0" }) : said(seq, "m");
         yield { event, cursor: `c${seq}` };
       }
       if (before === undefined) await new Promise(() => undefined);

@@ -82,7 +82,8 @@ def test_a_history_has_the_message_of_the_stream_with_the_answers_of_people(name
     for event in STORIES[name]:
         history.take(Record(event.type, event.meta.at, event.data, run_id=event.run_id, seq=event.seq or 0))
     nothing: dict[str, Any] = {"id": streamed.id, "parts": [], "metadata": {}}
-    [message] = [one for one in history.messages() if one["role"] == "assistant"] or [nothing]
+    found: list[Any] = [one for one in history.messages() if one["role"] == "assistant"] or [nothing]
+    [message] = found
     assert message["id"] == streamed.id
     assert [part["type"] for part in message["parts"]] == [part["type"] for part in streamed.parts]
     states = [

@@ -67,6 +67,42 @@ def test_every_event_has_a_cursor_behind_which_the_feed_goes_on(tmp_path: Path) 
     run(main())
 
 
+def test_a_feed_is_read_from_its_end_page_by_page(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "Hello."})).json()
+            await ended(client, begun["runId"])
+            path = f"/sessions/{begun['sessionId']}/events"
+            whole = records(await watch(server.port, f"{path}?follow=false"))
+            end = await watch(server.port, f"{path}?follow=false&last=3")
+            assert records(end) == whole[-3:]
+            first = whole[-3]
+            for form in ("sse", "ndjson"):
+                page = f"{path}?follow=false&last=2&before={first}&format={form}"
+                assert f'"seq":{first - 1}' in (text := (await client.get(page)).text)
+                assert f'"seq":{first}' not in text
+            assert (
+                records(await watch(server.port, f"{path}?follow=false&last=2&before={first}"))
+                == whole[-5:-3]
+            )
+            assert records(await watch(server.port, f"{path}?follow=false&before=3")) == [1, 2]
+            assert records(await watch(server.port, f"{path}?follow=false&last=10000")) == whole
+            # A reader that is cut off goes on behind its cursor, up to the same record.
+            cursor = events(await watch(server.port, f"{path}?follow=false"))[first - 3].id
+            after = f"{path}?follow=false&last=5&before={first}&after={cursor}"
+            assert records(await watch(server.port, after)) == [first - 1]
+            for wrong in (
+                "last=0",
+                "last=10001",
+                "before=1&follow=false",
+                "before=5",
+                "last=2&shape=steerable",
+            ):
+                assert (await client.get(f"{path}?{wrong}")).status_code == 422, wrong
+
+    run(main())
+
+
 def test_lines_of_json_are_the_same_events(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:

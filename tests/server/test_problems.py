@@ -73,6 +73,7 @@ WRONG: dict[str, tuple[str, str, dict[str, Any], int, str]] = {
         "rejected",
     ),
     "a wrong query": ("GET", "/events?follow=perhaps", {}, 422, "rejected"),
+    "a repeated query": ("GET", "/events?follow=false&follow=true", {}, 422, "rejected"),
     "an unknown query": ("GET", "/events?folow=false", {}, 422, "rejected"),
     "a schema that is none": (
         "POST",

@@ -130,14 +130,19 @@ async function* shared(
 
 const RUN_ENDS: ReadonlySet<string> = new Set(["run.completed", "run.failed", "run.cancelled", "run.budget_exhausted"]);
 
+const direct = httpTransport(client);
+
 export const transport: Transport = {
-  ...httpTransport(client),
+  ...direct,
   events: (sessionId, watch) =>
-    shared(
-      (options) => client.sessionEvents(sessionId, options),
-      watch,
-      () => false,
-    ),
+    // A page has an end: it needs no place of its own.
+    watch.before !== undefined
+      ? direct.events(sessionId, watch)
+      : shared(
+          (options) => client.sessionEvents(sessionId, options),
+          watch,
+          () => false,
+        ),
   runEvents: (runId, watch) =>
     shared(
       (options) => client.runEvents(runId, options),

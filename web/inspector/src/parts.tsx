@@ -10,6 +10,7 @@ import {
   FOCUS,
   formatAgo,
   formatWhen,
+  plural,
   sentence,
   type Tone,
 } from "@windlass/ui";
@@ -46,6 +47,24 @@ interface HeadingProps {
   readonly about?: ReactNode;
   /** Actions and filters. */
   readonly children?: ReactNode;
+}
+
+/** How many rows of a list are here. */
+export function Listed({
+  count,
+  noun,
+  hasMore,
+}: {
+  readonly count: number;
+  readonly noun: string;
+  readonly hasMore: boolean;
+}): ReactNode {
+  return (
+    <span role="status" className="text-xs text-agent-muted tabular-nums">
+      {plural(count, noun)}
+      {hasMore && " and more"}
+    </span>
+  );
 }
 
 /** The heading of a page; it is the title of the tab as well. */

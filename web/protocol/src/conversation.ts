@@ -155,6 +155,24 @@ export const EMPTY_CONVERSATION: Conversation = {
 };
 
 /**
+ * A conversation that is read from a record on: the beginning of a run or of a step, of which nothing is missing.
+ *
+ * Messages, calls and requests from there on are whole. Usage and notes are those from there on.
+ */
+export function conversationFrom(first: Event): Conversation {
+  const chat = { ...EMPTY_CHAT, seq: (first.seq ?? 1) - 1 };
+  const runId = runIdOf(first);
+  if (first.type !== "step.started" || runId === undefined) return { ...EMPTY_CONVERSATION, chat };
+  const run: RunView = { runId, agentId: first.agentId, status: "running", startedAt: first.meta.at };
+  return { ...EMPTY_CONVERSATION, chat, run };
+}
+
+/** Whether a conversation can be read from a record on. */
+export function isPageStart({ type, index }: Event): boolean {
+  return index === undefined && (type === "run.started" || type === "step.started");
+}
+
+/**
  * Takes the next events of a session in; pure.
  *
  * A record that was taken before is passed over, so a feed may be read again from an older cursor. Throws

@@ -25,7 +25,9 @@ export type { ChatState, ChatStep, Tally, UsageState } from "./chat.js";
 export {
   attachmentsOf,
   chatItems,
+  conversationFrom,
   EMPTY_CONVERSATION,
+  isPageStart,
   isRunning,
   reduceConversation,
   textOfContent,

@@ -54,7 +54,11 @@ export interface ChatStream {
   readonly messages: readonly ChatMessage[];
   /** The rows to draw: messages with their calls, notes, requests, and what is being written. */
   readonly items: readonly ChatItem[];
+  /** The conversation, from the first message that was read. */
   readonly conversation: Conversation;
+  /** Whether there are earlier messages, which `loadEarlier` reads; until then the usage is not that of all. */
+  readonly hasEarlier: boolean;
+  readonly loadEarlier: () => Promise<void>;
   /** Whether a run is under way, or a message is on its way. */
   readonly isStreaming: boolean;
   /** Whether words may go to the run under way; else they wait for it to end. */
@@ -91,7 +95,7 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
   const transport = useTransport(options.transport);
   const [begun, setBegun] = useState<string>();
   const sessionId = options.sessionId ?? begun;
-  const view = useSession(sessionId, options.transport);
+  const view = useSession(sessionId, { transport: options.transport });
   const [local, setMessages] = useState(initialMessages);
   const [pending, setPending] = useState<Pending>();
   const [error, setError] = useErrorUntil(view.reconnects);
@@ -162,6 +166,8 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
     messages,
     items,
     conversation,
+    hasEarlier: view.hasEarlier,
+    loadEarlier: view.loadEarlier,
     isStreaming: isPending || isRunning(conversation),
     canSteer: transport.features.steer,
     canAttach: transport.features.attachments,
@@ -224,7 +230,7 @@ export function ChatPanel(props: ChatPanelProps): ReactNode {
         <h2 id={id} className="text-sm font-semibold">
           {title}
         </h2>
-        <CostMeter usage={chat.conversation.usage.session} />
+        {!chat.hasEarlier && <CostMeter usage={chat.conversation.usage.session} />}
       </header>
       <Connection chat={chat} />
       <MessageList
@@ -232,6 +238,7 @@ export function ChatPanel(props: ChatPanelProps): ReactNode {
         onAnswer={chat.answer}
         renderers={renderers}
         reconnects={chat.reconnects}
+        onEarlier={chat.hasEarlier ? chat.loadEarlier : undefined}
         empty={empty}
         label={title}
       />

@@ -11,7 +11,8 @@ export function httpTransport(options: ClientOptions | Client = {}): Transport {
     listSessions: async (call) => (await client.listSessions({}, call)).sessions,
     agentSession: (sessionId, call) => client.agentSession(sessionId, call),
     updateAgentSession: (sessionId, change, call) => client.updateAgentSession(sessionId, change, call),
-    events: (sessionId, watch) => client.sessionEvents(sessionId, watch),
+    events: (sessionId, watch) =>
+      client.sessionEvents(sessionId, watch.before === undefined ? watch : { ...watch, follow: false }),
     runEvents: (runId, watch) => client.runEvents(runId, watch),
     send: async (sessionId, message, { delivery, ...call } = {}) =>
       sent(await client.sendMessage(sessionId, { message, delivery }, { ...call, idempotencyKey: newKey() })),

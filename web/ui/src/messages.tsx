@@ -39,7 +39,7 @@ import {
   undisguised,
   visible,
 } from "./format.js";
-import { Badge, CodeView, CopyButton, type Tone } from "./primitives.js";
+import { Badge, Button, CodeView, CopyButton, type Tone } from "./primitives.js";
 import { BUTTONS, CARD, classes, FOCUS } from "./styles.js";
 import { Markdown } from "./markdown.js";
 import { RequestCard } from "./requests.js";
@@ -49,6 +49,8 @@ export interface MessageListProps extends RowOptions {
   readonly items: readonly ChatItem[];
   /** Shown when there are no rows. */
   readonly empty?: ReactNode;
+  /** Reads earlier rows when the reader comes near the first; absent when there are none. */
+  readonly onEarlier?: (() => Promise<void> | void) | undefined;
   readonly label?: string | undefined;
   /** From how many rows on only those in view are drawn. */
   readonly virtualFrom?: number | undefined;
@@ -60,6 +62,8 @@ const ROW_PX = 96;
 const OVERSCAN = 8;
 /** How close to the end counts as being there. */
 const NEAR_PX = 80;
+/** How close to the first row earlier ones are read. */
+const EARLIER_PX = 600;
 /** Input events that scroll. */
 const TOUCHES = ["wheel", "touchmove", "keydown", "pointerdown"] as const;
 const ANNOUNCED_CHARS_MAX = 400;
@@ -71,10 +75,11 @@ const ANNOUNCED_CHARS_MAX = 400;
  * it says each finished message once.
  */
 export function MessageList(props: MessageListProps): ReactNode {
-  const { items, empty, label = "Conversation", virtualFrom = VIRTUAL_FROM, className, ...options } = props;
+  const { items, empty, onEarlier, label = "Conversation", virtualFrom = VIRTUAL_FROM, className, ...options } = props;
   // State and not a ref: the rows inside are ready before a ref of what is around them is.
   const [frame, setFrame] = useState<HTMLDivElement | null>(null);
   const { isAtEnd, toEnd, onScroll } = useStickToEnd(frame, items);
+  const onMove = useEarlier(frame, items, onEarlier);
   const Rows = items.length >= virtualFrom ? VirtualRows : PlainRows;
   return (
     <div className={classes("relative min-h-0 flex-1", className)}>
@@ -84,10 +89,18 @@ export function MessageList(props: MessageListProps): ReactNode {
         aria-live="off"
         aria-label={label}
         tabIndex={0}
-        onScroll={onScroll}
+        onScroll={() => {
+          onScroll();
+          onMove();
+        }}
         className={classes("h-full overflow-y-auto overscroll-contain px-4 pt-3 pb-6", FOCUS)}
       >
         <div className="mx-auto max-w-3xl">
+          {onEarlier !== undefined && (
+            <p className="pb-3 text-center">
+              <Button onClick={() => void onEarlier()}>Earlier messages</Button>
+            </p>
+          )}
           {items.length === 0 ? empty : <Rows items={items} options={options} frame={frame} />}
         </div>
       </div>
@@ -202,6 +215,35 @@ function useStickToEnd(frame: HTMLDivElement | null, items: readonly ChatItem[])
     };
   }, [frame]);
   return { isAtEnd, toEnd, onScroll };
+}
+
+/**
+ * Reads earlier rows when the reader comes near the first one, and keeps what they look at where it is.
+ *
+ * Returns what to do whenever the list was scrolled.
+ */
+function useEarlier(
+  frame: HTMLDivElement | null,
+  items: readonly ChatItem[],
+  onEarlier: MessageListProps["onEarlier"],
+): () => void {
+  const first = useRef<string>(undefined);
+  /** Everything below the top edge of what is in view: earlier rows do not change it. */
+  const below = useRef(0);
+  const onMove = useCallback(() => {
+    if (frame === null) return;
+    below.current = frame.scrollHeight - frame.scrollTop;
+    if (onEarlier !== undefined && frame.scrollTop < EARLIER_PX && frame.clientHeight > 0) void onEarlier();
+  }, [frame, onEarlier]);
+  useLayoutEffect(() => {
+    const before = first.current;
+    first.current = items[0]?.id;
+    if (frame === null) return;
+    const hasMore = before !== undefined && before !== first.current && items.some(({ id }) => id === before);
+    if (hasMore) frame.scrollTop = frame.scrollHeight - below.current;
+    below.current = frame.scrollHeight - frame.scrollTop;
+  }, [frame, items]);
+  return onMove;
 }
 
 /** The text for screen readers: the newest finished message, or the newest request. */

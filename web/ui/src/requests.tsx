@@ -647,7 +647,7 @@ export function useApprovals({ transport: given, sessionId, pollMs = POLL_MS }: 
     [transport, sessionId],
   );
   const everywhere = useAsync(load, pollMs);
-  const { conversation, error } = useSession(sessionId, given);
+  const { conversation, error } = useSession(sessionId, { transport: given });
   const { requests, runId } = conversation.chat;
   const here = useMemo(
     () => (sessionId === undefined ? NONE : [...requests.values()].map((request) => ({ request, sessionId, runId }))),

@@ -1,7 +1,9 @@
 /** Sessions in React: one store for each journal, shared by all components below a provider. */
 import {
   chatItems,
+  conversationFrom,
   EMPTY_CONVERSATION,
+  isPageStart,
   reduceConversation,
   type AgentSession,
   type AgentSessionChange,
@@ -28,8 +30,10 @@ import { toError, useAsync } from "./data.js";
 export interface SessionView {
   readonly conversation: Conversation;
   readonly items: readonly ChatItem[];
-  /** The records of the journal so far; live deltas are not among them. */
+  /** The records that were read; live deltas are not among them. */
   readonly records: readonly Event[];
+  /** Whether there are records before them, which `loadEarlier` of the store reads. */
+  readonly hasEarlier: boolean;
   readonly connection: FeedState;
   /** How often the connection came back after it broke. */
   readonly reconnects: number;
@@ -44,11 +48,14 @@ type Schedule = (run: () => void) => () => void;
 const FLUSH_MS = 33;
 /** Events that wait to be shown; at this limit the feed is not read further until they are shown. */
 export const EVENTS_PENDING_MAX = 1_024;
+/** Records of a page of a session, from its end: about a hundred kilobytes. */
+export const PAGE_RECORDS = 200;
 
 const EMPTY_VIEW: SessionView = {
   conversation: EMPTY_CONVERSATION,
   items: [],
   records: [],
+  hasEarlier: false,
   connection: { status: "connecting" },
   reconnects: 0,
   error: undefined,
@@ -66,7 +73,8 @@ const scheduleSoon: Schedule = (run) => {
  * Follows the journal of a session, or the part of a run, while it has subscribers.
  *
  * The first subscriber opens the feed and the last closes it; a later one continues after the last event that was
- * shown. While the page is hidden the feed is closed. Events are shown in batches, so that a fast model does not draw the page a thousand times.
+ * shown. The feed of a session starts with its newest records; `loadEarlier` reads those before. While the page is
+ * hidden the feed is closed. Events are shown in batches, so that a fast model does not draw the page a thousand times.
  */
 export class JournalStore {
   private view = EMPTY_VIEW;
@@ -77,6 +85,7 @@ export class JournalStore {
   private pending: { readonly event: Event; readonly cursor: string | undefined }[] = [];
   private cancelFlush: (() => void) | undefined;
   private onFlushed: (() => void) | undefined;
+  private earlier: Promise<void> | undefined;
 
   constructor(
     /** Opens the feed behind a cursor. */
@@ -153,7 +162,8 @@ export class JournalStore {
       if (connection.status !== "connecting") this.isBroken = connection.status === "waiting";
       this.change({ connection, reconnects: this.view.reconnects + (isBack ? 1 : 0) });
     };
-    for await (const item of this.open({ after: this.cursor, signal, onState })) {
+    const last = this.isWhole && this.cursor === undefined ? PAGE_RECORDS : undefined;
+    for await (const item of this.open({ after: this.cursor, last, signal, onState })) {
       if (signal.aborted) return;
       this.pending.push(item);
       this.cancelFlush ??= this.schedule(() => {
@@ -167,24 +177,71 @@ export class JournalStore {
     this.cancelFlush?.();
     this.cancelFlush = undefined;
     const { pending } = this;
+    const isFirst = this.isWhole && this.view.records.length === 0;
+    // A step of more records than a page has no beginning here: it is shown as it is.
+    if (isFirst && pending.length < PAGE_RECORDS && !hasStart(pending.map(({ event }) => event))) return;
     this.pending = [];
     this.onFlushed?.();
     if (pending.length === 0) return;
     this.cursor = pending.at(-1)?.cursor ?? this.cursor;
-    const events = pending.map(({ event }) => event);
+    const given = pending.map(({ event }) => event);
+    const events = isFirst ? fromPageStart(given) : given;
     const seq = this.view.records.at(-1)?.seq ?? 0;
-    const { conversation: before } = this.view;
+    const first = isFirst ? events[0] : undefined;
+    const before = first === undefined ? this.view.conversation : conversationFrom(first);
     const conversation = this.isWhole ? reduceConversation(before, events) : before;
     const fresh = events.filter((event) => event.index === undefined && (event.seq ?? 0) > seq);
     const records = fresh.length === 0 ? this.view.records : [...this.view.records, ...fresh];
     const items = this.isWhole ? chatItems(conversation, this.view.items) : this.view.items;
-    this.change({ conversation, items, records });
+    this.change({ conversation, items, records, hasEarlier: this.isWhole && (records[0]?.seq ?? 1) > 1 });
+  }
+
+  /** Reads the page before the first record, or everything before it; while that is under way, nothing more. */
+  readonly loadEarlier = (isAll = false): Promise<void> => {
+    const first = this.view.records[0]?.seq ?? 1;
+    const signal = this.stop?.signal;
+    if (first <= 1 || signal === undefined) return Promise.resolve();
+    this.earlier ??= this.readBefore({ before: first, last: isAll ? undefined : PAGE_RECORDS, signal })
+      .catch((error: unknown) => {
+        if (!signal.aborted) this.fail(error);
+      })
+      .finally(() => (this.earlier = undefined));
+    return this.earlier;
+  };
+
+  private async readBefore(watch: WatchOptions): Promise<void> {
+    const found: Event[] = [];
+    for await (const { event } of this.open(watch)) if (isBefore(event, watch.before)) found.push(event);
+    const records = [...fromPageStart(found), ...this.view.records];
+    const first = records[0];
+    if (first === undefined) return;
+    // Folded anew: what a record means depends on those before it.
+    const folded = reduceConversation(conversationFrom(first), records);
+    const conversation = { ...folded, live: this.view.conversation.live };
+    const items = chatItems(conversation, this.view.items);
+    this.change({ conversation, items, records, hasEarlier: (first.seq ?? 1) > 1 });
   }
 
   private change(changes: Partial<SessionView>): void {
     this.view = { ...this.view, ...changes };
     for (const listener of this.listeners) listener();
   }
+}
+
+/** Whether a record belongs to a page; a feed that breaks behind its last record goes on with the next one. */
+function isBefore({ seq, index }: Event, before = Infinity): boolean {
+  return index === undefined && seq !== undefined && seq < before;
+}
+
+function hasStart(events: readonly Event[]): boolean {
+  return events[0]?.seq === 1 || events.some(isPageStart);
+}
+
+/** Leaves out records before the first run or step that is whole. */
+function fromPageStart(events: readonly Event[]): readonly Event[] {
+  if (events[0]?.seq === 1) return events;
+  const at = events.findIndex(isPageStart);
+  return at === -1 ? events : events.slice(at);
 }
 
 // Scope: the transport of a tree, and the stores of its sessions.
@@ -264,12 +321,38 @@ function forgetOne(stores: Map<string, JournalStore>): void {
 
 const NOTHING = (): (() => void) => () => undefined;
 
+/** How much of a session to read, and from where. */
+export interface SessionOptions {
+  readonly transport?: Transport | undefined;
+  /** Whether to read all of it; otherwise it is read from the end, page by page. */
+  readonly isWhole?: boolean | undefined;
+}
+
+/** A session as it happens, with the way to its earlier records. */
+export interface SessionPages extends SessionView {
+  readonly loadEarlier: () => Promise<void>;
+}
+
+const NOTHING_EARLIER = (): Promise<void> => Promise.resolve();
+
 /** A session as it happens; nothing while there is no id. */
-export function useSession(sessionId: string | undefined, transport?: Transport): SessionView {
+export function useSession(sessionId: string | undefined, options: SessionOptions = {}): SessionPages {
+  const { transport, isWhole = false } = options;
   const store = useScope(transport);
   const found = sessionId === undefined ? undefined : store.store(sessionId);
   const getView = found?.getView ?? (() => EMPTY_VIEW);
-  return useSyncExternalStore(found?.subscribe ?? NOTHING, getView, getView);
+  const view = useSyncExternalStore(found?.subscribe ?? NOTHING, getView, getView);
+  const { hasEarlier } = view;
+  useEffect(() => {
+    if (isWhole && hasEarlier) void found?.loadEarlier(true);
+  }, [isWhole, hasEarlier, found]);
+  const loadEarlier = found?.loadEarlier;
+  return useMemo(() => {
+    const { connection, reconnects, error } = view;
+    // A reader of all records folds them from the first one: until that is here, there are none.
+    const shown = isWhole && view.hasEarlier ? { ...EMPTY_VIEW, connection, reconnects, error } : view;
+    return { ...shown, loadEarlier: loadEarlier === undefined ? NOTHING_EARLIER : () => loadEarlier() };
+  }, [view, isWhole, loadEarlier]);
 }
 
 const NO_EVENTS: AsyncIterable<FeedItem> = {

@@ -30,6 +30,10 @@ export interface CallOptions {
 export interface WatchOptions extends CallOptions {
   /** The cursor behind the last event that was seen. */
   readonly after?: string | undefined;
+  /** Starts with the newest records, this many of them; a transport that cannot starts with the first. */
+  readonly last?: number | undefined;
+  /** Ends before this record, and does not wait for more: a page of a transport that can start at the end. */
+  readonly before?: number | undefined;
   /** Told whenever the connection changes. */
   readonly onState?: ((state: FeedState) => void) | undefined;
 }

@@ -9,6 +9,8 @@ import {
   EVENTS_PENDING_MAX,
   SESSIONS_KEPT_MAX,
   JournalStore,
+  PAGE_RECORDS,
+  useSession,
   useAgentSession,
   useScope,
   useTransport,
@@ -17,7 +19,7 @@ import { useApprovals } from "../src/requests.js";
 import { useAsync, useDecisions, useRun, useTrace } from "../src/data.js";
 import { useChatStream } from "../src/chat.js";
 import { useToolCallStatus, type ToolCallFacts } from "../src/messages.js";
-import type { Transport } from "../src/transport.js";
+import type { Transport, WatchOptions } from "../src/transport.js";
 import { delta, record } from "../../protocol/test/fakes.js";
 import { APPROVAL, CALL, TRACE } from "./samples.js";
 
@@ -216,6 +218,74 @@ describe("a store of a session", () => {
     expect(stage.watched).toHaveLength(2);
   });
 
+  it("starts at the end, with the first run or step that is whole, and puts earlier pages in front", async () => {
+    const all = [
+      record(1, "session.started", {}),
+      ...[0, 1, 2].flatMap((at) => [
+        record(at * 3 + 2, "run.started", { runId: `r${at}`, agentId: "clerk", turnId: `t${at}` }),
+        record(at * 3 + 3, "message.received", { message: `m${at}`, sequence: at, turnId: `t${at}` }),
+        record(at * 3 + 4, "run.completed", { runId: `r${at}`, output: "ok" }),
+      ]),
+    ];
+    const asked: (readonly [number | undefined, number | undefined])[] = [];
+    const open = async function* ({ last, before = Infinity }: WatchOptions): AsyncGenerator<FeedItem> {
+      asked.push([before, last]);
+      // Four records are a page here, and a feed that broke sends one more than was wanted.
+      const page = all.filter(({ seq = 0 }) => seq < before).slice(last === undefined ? 0 : -4);
+      const more = before === Infinity ? [] : all.filter(({ seq }) => seq === before);
+      for (const event of [...page, ...more]) yield { event, cursor: `c${event.seq ?? 0}` };
+      if (before === Infinity) await new Promise(() => undefined);
+    };
+    const store = new JournalStore(open, (run) => {
+      queueMicrotask(run);
+      return () => undefined;
+    });
+    const leave = store.subscribe(() => undefined);
+    const shown = (): unknown[] => {
+      const { items, records, hasEarlier } = store.getView();
+      return [items.map((item) => (item.kind === "message" ? item.message.content : "")), records[0]?.seq, hasEarlier];
+    };
+    await drain();
+    expect(shown()).toEqual([["m2"], 8, true]);
+    await Promise.all([store.loadEarlier(), store.loadEarlier()]);
+    expect(shown()).toEqual([["m1", "m2"], 5, true]);
+    await store.loadEarlier(true);
+    expect(shown()).toEqual([["m0", "m1", "m2"], 1, false]);
+    await store.loadEarlier();
+    expect(asked).toEqual([
+      [Infinity, PAGE_RECORDS],
+      [8, PAGE_RECORDS],
+      [5, undefined],
+    ]);
+    leave();
+  });
+
+  it("that is wanted whole shows nothing before its first record is here", async () => {
+    const asked: (number | undefined)[] = [];
+    const events: Transport["events"] = async function* (_, { before }) {
+      asked.push(before);
+      const seqs = before === undefined ? [2, 3] : [1];
+      for (const seq of seqs) {
+        const event =
+          seq === 2 ? record(2, "run.started", { runId: "r1", agentId: "a", turnId: "t0" }) : said(seq, "m");
+        yield { event, cursor: `c${seq}` };
+      }
+      if (before === undefined) await new Promise(() => undefined);
+    };
+    const transport = { ...stage.transport, events };
+    const firsts = new Set<number | undefined>();
+    const { result } = renderHook(() => {
+      const view = useSession("s1", { transport, isWhole: true });
+      firsts.add(view.records[0]?.seq);
+      return view;
+    });
+    await waitFor(() => {
+      expect(result.current.records).toHaveLength(3);
+    });
+    expect([...firsts]).toEqual([undefined, 1]);
+    expect(asked).toEqual([undefined, 2]);
+  });
+
   it("of a run has its records, which have gaps, and no conversation", async () => {
     const store = new JournalStore(
       (watch) => stage.transport.events("s1", watch),
@@ -283,7 +353,7 @@ describe("a store of a session", () => {
       },
     );
     store.subscribe(() => undefined);
-    stage.tell(said(2, "a"));
+    stage.tell(said(1, "a"), said(3, "b"));
     await drain();
     expect(store.getView().error?.name).toBe("RecordGap");
   });

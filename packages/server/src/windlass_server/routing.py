@@ -143,8 +143,15 @@ def _query(model: type[BaseModel]) -> Read:
     def read(request: Request, issues: list[Issue]) -> object:
         if nothing is not None and not request.scope["query_string"]:
             return nothing
+        given = request.query_params.multi_items()
+        values = dict(given)
+        if len(values) < len(given):
+            names = [name for name, _ in given]
+            repeated = sorted({name for name in names if names.count(name) > 1})
+            issues += [{"loc": ("query", name), "msg": "Expected one value"} for name in repeated]
+            return None
         try:
-            return model.model_validate(dict(request.query_params))
+            return model.model_validate(values)
         except ValidationError as error:
             issues += _issues(error, ("query",))
         return None

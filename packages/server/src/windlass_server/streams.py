@@ -398,8 +398,9 @@ class SseFrames:
 
     media_type = SSE_TYPE
 
-    def __init__(self, retry_ms: int, place: str | None = None) -> None:
+    def __init__(self, retry_ms: int, place: str | None = None, until: int | None = None) -> None:
         self._retry_ms = retry_ms
+        self._until = until
         self._place = place
 
     def opening(self) -> bytes:
@@ -412,8 +413,8 @@ class SseFrames:
         return b"id: %b\ndata: %b\n\n" % (cursor.encode(), raw)
 
     def is_last(self, event: Event) -> bool:
-        """Return False: no event ends the stream."""
-        return False
+        """Whether it is the record at which the reader wants to end."""
+        return self._until is not None and event.seq is not None and event.seq >= self._until
 
     def heartbeat(self) -> bytes:
         """Return a comment."""
@@ -437,6 +438,9 @@ class NdjsonFrames:
 
     media_type = NDJSON_TYPE
 
+    def __init__(self, until: int | None = None) -> None:
+        self._until = until
+
     def opening(self) -> bytes:
         """Return nothing."""
         return b""
@@ -447,8 +451,8 @@ class NdjsonFrames:
         return b'{"cursor":"%b",%b\n' % (cursor.encode(), raw[1:])
 
     def is_last(self, event: Event) -> bool:
-        """Return False: no event ends the stream."""
-        return False
+        """Whether it is the record at which the reader wants to end."""
+        return self._until is not None and event.seq is not None and event.seq >= self._until
 
     def heartbeat(self) -> bytes:
         """Return an empty line."""

@@ -83,6 +83,7 @@ function Chat({ sessionId, draft, wanted, onSession }: ChatProps): ReactNode {
         items={chat.items}
         onAnswer={chat.answer}
         reconnects={chat.reconnects}
+        onEarlier={chat.hasEarlier ? chat.loadEarlier : undefined}
         actions={actions}
         label="Conversation"
         empty={
@@ -175,6 +176,10 @@ function NewHeading({ agents, agent, draft }: NewHeadingProps): ReactNode {
 
 function SessionHeading({ chat, sessionId }: { readonly chat: ChatStream; readonly sessionId: string }): ReactNode {
   const { run } = chat.conversation;
+  // A long chat is read from its end: the server knows what all of it has cost.
+  const session = useQuery({ ...sessionQuery(sessionId), enabled: chat.hasEarlier });
+  const known = session.data && { usage: session.data.usage, steps: 0, toolCalls: 0, delegated: {} };
+  const usage = chat.hasEarlier ? known : chat.conversation.usage.session;
   return (
     <Heading
       title={run?.agentId === undefined ? "Chat" : `Chat with ${run.agentId}`}
@@ -182,7 +187,7 @@ function SessionHeading({ chat, sessionId }: { readonly chat: ChatStream; readon
     >
       <div className="flex flex-wrap items-center gap-2 text-sm">
         <Branches sessionId={sessionId} />
-        <CostMeter usage={chat.conversation.usage.session} className="mr-2" />
+        {usage !== undefined && <CostMeter usage={usage} className="mr-2" />}
         {run !== undefined && <ButtonLink href={to(["runs", run.runId])}>Run</ButtonLink>}
         <ButtonLink href={to(["sessions", sessionId])}>Journal</ButtonLink>
         <ButtonLink href="/chat" className="lg:hidden">

@@ -38,8 +38,8 @@ export function ComparePage({
 function Comparison({ first, second }: { readonly first: string; readonly second: string }): ReactNode {
   const one = useQuery(runQuery(first));
   const two = useQuery(runQuery(second));
-  const journalOne = useSession(one.data?.run.sessionId);
-  const journalTwo = useSession(two.data?.run.sessionId);
+  const journalOne = useSession(one.data?.run.sessionId, { isWhole: true });
+  const journalTwo = useSession(two.data?.run.sessionId, { isWhole: true });
   const [query, change] = useQueryState();
   const isAll = query.get("show") === "all";
   const actsOne = useMemo(() => actsOf(journalOne.records, first), [journalOne.records, first]);

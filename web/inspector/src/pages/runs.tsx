@@ -27,6 +27,7 @@ import {
   Empty,
   Failure,
   Heading,
+  Listed,
   Loading,
   Select,
   SMALL_FIELD,
@@ -150,14 +151,7 @@ export function RunsPage(): ReactNode {
     <>
       <Heading
         title="Runs"
-        facts={
-          rows !== undefined && (
-            <span role="status" className="text-xs text-agent-muted tabular-nums">
-              {plural(rows.length, "run")}
-              {hasNextPage && " and more"}
-            </span>
-          )
-        }
+        facts={rows !== undefined && <Listed count={rows.length} noun="run" hasMore={hasNextPage} />}
       >
         <div className="flex flex-wrap items-center gap-2">
           <button

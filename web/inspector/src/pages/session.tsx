@@ -28,7 +28,7 @@ import { client } from "../auth.js";
 /** A session: as it is, as it was after any record, and its journal. */
 export function SessionPage({ sessionId }: { readonly sessionId: string }): ReactNode {
   const session = useQuery(sessionQuery(sessionId));
-  const journal = useSession(sessionId);
+  const journal = useSession(sessionId, { isWhole: true });
   const [query, change] = useQueryState();
   const at = readSeq(query.get("at"));
   const onSelect = useCallback(

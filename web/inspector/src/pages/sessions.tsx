@@ -10,7 +10,6 @@ import {
   formatCost,
   formatDuration,
   formatShort,
-  plural,
   shortId,
   useColumns,
   type TableColumn,
@@ -22,6 +21,7 @@ import {
   Empty,
   Failure,
   Heading,
+  Listed,
   Loading,
   Select,
   SMALL_FIELD,
@@ -64,14 +64,7 @@ export function SessionsPage(): ReactNode {
     <>
       <Heading
         title="Sessions"
-        facts={
-          items !== undefined && (
-            <span role="status" className="text-xs text-agent-muted tabular-nums">
-              {plural(items.length, "session")}
-              {hasNextPage && " and more"}
-            </span>
-          )
-        }
+        facts={items !== undefined && <Listed count={items.length} noun="session" hasMore={hasNextPage} />}
       >
         <div className="flex flex-wrap items-center gap-3">
           <input

@@ -42,6 +42,10 @@ export interface FeedSource {
 export interface FeedOptions {
   /** The cursor behind the last event that was seen; the beginning when absent. */
   readonly after?: string | undefined;
+  /** Of a session: starts with the newest records, this many of them; with a cursor it has no meaning. */
+  readonly last?: number | undefined;
+  /** Of a session: ends before this record; together with `follow: false`. */
+  readonly before?: number | undefined;
   /** Whether to wait for what is yet to come; yes when absent. */
   readonly follow?: boolean | undefined;
   /** Ends the feed: the reader gets its reason as an error. */
@@ -105,7 +109,8 @@ class Feed {
     private readonly options: FeedOptions,
   ) {
     this.cursor = options.after;
-    this.place = new FeedPlace(source.scope === "session", options.after === undefined);
+    const isFromStart = options.after === undefined && options.last === undefined;
+    this.place = new FeedPlace(source.scope === "session", isFromStart);
     this.clock = options.clock ?? systemClock;
     this.signal = options.signal === undefined ? this.left.signal : AbortSignal.any([options.signal, this.left.signal]);
   }

@@ -541,10 +541,13 @@ export class Client {
     query: Query = {},
   ): AsyncGenerator<FeedItem, void, undefined> {
     const follow = options.follow === false ? false : undefined;
+    const { last, before } = options;
     const source: FeedSource = {
       scope,
-      connect: (after, signal) =>
-        this.request(path, { query: { ...query, after, follow }, signal }, "text/event-stream"),
+      connect: (after, signal) => {
+        const place = after === undefined ? { last } : { after };
+        return this.request(path, { query: { ...query, ...place, before, follow }, signal }, "text/event-stream");
+      },
     };
     return readFeed(source, { clock: this.clock, ...options });
   }

@@ -7,7 +7,8 @@ from pydantic import Field
 
 from windlass.feed import decode_cursor, encode_cursor
 from windlass.ports.feed import PROGRESS_TYPES, EventStream, StreamOptions
-from windlass_protocol import AllCursor, Cursor
+from windlass_protocol import AllCursor, Cursor, SessionCursor
+from windlass_protocol.limits import INTEGER_MAX
 from windlass_server.models import Wire
 from windlass_server.openapi import answers
 from windlass_server.problems import Problem
@@ -32,6 +33,8 @@ CURSOR_HEADER = "windlass-cursor"
 EVE_HEADERS = {"x-eve-stream-format": "ndjson", "x-eve-stream-version": "16"}
 """The headers by which clients of eve 0.13.8 know the stream."""
 _NUMBER_DIGITS_MAX = 15
+RECORDS_MAX = 10_000
+"""Records from the end with which a feed starts."""
 _EXAMPLE = 'id: s.MDE5YQ.7\ndata: {"type":"message.completed","data":{"message":"Done."},"seq":7}\n\n'
 
 
@@ -50,6 +53,19 @@ class FeedQuery(Wire):
     sessions, sends the events of eve 0.13.8 in its order."""
     start_index: Annotated[
         int | None, Field(ge=0, description="Only with `shape=eve`: the number of events to leave out.")
+    ] = None
+
+
+class SessionFeedQuery(FeedQuery):
+    """Query of the feed of a session, which may be read from its end."""
+
+    last: Annotated[
+        int | None,
+        Field(ge=1, le=RECORDS_MAX, description="Start with the newest records, this many of them."),
+    ] = None
+    before: Annotated[
+        int | None,
+        Field(ge=2, le=INTEGER_MAX, description="End before this record; only with `follow=false`."),
     ] = None
 
 
@@ -111,19 +127,28 @@ _OF_ALL[200]["headers"] = {
     summary="Watch a session",
 )
 async def of_session(
-    *, request: Request, caller: CallerDep, session: OwnSession, query: FeedDep, last: LastEventId = None
+    *,
+    request: Request,
+    caller: CallerDep,
+    session: OwnSession,
+    query: Annotated[SessionFeedQuery, Query()],
+    last: LastEventId = None,
 ) -> Response:
     """Send every event of a session: first the stored ones, then new ones.
 
     Each has an `id`. A client that reconnects with the last `id` misses no event and gets none twice, even
-    after a restart of the server. With `shape=eve` the `id` is the number of the event, and lines of JSON
-    resume with `startIndex`.
+    after a restart of the server. With `last` the feed starts near the end; `before` with `last` and
+    `follow=false` is the page before a record. With `shape=eve` the `id` is the number of the event, and
+    lines of JSON resume with `startIndex`.
     """
     bus = caller.tenant.runtime.events()
     start = _eve_start(query, last)
     cursor = None if query.shape == "eve" else _cursor(query, last)
+    if query.last is not None or query.before is not None:
+        cursor = await _from_end(caller, session.session_id, query=query, cursor=cursor)
     feed = bus.subscribe_session(session.session_id, cursor, options=StreamOptions(follow=query.follow))
-    response = await _response(request, caller, feed=feed, query=query, start=start)
+    until = None if query.before is None else query.before - 1
+    response = await _response(request, caller, feed=feed, query=query, start=start, until=until)
     if query.shape == "eve":
         response.headers.update(EVE_HEADERS)
     return response
@@ -191,6 +216,22 @@ async def of_all(
     return await _response(request, caller, feed=feed, query=plain, tells_place=True)
 
 
+async def _from_end(
+    caller: Caller, session_id: str, *, query: SessionFeedQuery, cursor: Cursor | None
+) -> Cursor | None:
+    """Return where a page of a session starts; a cursor, of a client that reconnects, says it itself."""
+    if query.shape != "events":
+        raise Problem(422, "last, before: only with shape=events")
+    if query.before is not None and query.follow:
+        raise Problem(422, "before: only with follow=false; new events are at the end")
+    if cursor is not None or query.last is None:
+        return cursor
+    row = await caller.tenant.store.session(session_id)
+    end = 0 if row is None else row.last_seq
+    end = end if query.before is None else min(end, query.before - 1)
+    return SessionCursor(session_id=session_id, seq=max(0, end - query.last))
+
+
 def _eve_start(query: FeedQuery, last: str | None) -> int:
     """Return the number of the first event of the eve shape to send."""
     if query.shape != "eve":
@@ -219,11 +260,13 @@ async def _response(
     query: FeedQuery,
     tells_place: bool = False,
     start: int = 0,
+    until: int | None = None,
 ) -> Response:
     streams: Streams = request.app.state.streams
 
     def frames(cursor: str) -> Frames:
-        return _frames(request, query, streams, place=cursor if tells_place else None, start=start)
+        place = cursor if tells_place else None
+        return _frames(request, query, streams, place=place, start=start, until=until)
 
     response = await open_feed(feed, frames, streams=streams, caller=caller)
     if tells_place:
@@ -231,13 +274,15 @@ async def _response(
     return response
 
 
-def _frames(request: Request, query: FeedQuery, streams: Streams, *, place: str | None, start: int) -> Frames:
+def _frames(
+    request: Request, query: FeedQuery, streams: Streams, *, place: str | None, start: int, until: int | None
+) -> Frames:
     if query.shape == "steerable":
         return SteerableFrames()
     accepted = request.headers.get("accept", "")
     is_sse = SSE_TYPE in accepted if query.shape == "eve" else NDJSON_TYPE not in accepted
     wanted = query.format or ("sse" if is_sse else "ndjson")
-    sse = SseFrames(streams.limits.reconnect_ms, place) if wanted == "sse" else None
+    sse = SseFrames(streams.limits.reconnect_ms, place, until) if wanted == "sse" else None
     if query.shape == "eve":
         return EveFrames(sse, start)
-    return sse or NdjsonFrames()
+    return sse or NdjsonFrames(until)

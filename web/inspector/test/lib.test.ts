@@ -11,7 +11,9 @@ import { intervalOf, niceMax, stacked } from "../src/chart.js";
 import { askedFor, wantedOf } from "../src/pages/approvals.js";
 import { branchesOf, fixFor } from "../src/pages/chat.js";
 import { changeOf, pointsOf, seriesOf, toolSeries, waitingByKind } from "../src/pages/overview.js";
-import type { Approval, RunNumbers, Stats } from "@windlass/protocol/client";
+import { feedbackOn, tagsIn, thumbOf, toldOf } from "../src/judging.js";
+import { runAt } from "../src/pages/chat.js";
+import type { Approval, FeedbackInfo, RunNumbers, Stats } from "@windlass/protocol/client";
 
 type Draft = readonly [type: string, data: Record<string, unknown>];
 
@@ -336,6 +338,26 @@ describe("the numbers of the overview", () => {
   it("name an interval by its day and its hours", () => {
     expect(intervalOf(Date.parse("2026-01-31T09:30:00") / 1_000, 1_800)).toBe("31 Jan, 09:30 to 10:00");
     expect(intervalOf(Date.parse("2026-01-31T00:00:00") / 1_000, 86_400)).toBe("31 Jan to 1 Feb");
+  });
+
+  it("of people is about one thing each, and its newest thumb counts", () => {
+    const one = (more: object): FeedbackInfo => ({ runId: "r", at: "2026-01-31T09:00:00.000Z", ...more });
+    const all = [one({ thumb: "up" }), one({ thumb: "down", stepIndex: 0 }), one({ note: "Why?", stepIndex: 0 })];
+    expect(feedbackOn(all, { runId: "r" })).toEqual([all[0]]);
+    expect(thumbOf(feedbackOn(all, { runId: "r", stepIndex: 0 }))).toBe("down");
+    expect(feedbackOn(all, { runId: "r", messageId: "m" })).toEqual([]);
+    expect(toldOf(one({ thumb: "down", score: 0.5, note: "No source", tags: ["a", "b"] }))).toBe(
+      "−1 · score 50 % · “No source” · a, b",
+    );
+    expect(tagsIn(" vague,, weather ,vague")).toEqual(["vague", "weather"]);
+    const runs = [
+      { runId: "second", startedAt: "2026-01-31T10:00:00.000Z" },
+      { runId: "first", startedAt: "2026-01-31T09:00:00.000Z" },
+      { runId: "queued" },
+    ];
+    expect(runAt(runs, "2026-01-31T09:59:00.000Z")).toBe("first");
+    expect(runAt(runs, "2026-01-31T10:00:00.000Z")).toBe("second");
+    expect(runAt(runs, "2026-01-31T08:00:00.000Z")).toBeUndefined();
   });
 
   it("show the calls of tools that were called, each as a row", () => {

@@ -12,6 +12,8 @@ import { askedFor, wantedOf } from "../src/pages/approvals.js";
 import { branchesOf, fixFor } from "../src/pages/chat.js";
 import { changeOf, pointsOf, seriesOf, toolSeries, waitingByKind } from "../src/pages/overview.js";
 import { feedbackOn, tagsIn, thumbOf, toldOf } from "../src/judging.js";
+import { everyone, familyOf } from "../src/family.js";
+import type { TraceNode } from "@windlass/ui";
 import { runAt } from "../src/pages/chat.js";
 import type { Approval, FeedbackInfo, RunNumbers, Stats } from "@windlass/protocol/client";
 
@@ -358,6 +360,32 @@ describe("the numbers of the overview", () => {
     expect(runAt(runs, "2026-01-31T09:59:00.000Z")).toBe("first");
     expect(runAt(runs, "2026-01-31T10:00:00.000Z")).toBe("second");
     expect(runAt(runs, "2026-01-31T08:00:00.000Z")).toBeUndefined();
+  });
+
+  it("of a family: each agent stands behind its caller, between those that it began", () => {
+    const node = (id: string, kind: string, children: readonly object[] = [], childRunId?: string): object => ({
+      id,
+      kind,
+      name: id,
+      runId: "r1",
+      children,
+      span: { attrs: { childRunId } },
+    });
+    const roots = [
+      node("lead", "agent", [
+        node("call", "model"),
+        node("first", "agent", [], "r2"),
+        node("program", "code", [node("second", "agent", [node("deep", "agent")], "r3")]),
+      ]),
+    ] as unknown as readonly TraceNode[];
+    const { members, rows } = familyOf(roots);
+    expect(rows).toBe(2);
+    expect(everyone(members).map(({ node: one, runId, depth, row }) => [one.name, runId, depth, row])).toEqual([
+      ["lead", "r1", 0, 0.5],
+      ["first", "r2", 1, 0],
+      ["second", "r3", 1, 1],
+      ["deep", "r1", 2, 1],
+    ]);
   });
 
   it("show the calls of tools that were called, each as a row", () => {

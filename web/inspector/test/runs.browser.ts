@@ -75,8 +75,8 @@ inBrowser("the page of runs", () => {
     await step.getByRole("button", { name: "Bad: step 1" }).click();
     await step.getByRole("button", { name: "Bad: step 1", pressed: true }).waitFor();
     await step.getByRole("button", { name: /^Note, score and tags/u }).click();
-    await page.getByLabel("Note").fill("It asked twice.");
-    await page.getByLabel(/^Tags/u).fill("slow");
+    await page.getByRole("textbox", { name: "Note" }).fill("It asked twice.");
+    await page.getByRole("textbox", { name: /^Tags/u }).fill("slow");
     expect(await flaws(page)).toEqual([]);
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByRole("tab", { name: "Feedback 2" }).click();

@@ -36,6 +36,7 @@ import {
 import { isStory } from "../records.js";
 import { navigate, to, useQueryState } from "../router.js";
 import { JournalView, RecordPanel } from "../journal.js";
+import { Family } from "../family.js";
 import { Judgement, toldOf } from "../judging.js";
 import { UndoRun } from "../undo.js";
 import { useKeys } from "../shell.js";
@@ -47,7 +48,7 @@ const DECISION_PX = 150;
 /** Subagents whose traces are read with that of their run. */
 const TRACES_MAX = 200;
 const WISH_CHARS_MAX = 160;
-const WITHOUT_RECORDS: ReadonlySet<string> = new Set(["trace", "decisions"]);
+const WITHOUT_RECORDS: ReadonlySet<string> = new Set(["trace", "decisions", "family"]);
 
 /** A run: its trace, its story, its decisions and its records. */
 export function RunPage({ runId }: { readonly runId: string }): ReactNode {
@@ -86,8 +87,16 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
       <Heading
         title={wish ?? `Run ${shortId(runId)}`}
         parent={parentOf(run.data?.run.sessionId)}
-        facts={run.data !== undefined && <Status status={run.data.run.status} />}
-        about={run.data !== undefined && <RunFacts info={run.data} traces={traces} />}
+        facts={
+          run.data !== undefined && (
+            <>
+              <Status status={run.data.run.status} />
+              <Judgement runId={runId} what="this run" />
+            </>
+          )
+        }
+        // Its place is kept while it is read, so that nothing moves.
+        about={run.data === undefined ? "\u00a0" : <RunFacts info={run.data} traces={traces} />}
       >
         {run.data !== undefined && <Links info={run.data} />}
       </Heading>
@@ -199,6 +208,7 @@ function Views({ info: { run }, records, traces, chosen, selected, onSelect, bes
           content: () => beside(<Story records={records} selected={selected} onSelect={onSelect} />),
         },
         { id: "decisions", label: "Decisions", content: () => <Decisions runId={runId} isLive={isLive} /> },
+        { id: "family", label: "Family", content: () => <Relatives traces={traces} isLive={isLive} /> },
         ...(feedback.length === 0
           ? []
           : [
@@ -266,7 +276,6 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
   };
   return (
     <div className="flex flex-wrap items-center gap-2 text-sm">
-      <Judgement runId={runId} what="this run" />
       {sessionId !== undefined && <ButtonLink href={to(["chat", sessionId])}>Chat</ButtonLink>}
       <Select
         label="Compare with"
@@ -342,6 +351,12 @@ interface ViewProps {
 function Story({ records, ...rest }: ViewProps & { readonly records: readonly Event[] }): ReactNode {
   const story = useMemo(() => records.filter(isStory), [records]);
   return <JournalView records={story} isRaw={false} {...rest} />;
+}
+
+/** The agents of the run and of its subagents, live. */
+function Relatives({ traces, isLive }: { readonly traces: readonly TraceInfo[]; readonly isLive: boolean }): ReactNode {
+  const now = useNow(SECOND_MS);
+  return traces.length === 0 ? <Loading /> : <Family traces={traces} nowMs={isLive ? now : undefined} />;
 }
 
 function Spans({

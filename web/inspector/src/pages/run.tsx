@@ -87,16 +87,18 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
       <Heading
         title={wish ?? `Run ${shortId(runId)}`}
         parent={parentOf(run.data?.run.sessionId)}
-        facts={
-          run.data !== undefined && (
-            <>
-              <Status status={run.data.run.status} />
-              <Judgement runId={runId} what="this run" />
-            </>
-          )
-        }
+        facts={run.data !== undefined && <Status status={run.data.run.status} />}
         // Its place is kept while it is read, so that nothing moves.
-        about={run.data === undefined ? "\u00a0" : <RunFacts info={run.data} traces={traces} />}
+        about={
+          <span className="inline-flex min-h-6 items-center gap-2">
+            {run.data !== undefined && (
+              <>
+                <RunFacts info={run.data} traces={traces} />
+                <Judgement runId={runId} what="this run" />
+              </>
+            )}
+          </span>
+        }
       >
         {run.data !== undefined && <Links info={run.data} />}
       </Heading>

@@ -153,7 +153,7 @@ gen: $(VENV)/.ready node_modules/.ready  ## regenerate Python and TypeScript fro
 	$(BIN)/python -m tools.gen
 	$(NODE)/tsc -b web/protocol web/harness web/ui
 
-bench: $(VENV)/.ready  ## measure, as ratios inside one run; writes benchmarks/RESULTS.md
+bench: $(VENV)/.ready $(INSPECTOR)  ## measure, as ratios inside one run; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
 torture: $(VENV)/.ready  ## coverage, all examples of the tests, a thousand kills, 10,000 crashed disks and 10,000 simulations; writes benchmarks/TORTURE.md

@@ -1,4 +1,4 @@
-"""`make bench`: measures parts, recorder, runs over HTTP and durable step; writes RESULTS.md.
+"""`make bench`: measures parts, recorder, runs over HTTP, inspector and durable step; writes RESULTS.md.
 
 `--quick` runs the loop and the durable step, short, and writes nothing; `--only` runs one of the sections.
 """
@@ -17,6 +17,7 @@ from tree_sitter import Language, Parser
 from benchmarks import loop
 from benchmarks.durable_step import FULL, SHORT, measure_all, section
 from benchmarks.http import report as http_report
+from benchmarks.inspector import report as inspector_report
 from benchmarks.loop import loop_rows
 from benchmarks.measure import Row, compare, start_up
 from benchmarks.recorder import report as recorder_report
@@ -32,7 +33,14 @@ RECORDER_BEGIN = "<!-- recorder: begin -->"
 RECORDER_END = "<!-- recorder: end -->"
 HTTP_BEGIN = "<!-- over HTTP: begin -->"
 HTTP_END = "<!-- over HTTP: end -->"
-SECTIONS = {RECORDER_BEGIN: RECORDER_END, HTTP_BEGIN: HTTP_END, PEERS_BEGIN: PEERS_END}
+PAGES_BEGIN = "<!-- inspector: begin -->"
+PAGES_END = "<!-- inspector: end -->"
+SECTIONS = {
+    RECORDER_BEGIN: RECORDER_END,
+    HTTP_BEGIN: HTTP_END,
+    PAGES_BEGIN: PAGES_END,
+    PEERS_BEGIN: PEERS_END,
+}
 """First and last lines of the sections, in their order."""
 COMMAND = "grep -rn TODO src/ | sort | uniq -c | sort -rn | head -20"
 HEADER = """# Measurements
@@ -197,12 +205,19 @@ def write_http() -> None:
     write_section(HTTP_BEGIN, http_report())
 
 
+def write_inspector() -> None:
+    """Measure the pages of the inspector in a browser."""
+    write_section(PAGES_BEGIN, inspector_report())
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="the loop and the durable step, short; writes nothing"
     )
-    parser.add_argument("--only", choices=["parts", "recorder", "http", "steps"], help="one section alone")
+    parser.add_argument(
+        "--only", choices=["parts", "recorder", "http", "inspector", "steps"], help="one section alone"
+    )
     options = parser.parse_args()
     if options.quick:
         if options.only != "steps":
@@ -217,6 +232,8 @@ def main() -> int:
         write_recorder()
     if options.only in (None, "http"):
         write_http()
+    if options.only in (None, "inspector"):
+        write_inspector()
     if options.only in (None, "steps"):
         write_durable_steps(rows)
     return 0

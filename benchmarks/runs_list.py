@@ -63,10 +63,12 @@ def questions(rows: int) -> dict[str, tuple[RunFilter, RunOrder]]:
     }
 
 
-def made(count: int, session_key: int, chance: random.Random) -> Iterator[RunColumns]:
+def made(
+    count: int, session_key: int, chance: random.Random, owner: str = "ann", first_ms: int = FIRST_MS
+) -> Iterator[RunColumns]:
     """Rows as runs leave them."""
     for number in range(2, count + 1):
-        at = FIRST_MS + number * APART_MS
+        at = first_ms + number * APART_MS
         took, cost, tokens = (
             chance.randrange(200, 90_000),
             chance.randrange(1_000_000),
@@ -82,7 +84,7 @@ def made(count: int, session_key: int, chance: random.Random) -> Iterator[RunCol
             fingerprint=f"sha256:{number % 40:064x}",
             item=number,
             at=stamp_of(at),
-            owner="bob" if number % 1_009 == 0 else "ann",
+            owner="bob" if number % 1_009 == 0 else owner,
             is_root=number % 9 != 0,
             input=f"Refund order {number}, the lamp arrived broken and the customer is waiting",
         )
@@ -117,10 +119,17 @@ async def prepare(path: Path, count: int) -> None:
     run = NewRun("r1", "a1", "f1", at=stamp_of(FIRST_MS))
     await store.post(SESSION, kind="start", key="start:r1", body=body, run=run)
     await store.aclose()
+    fill(path, count, SESSION)
+
+
+def fill(path: Path, count: int, session_id: str, *, owner: str = "ann", first_ms: int = FIRST_MS) -> None:
+    """Write rows of runs into the index of a store that is closed, as runs of one of its sessions."""
     connection = sqlite3.connect(path, isolation_level=None)
     key = StoreKey.load(connection.execute(STORE).fetchall())
+    # The indexes of a million rows do not fit into the usual two megabytes.
+    connection.execute("PRAGMA cache_size = -800000")
     connection.execute("BEGIN")
-    for row in made(count, key.session_key(SESSION), random.Random(1)):
+    for row in made(count, key.session_key(session_id), random.Random(1), owner, first_ms):
         connection.execute(_INSERT, (*row, key.row_seal("runs", row)))
         if row.tags != "[]":
             connection.execute("INSERT INTO run_tags VALUES ('beta', ?, ?)", (row.run_id, row.session_key))

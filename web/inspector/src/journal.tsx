@@ -22,8 +22,19 @@ import { useQuery } from "@tanstack/react-query";
 import type { PromptMessage, StepPrompt } from "@windlass/protocol/client";
 import { to, useQueryState } from "./router.js";
 import { ButtonLink, Empty, Loading, SMALL_FIELD, TextLink, VirtualList } from "./parts.js";
-import { callFacts, kindOf, outcomeOf, stepFacts, tell, type CallFacts, type StepFacts, type Tone } from "./records.js";
+import {
+  callFacts,
+  kindOf,
+  outcomeOf,
+  placeOf,
+  stepFacts,
+  tell,
+  type CallFacts,
+  type StepFacts,
+  type Tone,
+} from "./records.js";
 import { ChangedArguments } from "./changes.js";
+import { Judgement } from "./judging.js";
 import { promptQuery } from "./queries.js";
 
 const ROW_PX = 32;
@@ -165,7 +176,8 @@ interface RecordPanelProps {
 
 /** The details of a record. Its place is the same whether something is selected, read or shown. */
 export function RecordPanel({ runId, records: given, seq, onClose }: RecordPanelProps): ReactNode {
-  const { records: own } = useRunRecords(given === undefined ? runId : undefined);
+  // A long run has megabytes of records: they are read when something is selected.
+  const { records: own } = useRunRecords(given === undefined && seq !== undefined ? runId : undefined);
   const records = given ?? own;
   const record = useMemo(
     () => (seq === undefined ? undefined : records.find((one) => one.seq === seq)),
@@ -206,6 +218,7 @@ function Details({
 }): ReactNode {
   const calls = useMemo(() => callFacts(records, record), [records, record]);
   const step = useMemo(() => stepFacts(records, record), [records, record]);
+  const place = step?.place ?? placeOf(record);
   return (
     <div className="flex flex-col gap-4 p-4 text-sm">
       <div className="flex items-start justify-between gap-2">
@@ -217,8 +230,11 @@ function Details({
           </button>
         </span>
       </div>
-      <p className="-mt-3 text-xs text-agent-muted">
-        Record {record.seq} · <time dateTime={record.meta.at}>{formatMoment(record.meta.at)}</time>
+      <p className="-mt-3 flex flex-wrap items-center justify-between gap-2 text-xs text-agent-muted">
+        <span>
+          Record {record.seq} · <time dateTime={record.meta.at}>{formatMoment(record.meta.at)}</time>
+        </span>
+        {place !== undefined && <Judgement {...place} what={`step ${place.stepIndex + 1}`} />}
       </p>
       {calls.map((call) => (
         <Call key={call.callId} call={call} />

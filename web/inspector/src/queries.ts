@@ -233,6 +233,14 @@ export const runQuery = (runId: string) =>
       state.data !== undefined && isOver(state.data.run.status) ? false : pollMs(LIVE_MS),
   });
 
+/** What people said of a run, its steps and its answers, oldest first. */
+export const feedbackQuery = (runId: string) =>
+  queryOptions({
+    queryKey: ["feedback", runId],
+    queryFn: ({ signal }) => client.feedback(runId, { signal }),
+    staleTime: SLOW_MS,
+  });
+
 /** What an undo of a run would reverse. */
 export const undoQuery = (runId: string) =>
   queryOptions({

@@ -189,8 +189,10 @@ function attemptsOf(records: readonly KnownEvent[], callId: string): CallFacts["
   return found.length > 2 ? found : [];
 }
 
-function placeOf({ runId, data }: Of<"step.started">): StepFacts["place"] {
-  return runId === undefined ? undefined : { runId, stepIndex: data.stepIndex };
+/** The step that a record is of; undefined if it is of none. */
+export function placeOf({ runId, data }: Event): StepFacts["place"] {
+  const { stepIndex } = data;
+  return runId === undefined || typeof stepIndex !== "number" ? undefined : { runId, stepIndex };
 }
 
 /** The model call of a record; undefined if it is part of none. */

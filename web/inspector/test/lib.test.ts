@@ -12,7 +12,11 @@ import { intervalOf, niceMax, stacked } from "../src/chart.js";
 import { askedFor, wantedOf } from "../src/pages/approvals.js";
 import { branchesOf, fixFor } from "../src/pages/chat.js";
 import { changeOf, pointsOf, seriesOf, toolSeries, waitingByKind } from "../src/pages/overview.js";
-import type { Approval, RunNumbers, Stats } from "@windlass/protocol/client";
+import { feedbackOn, tagsIn, thumbOf, toldOf } from "../src/judging.js";
+import { everyone, familyOf } from "../src/family.js";
+import type { TraceNode } from "@windlass/ui";
+import { runAt } from "../src/pages/chat.js";
+import type { Approval, FeedbackInfo, RunNumbers, Stats } from "@windlass/protocol/client";
 
 type Draft = readonly [type: string, data: Record<string, unknown>];
 
@@ -337,6 +341,52 @@ describe("the numbers of the overview", () => {
   it("name an interval by its day and its hours", () => {
     expect(intervalOf(Date.parse("2026-01-31T09:30:00") / 1_000, 1_800)).toBe("31 Jan, 09:30 to 10:00");
     expect(intervalOf(Date.parse("2026-01-31T00:00:00") / 1_000, 86_400)).toBe("31 Jan to 1 Feb");
+  });
+
+  it("of people is about one thing each, and its newest thumb counts", () => {
+    const one = (more: object): FeedbackInfo => ({ runId: "r", at: "2026-01-31T09:00:00.000Z", ...more });
+    const all = [one({ thumb: "up" }), one({ thumb: "down", stepIndex: 0 }), one({ note: "Why?", stepIndex: 0 })];
+    expect(feedbackOn(all, { runId: "r" })).toEqual([all[0]]);
+    expect(thumbOf(feedbackOn(all, { runId: "r", stepIndex: 0 }))).toBe("down");
+    expect(feedbackOn(all, { runId: "r", messageId: "m" })).toEqual([]);
+    expect(toldOf(one({ thumb: "down", score: 0.5, note: "No source", tags: ["a", "b"] }))).toBe(
+      "−1 · score 50 % · “No source” · a, b",
+    );
+    expect(tagsIn(" vague,, weather ,vague")).toEqual(["vague", "weather"]);
+    const runs = [
+      { runId: "second", startedAt: "2026-01-31T10:00:00.000Z" },
+      { runId: "first", startedAt: "2026-01-31T09:00:00.000Z" },
+      { runId: "queued" },
+    ];
+    expect(runAt(runs, "2026-01-31T09:59:00.000Z")).toBe("first");
+    expect(runAt(runs, "2026-01-31T10:00:00.000Z")).toBe("second");
+    expect(runAt(runs, "2026-01-31T08:00:00.000Z")).toBeUndefined();
+  });
+
+  it("of a family: each agent stands behind its caller, between those that it began", () => {
+    const node = (id: string, kind: string, children: readonly object[] = [], childRunId?: string): object => ({
+      id,
+      kind,
+      name: id,
+      runId: "r1",
+      children,
+      span: { attrs: { childRunId } },
+    });
+    const roots = [
+      node("lead", "agent", [
+        node("call", "model"),
+        node("first", "agent", [], "r2"),
+        node("program", "code", [node("second", "agent", [node("deep", "agent")], "r3")]),
+      ]),
+    ] as unknown as readonly TraceNode[];
+    const { members, rows } = familyOf(roots);
+    expect(rows).toBe(2);
+    expect(everyone(members).map(({ node: one, runId, depth, row }) => [one.name, runId, depth, row])).toEqual([
+      ["lead", "r1", 0, 0.5],
+      ["first", "r2", 1, 0],
+      ["second", "r3", 1, 1],
+      ["deep", "r1", 2, 1],
+    ]);
   });
 
   it("show the calls of tools that were called, each as a row", () => {

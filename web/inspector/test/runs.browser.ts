@@ -66,6 +66,39 @@ inBrowser("the page of runs", () => {
     await page.context().close();
   });
 
+  it("a step and an answer are judged where they are read; the run tells it", async () => {
+    const { runId, sessionId } = await server.run("demo", "How is the weather in Oslo?");
+    const { page, faults } = await openPage(server.url, `/runs/${runId}`);
+    const spans = page.getByRole("tree", { name: "Spans" });
+    await spans.getByText("Model call").first().click();
+    const step = page.getByRole("group", { name: "Feedback on step 1" });
+    await step.getByRole("button", { name: "Bad: step 1" }).click();
+    await step.getByRole("button", { name: "Bad: step 1", pressed: true }).waitFor();
+    await step.getByRole("button", { name: /^Note, score and tags/u }).click();
+    await page.getByRole("textbox", { name: "Note" }).fill("It asked twice.");
+    await page.getByRole("textbox", { name: /^Tags/u }).fill("slow");
+    expect(await flaws(page)).toEqual([]);
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("tab", { name: "Feedback 2" }).click();
+    await page.getByRole("row").filter({ hasText: "“It asked twice.” · slow" }).getByText("step 1").waitFor();
+    expect(await flaws(page)).toEqual([]);
+    await page.goto(`${server.url}/chat/${sessionId}`);
+    const answer = page.getByRole("article", { name: "The agent said" }).last();
+    await answer.hover();
+    await answer.getByRole("button", { name: "Good: this answer" }).click();
+    await answer.getByRole("button", { name: "Good: this answer", pressed: true }).waitFor();
+    const said = async () => (await server.get<{ feedback: object[] }>(`/runs/${runId}/feedback`)).feedback;
+    await expect.poll(said).toMatchObject([
+      { thumb: "down", stepIndex: 0 },
+      { note: "It asked twice.", tags: ["slow"], stepIndex: 0 },
+      { thumb: "up", messageId: expect.any(String) as string },
+    ]);
+    await page.goto(`${server.url}/runs?tag=slow`);
+    await page.getByRole("row").filter({ hasText: "How is the weather in Oslo?" }).waitFor();
+    expect(faults).toEqual([]);
+    await page.context().close();
+  });
+
   it("a run is opened by keys; chosen runs are exported, and deleted with their sessions after a question", async () => {
     await server.run("demo", "Delete me.");
     const { page, faults } = await openPage(server.url, "/runs");

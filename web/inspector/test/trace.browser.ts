@@ -69,6 +69,23 @@ inBrowser("the trace of a run", () => {
     await page.context().close();
   });
 
+  it("has a family: who began whom, where each is, and the way to their runs", async () => {
+    const { page, faults } = await open();
+    await page.getByRole("tab", { name: "Family" }).click();
+    const family = page.getByRole("list", { name: "Agents of the run" });
+    const begun = family.getByRole("list", { name: "Begun by lead" });
+    await begun.getByText("done").waitFor();
+    expect(await page.locator("svg text", { hasText: "writer" }).count()).toBe(1);
+    expect(await flaws(page)).toEqual([]);
+    await page.screenshot({ path: `${SHOTS}/family.png` });
+    await begun.getByRole("link", { name: "writer" }).focus();
+    await page.keyboard.press("Enter");
+    await expect.poll(() => new URL(page.url()).pathname).not.toBe(`/runs/${runId}`);
+    await page.getByRole("treeitem", { name: /^agent writer/u }).waitFor();
+    expect(faults).toEqual([]);
+    await page.context().close();
+  });
+
   it("is read with the keyboard: branches close, errors and words are found, and a link leads back", async () => {
     const { page, faults } = await open();
     const tree = page.getByRole("tree", { name: "Spans" });

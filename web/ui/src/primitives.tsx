@@ -211,8 +211,8 @@ export function JsonView({ value, ...rest }: JsonViewProps): ReactNode {
   return <CodeView text={text} language={isText ? undefined : "json"} {...rest} />;
 }
 
-// Syntax colour: one pass that finds comments, strings, numbers and keywords. It takes two kB where Prism with these
-// languages takes twelve and Shiki a megabyte, and what it does not know is shown as it is.
+// Syntax colour: one pass that finds comments, strings, numbers and keywords. It is small, and what it does not know is
+// shown as it is.
 
 type Kind = "comment" | "string" | "number" | "keyword";
 

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tests.contracts.stores import AT, NOW_MS, claim
@@ -17,6 +18,7 @@ from windlass.adapters.journals.sql.integrity import RUN_COLUMNS
 from windlass.adapters.journals.sql.queries import (
     REQUEST,
     SETTLED,
+    CountReads,
     named_query,
     requests_query,
     runs_query,
@@ -35,6 +37,7 @@ from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.recorded import NumberedRow
 from windlass.ports.store import (
     Batch,
+    CountFilter,
     NewRun,
     RunFilter,
     RunOrder,
@@ -185,6 +188,30 @@ def test_runs_are_found_in_an_index_that_holds_what_they_are_filtered_by(
     few, parameters = runs_query(RunFilter(owner="u1"), None, DIALECT, limit=50, owner_has_few=True)
     plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {few}", parameters)]
     assert "SEARCH r USING INDEX runs_by_owner (owner=?)" in plan
+    connection.close()
+
+
+@pytest.mark.parametrize(("agent_id", "index"), [(None, "time (at>? AND at<?)"), ("a1", "agent (agent_id=?")])
+def test_runs_are_counted_by_the_index_of_their_time_and_no_session_is_read(
+    tmp_path: Path, agent_id: str | None, index: str
+) -> None:
+    asyncio.run(_made(tmp_path / "a.db", count=3))
+    connection, plans = sqlite3.connect(tmp_path / "a.db"), list[str]()
+
+    class Explaining:
+        def execute(self, sql: str, parameters: Sequence[Value] = ()) -> Cursor:
+            if not sql.startswith("SELECT count(*), min("):
+                plans.extend(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters))
+            return cast("Cursor", connection.execute(sql, parameters))
+
+    reads = CountReads(cast("Connection", Explaining()), DIALECT)
+    reads.runs(CountFilter(AT, "2027-01-01T00:00:00.000Z", 60_000, agent_id=agent_id, owner="u1"))
+    found = [plan for plan in plans if " r " in plan or " c " in plan]
+    assert len(found) == 3
+    assert all(f"SEARCH r USING INDEX runs_by_{index}" in plan for plan in found), found
+    plans.clear()
+    reads.waiting("u1", agent_id)
+    assert plans == ["SEARCH r USING INDEX runs_by_status (status=?)"]
     connection.close()
 
 

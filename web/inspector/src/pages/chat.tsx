@@ -1,7 +1,7 @@
 /** A chat with an agent. */
 import { useQuery } from "@tanstack/react-query";
 import type { CallStatus } from "@windlass/protocol";
-import type { AgentInfo, SessionInfo } from "@windlass/protocol/client";
+import type { AgentInfo, RunRow, SessionInfo } from "@windlass/protocol/client";
 import {
   Button,
   CARD,
@@ -22,8 +22,9 @@ import {
 } from "@windlass/ui";
 import { Hourglass, RotateCcw, Wrench } from "lucide-react";
 import { useCallback, useMemo, useState, type ReactNode } from "react";
+import { Judgement } from "../judging.js";
 import { forkAtMessage } from "../records.js";
-import { agentsQuery, recentSessionsQuery, sessionQuery } from "../queries.js";
+import { agentsQuery, recentSessionsQuery, runsOfSessionQuery, sessionQuery } from "../queries.js";
 import { Link, navigate, to, usePlace } from "../router.js";
 import { Ago, ButtonLink, Code, Failure, Heading, Select, Status, useNow } from "../parts.js";
 
@@ -143,9 +144,39 @@ function useFork(
         },
       );
     };
-    return (item: MessageItem) => <Actions item={item} onFork={fork} />;
+    return (item: MessageItem) => (
+      <>
+        {item.message.role === "assistant" && item.message.content !== "" && (
+          <AnswerFeedback sessionId={sessionId} messageId={item.message.id} at={item.message.createdAt} />
+        )}
+        <Actions item={item} onFork={fork} />
+      </>
+    );
   }, [sessionId, agent]);
   return { actions, error };
+}
+
+/** The run that was under way at a moment: the last that had begun. */
+export function runAt(runs: readonly Pick<RunRow, "runId" | "startedAt">[], at: string): string | undefined {
+  return runs
+    .filter(({ startedAt }) => startedAt !== undefined && startedAt <= at)
+    .toSorted((one, other) => ((one.startedAt ?? "") < (other.startedAt ?? "") ? -1 : 1))
+    .at(-1)?.runId;
+}
+
+/** Thumbs, a score, a note and tags on an answer. */
+function AnswerFeedback({
+  sessionId,
+  messageId,
+  at,
+}: {
+  readonly sessionId: string;
+  readonly messageId: string;
+  readonly at: string;
+}): ReactNode {
+  const { data = [] } = useQuery(runsOfSessionQuery(sessionId));
+  const runId = runAt(data, at);
+  return runId === undefined ? null : <Judgement runId={runId} messageId={messageId} what="this answer" />;
 }
 
 interface NewHeadingProps {

@@ -1,10 +1,10 @@
 /** The annotation queue: runs that ended and that no one has judged, one after the other. */
-import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import type { NewFeedback, RunRow } from "@windlass/protocol/client";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import type { RunRow } from "@windlass/protocol/client";
 import { BUTTONS, CARD, classes, FIELD, formatWhen } from "@windlass/ui";
 import { ThumbsDown, ThumbsUp } from "lucide-react";
 import { useState, type ReactNode } from "react";
-import { client } from "../auth.js";
+import { tagsIn, useGive } from "../judging.js";
 import { ButtonLink, Empty, Failure, Heading, KEY_HINT, Loading, Select, TextLink } from "../parts.js";
 import { agentsQuery, runQuery, runsQuery } from "../queries.js";
 import { to, useQueryState } from "../router.js";
@@ -64,28 +64,24 @@ function Judged({ run, onDone }: { readonly run: RunRow; readonly onDone: () => 
   const { data: whole } = useQuery(runQuery(run.runId));
   const [note, setNote] = useState("");
   const [tags, setTags] = useState("");
-  const queries = useQueryClient();
-  const give = useMutation({
-    mutationFn: (thumb: "up" | "down") => {
-      const words = tags.split(",").map((tag) => tag.trim());
-      const given: NewFeedback = {
+  const { mutate, error, isPending } = useGive(run);
+  const give = (thumb: "up" | "down"): void => {
+    const words = tagsIn(tags);
+    mutate(
+      {
         thumb,
         ...(note.trim() === "" ? {} : { note: note.trim() }),
-        ...(words.some((tag) => tag !== "") ? { tags: words.filter((tag) => tag !== "") } : {}),
-      };
-      return client.giveFeedback(run.runId, given);
-    },
-    onSuccess: () => {
-      void queries.invalidateQueries({ queryKey: ["runs"] });
-      onDone();
-    },
-  });
+        ...(words.length === 0 ? {} : { tags: [...words] }),
+      },
+      { onSuccess: onDone },
+    );
+  };
   useKeys({
     u: () => {
-      give.mutate("up");
+      give("up");
     },
     d: () => {
-      give.mutate("down");
+      give("down");
     },
     j: onDone,
   });
@@ -128,14 +124,14 @@ function Judged({ run, onDone }: { readonly run: RunRow; readonly onDone: () => 
           }}
         />
       </label>
-      {give.error !== null && <Failure error={give.error} />}
+      {error !== null && <Failure error={error} />}
       <div className="flex flex-wrap gap-2">
         <button
           type="button"
           className={BUTTONS.primary}
-          disabled={give.isPending}
+          disabled={isPending}
           onClick={() => {
-            give.mutate("up");
+            give("up");
           }}
         >
           <ThumbsUp aria-hidden size={14} /> Good <kbd className={KEY_HINT}>u</kbd>
@@ -143,9 +139,9 @@ function Judged({ run, onDone }: { readonly run: RunRow; readonly onDone: () => 
         <button
           type="button"
           className={BUTTONS.danger}
-          disabled={give.isPending}
+          disabled={isPending}
           onClick={() => {
-            give.mutate("down");
+            give("down");
           }}
         >
           <ThumbsDown aria-hidden size={14} /> Bad <kbd className={KEY_HINT}>d</kbd>

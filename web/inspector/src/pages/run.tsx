@@ -1,10 +1,11 @@
 /** One run. */
 import { useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
-import { isKnown, type Event, type RunResult, type TraceSpan } from "@windlass/protocol";
-import type { RunInfo, TraceInfo } from "@windlass/protocol/client";
+import type { Event, RunResult, TraceSpan } from "@windlass/protocol";
+import type { FeedbackInfo, RunInfo, TraceInfo } from "@windlass/protocol/client";
 import {
   BUTTONS,
   cut,
+  DataTable,
   DecisionCard,
   formatCost,
   formatCount,
@@ -16,7 +17,9 @@ import {
   shortId,
   TraceTree,
   traceShape,
+  useColumns,
   useRunRecords,
+  type TableColumn,
 } from "@windlass/ui";
 import { useCallback, useMemo, useRef, useState, type ReactNode } from "react";
 import { client } from "../auth.js";
@@ -34,10 +37,20 @@ import {
   useNow,
   VirtualList,
 } from "../parts.js";
-import { decisionsQuery, isOver, recentRunsQuery, runQuery, traceQuery } from "../queries.js";
+import {
+  decisionsQuery,
+  feedbackQuery,
+  isOver,
+  recentRunsQuery,
+  runQuery,
+  runsOfSessionQuery,
+  traceQuery,
+} from "../queries.js";
 import { isStory } from "../records.js";
 import { navigate, to, useQueryState } from "../router.js";
 import { JournalView, RecordPanel } from "../journal.js";
+import { Family } from "../family.js";
+import { Judgement, toldOf } from "../judging.js";
 import { UndoRun } from "../undo.js";
 import { useKeys } from "../shell.js";
 
@@ -48,15 +61,20 @@ const DECISION_PX = 150;
 /** Subagents whose traces are read with that of their run. */
 const TRACES_MAX = 200;
 const WISH_CHARS_MAX = 160;
+const WITHOUT_RECORDS: ReadonlySet<string> = new Set(["trace", "decisions", "family"]);
 
 /** A run: its trace, its story, its decisions and its records. */
 export function RunPage({ runId }: { readonly runId: string }): ReactNode {
   const run = useQuery(runQuery(runId));
-  const { records, error: unread } = useRunRecords(runId);
   const { traces, error: untraced } = useTraces(runId);
   const [query, change] = useQueryState();
   const at = Number(query.get("at") ?? "0") || undefined;
   const spanId = query.get("span") ?? undefined;
+  // The trace needs no records, and those of a long run are megabytes.
+  const { records, error: unread } = useRunRecords(
+    WITHOUT_RECORDS.has(query.get("view") ?? "trace") ? undefined : runId,
+  );
+  const wish = useWish(run.data);
   const onSelect = useCallback(
     (seq: number) => {
       change({ at: seq, span: undefined });
@@ -80,10 +98,20 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
   return (
     <>
       <Heading
-        title={wishOf(records) ?? `Run ${shortId(runId)}`}
+        title={wish ?? `Run ${shortId(runId)}`}
         parent={parentOf(run.data?.run.sessionId)}
         facts={run.data !== undefined && <RunStatus info={run.data} />}
-        about={run.data !== undefined && <RunFacts info={run.data} traces={traces} />}
+        // Its place is kept while it is read, so that nothing moves.
+        about={
+          <span className="inline-flex min-h-6 items-center gap-2">
+            {run.data !== undefined && (
+              <>
+                <RunFacts info={run.data} traces={traces} />
+                <Judgement runId={runId} what="this run" />
+              </>
+            )}
+          </span>
+        }
       >
         {run.data !== undefined && <Links info={run.data} />}
       </Heading>
@@ -163,12 +191,15 @@ function findSpan(
   return undefined;
 }
 
-/** What the user wanted: the first message of the run. */
-function wishOf(records: readonly Event[]): string | undefined {
-  for (const record of records)
-    if (isKnown(record) && record.type === "message.received" && record.data.message.trim() !== "")
-      return cut(record.data.message.trim().replace(/\s+/gu, " "), WISH_CHARS_MAX);
-  return undefined;
+/** What the user wanted, in the words that lists show; undefined while that is not known. */
+function useWish(info: RunInfo | undefined): string | undefined {
+  const { sessionId, runId } = info?.run ?? {};
+  const { data = [] } = useQuery({ ...runsOfSessionQuery(sessionId ?? ""), enabled: sessionId !== undefined });
+  const input = data
+    .find((one) => one.runId === runId)
+    ?.input?.trim()
+    .replace(/\s+/gu, " ");
+  return input === undefined || input === "" ? undefined : cut(input, WISH_CHARS_MAX);
 }
 
 function parentOf(sessionId: string | undefined): { readonly label: string; readonly href: string } {
@@ -190,6 +221,7 @@ function Views({ info: { run }, records, traces, chosen, selected, onSelect, bes
   const [query, change] = useQueryState();
   const { runId } = run;
   const isLive = !isOver(run.status);
+  const { data: feedback = [] } = useQuery(feedbackQuery(runId));
   return (
     <Tabs
       label="Views of the run"
@@ -209,12 +241,59 @@ function Views({ info: { run }, records, traces, chosen, selected, onSelect, bes
           content: () => beside(<Story records={records} selected={selected} onSelect={onSelect} />),
         },
         { id: "decisions", label: "Decisions", content: () => <Decisions runId={runId} isLive={isLive} /> },
+        { id: "family", label: "Family", content: () => <Relatives traces={traces} isLive={isLive} /> },
+        ...(feedback.length === 0
+          ? []
+          : [
+              {
+                id: "feedback",
+                label: `Feedback ${formatCount(feedback.length)}`,
+                content: () => <Said feedback={feedback} records={records} />,
+              },
+            ]),
         {
           id: "journal",
-          label: `Records ${formatCount(records.length)}`,
+          label: records.length === 0 ? "Records" : `Records ${formatCount(records.length)}`,
           content: () => beside(<JournalView records={records} isRaw selected={selected} onSelect={onSelect} />),
         },
       ]}
+    />
+  );
+}
+
+const SAID: readonly TableColumn<FeedbackInfo>[] = [
+  { id: "about", label: "About", width: 110, cell: (one) => aboutOf(one) },
+  { id: "said", label: "What was said", width: 220, isFlexible: true, cell: (one) => toldOf(one) },
+  { id: "by", label: "By", width: 120, fromPx: 560, cell: ({ by = "–" }) => by },
+  { id: "at", label: "When", width: 160, fromPx: 480, cell: ({ at }) => formatWhen(at) },
+];
+
+/** What feedback is about, in words. */
+function aboutOf({ stepIndex, messageId }: FeedbackInfo): string {
+  return stepIndex !== undefined ? `step ${stepIndex + 1}` : messageId === undefined ? "the run" : "an answer";
+}
+
+/** Everything that people said of the run, its steps and its answers; a row of a step leads to it. */
+function Said({
+  feedback,
+  records,
+}: {
+  readonly feedback: readonly FeedbackInfo[];
+  readonly records: readonly Event[];
+}): ReactNode {
+  const [, change] = useQueryState();
+  const layout = useColumns("said");
+  return (
+    <DataTable
+      label="Feedback"
+      rows={feedback}
+      columns={SAID}
+      keyOf={(one) => `${one.at} ${aboutOf(one)} ${toldOf(one)}`}
+      onOpen={({ stepIndex }) => {
+        const step = records.find(({ type, data }) => type === "step.started" && data["stepIndex"] === stepIndex);
+        change({ view: undefined, at: step?.seq }, { push: true });
+      }}
+      layout={layout}
     />
   );
 }
@@ -306,6 +385,12 @@ interface ViewProps {
 function Story({ records, ...rest }: ViewProps & { readonly records: readonly Event[] }): ReactNode {
   const story = useMemo(() => records.filter(isStory), [records]);
   return <JournalView records={story} isRaw={false} {...rest} />;
+}
+
+/** The agents of the run and of its subagents, live. */
+function Relatives({ traces, isLive }: { readonly traces: readonly TraceInfo[]; readonly isLive: boolean }): ReactNode {
+  const now = useNow(SECOND_MS);
+  return traces.length === 0 ? <Loading /> : <Family traces={traces} nowMs={isLive ? now : undefined} />;
 }
 
 function Spans({

@@ -1,5 +1,6 @@
 /** All runs: found, sorted and paged by the server; the address is the view. */
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { ErrorKind } from "@windlass/protocol";
 import type { RunRow } from "@windlass/protocol/client";
 import {
   BUTTONS,
@@ -354,15 +355,8 @@ function MoreFilters({ query, change }: Omit<FiltersProps, "search">): ReactNode
   );
 }
 
-const ERRORS = [
-  "any",
-  "provider_failure",
-  "tool_failure",
-  "budget_exhausted",
-  "policy_denial",
-  "cancellation",
-  "timeout",
-] as const;
+/** Every kind of error that the wire knows. */
+const ERRORS = ["any", ...ErrorKind.options] as const;
 
 const COLORLESS = "text-agent-muted";
 

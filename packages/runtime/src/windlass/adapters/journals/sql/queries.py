@@ -70,22 +70,21 @@ from windlass_protocol import (
     SourceRef,
 )
 
-_FROM: Final = """FROM runs r JOIN catalog c USING (session_key)
-    WHERE r.at >= ? AND r.at < ? AND r.started_at IS NOT NULL"""
+_FROM: Final = "FROM runs r {} WHERE r.at >= ? AND r.at < ? AND r.started_at IS NOT NULL"
 _COUNTED: Final = ("inputTokens", "outputTokens", "costMicros")
 _GROUPS: Final = {None: "''", "agent": "r.agent_id", "version": "r.fingerprint"}
-_CELLS: Final = f"""SELECT {{}} AS bucket, r.status, count(*), {{}}, {{}} AS part {_FROM}{{}}
+_CELLS: Final = """SELECT {} AS bucket, r.status, count(*), {}, {} AS part {}
     GROUP BY part, bucket, r.status ORDER BY part, bucket, r.status"""
-_TIMES: Final = f"""SELECT bucket, max(CASE WHEN n = (c * 50 + 99) / 100 THEN took END),
+_TIMES: Final = """SELECT bucket, max(CASE WHEN n = (c * 50 + 99) / 100 THEN took END),
     max(CASE WHEN n = (c * 95 + 99) / 100 THEN took END), part FROM (
         SELECT part, bucket, took, row_number() OVER slowest AS n,
         count(*) OVER (PARTITION BY part, bucket) AS c
-        FROM (SELECT {{}} AS part, {{}} AS bucket, {{}} AS took
-            {_FROM}{{}} AND r.ended_at IS NOT NULL) AS ended
+        FROM (SELECT {} AS part, {} AS bucket, {} AS took
+            {} AND r.ended_at IS NOT NULL) AS ended
         WINDOW slowest AS (PARTITION BY part, bucket ORDER BY took)
     ) AS numbered GROUP BY part, bucket ORDER BY part, bucket"""
-_WAITING: Final = """SELECT count(*) FROM runs r JOIN catalog c USING (session_key)
-    WHERE r.status = 'waiting'"""
+_WAITING: Final = "SELECT count(*) FROM runs r {} WHERE r.status = 'waiting' AND r.status != 'completed'"
+"""The second condition is that of the index."""
 _ASKED: Final = "SELECT count(*), min(a.asked_at) FROM asked a WHERE true"
 
 
@@ -94,6 +93,7 @@ class CountReads:
 
     def __init__(self, connection: Connection, dialect: Dialect) -> None:
         self._connection = connection
+        self._runs_by = dialect.runs_by
         self._bucket = f"{dialect.milliseconds.format('?', 'r.started_at')} / ?"
         self._took = dialect.milliseconds.format("r.started_at", "r.ended_at")
         self._sums = ", ".join(
@@ -103,13 +103,16 @@ class CountReads:
     def runs(self, wanted: CountFilter) -> RunCounts:
         """Return counts and durations of runs."""
         more, given = _count_criteria(wanted)
+        # Otherwise SQLite may begin with all sessions of the owner, and read every run of theirs.
+        index = self._runs_by.format("time" if wanted.agent_id is None else "agent")
+        source = _FROM.format(index) + more
         parts: tuple[Value, ...] = (wanted.start, wanted.bucket_ms)
         span: tuple[Value, ...] = (wanted.start, wanted.end, *given)
         group = _GROUPS[wanted.split]
         execute = self._connection.execute
-        cells = execute(_CELLS.format(self._bucket, self._sums, group, more), (*parts, *span)).fetchall()
-        times = execute(_TIMES.format(group, self._bucket, self._took, more), (*parts, *span)).fetchall()
-        total = execute(_TIMES.format(group, "NULL", self._took, more), span).fetchall()
+        cells = execute(_CELLS.format(self._bucket, self._sums, group, source), (*parts, *span)).fetchall()
+        times = execute(_TIMES.format(group, self._bucket, self._took, source), (*parts, *span)).fetchall()
+        total = execute(_TIMES.format(group, "NULL", self._took, source), span).fetchall()
         found = cast("list[tuple[int, str, int, int, int, int, str]]", cells)
         return RunCounts(
             tuple(
@@ -121,13 +124,13 @@ class CountReads:
 
     def waiting(self, owner: str | None, agent_id: str | None) -> Waiting:
         """Return counts of waiting runs and requests; subagent runs count only if an agent is named."""
-        runs, requests = _WAITING, _ASKED
+        runs, requests = _WAITING.format(self._runs_by.format("status")), _ASKED
         given: list[Value] = []
         if owner is not None:
-            runs, requests = f"{runs} AND c.owner = ?", f"{requests} AND a.owner = ?"
+            runs, requests = f"{runs} AND r.owner = ?", f"{requests} AND a.owner = ?"
             given.append(owner)
         if agent_id is None:
-            runs = f"{runs} AND c.parent IS NULL"
+            runs = f"{runs} AND r.is_root = 1"
         else:
             runs, requests = f"{runs} AND r.agent_id = ?", f"{requests} AND a.agent_id = ?"
             given.append(agent_id)
@@ -141,12 +144,12 @@ def _count_criteria(wanted: CountFilter) -> tuple[str, tuple[Value, ...]]:
     """Return further SQL conditions on runs, and their parameters."""
     where, given = "", list[Value]()
     if wanted.agent_id is None:
-        where += " AND c.parent IS NULL"
+        where += " AND r.is_root = 1"
     else:
         where += f" AND r.agent_id = ? AND r.is_root < {EXPERIMENT}"
         given.append(wanted.agent_id)
     if wanted.owner is not None:
-        where += " AND c.owner = ?"
+        where += " AND r.owner = ?"
         given.append(wanted.owner)
     return where, tuple(given)
 

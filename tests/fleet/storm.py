@@ -59,6 +59,8 @@ class Storm:
     random: random.Random
     runs: list[str] = field(default_factory=list[str])
     """Runs that a server acknowledged."""
+    answered: set[str] = field(default_factory=set[str])
+    """Requests whose answer a server acknowledged."""
     blows: Counter[str] = field(default_factory=Counter[str])
     figures: dict[str, int] = field(default_factory=dict[str, int])
     wrong: list[str] = field(default_factory=list[str])
@@ -88,13 +90,16 @@ class Storm:
         while not self.is_over.is_set():
             told = await self.ask(client, "GET", "/approvals")
             asked: list[Any] = [] if told is None else [one["request"] for one in told["requests"]]
-            await asyncio.gather(*(self.approve(client, request) for request in asked))
+            new = [request for request in asked if request["requestId"] not in self.answered]
+            await asyncio.gather(*(self.approve(client, request) for request in new))
             await asyncio.sleep(0.2)
 
     async def approve(self, client: httpx2.AsyncClient, request: Any) -> None:
-        """Answer a request; another client may have done so, or its answer may be on its way."""
+        """Answer a request, unless no server acknowledges that: then it is asked for again."""
         option = "retry" if request["kind"] == "recovery" else "approve"
-        await self.ask(client, "POST", f"/approvals/{request['requestId']}", {"optionId": option})
+        body = {"optionId": option}
+        if await self.ask(client, "POST", f"/approvals/{request['requestId']}", body) is not None:
+            self.answered.add(request["requestId"])
 
     async def blow(self, count: int, pause_s: float) -> None:
         """Hurt members of the fleet, one after the other."""

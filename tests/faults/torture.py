@@ -136,6 +136,12 @@ def fleet(args: argparse.Namespace) -> dict[str, Any]:
     return play(sessions=args.trials, servers=3, workers=4, blows=args.trials // 10, seed=args.first)
 
 
+def readers(args: argparse.Namespace) -> dict[str, Any]:
+    from tests.fleet.readers import play  # noqa: PLC0415 - it imports the project
+
+    return play(readers=args.trials, kills=args.kills, seed=args.first)
+
+
 def outages(args: argparse.Namespace) -> dict[str, Any]:
     from tests.faults.outages import outages as play  # noqa: PLC0415 - it imports the project
 
@@ -192,6 +198,7 @@ PARTS: Final[dict[str, Part]] = {
     "noisy": neighbour,
     "fleet": fleet,
     "wakes": wakes,
+    "readers": readers,
     "outages": outages,
     "desk": desk,
     "evaluations": evaluations,
@@ -214,6 +221,7 @@ ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("L1", "noisy", "--trials 120"),
     ("R12", "fleet", "--trials 300 --first 1"),
     ("R12", "wakes", ""),
+    ("F1", "readers", "--trials 10000 --kills 12 --first 1"),
     ("J1", "outages", "--trials 12 --first 1"),
     ("R1", "desk", "--trials 30 --kills 25 --outage 600"),
     ("J5", "evaluations", "--trials 200"),
@@ -232,7 +240,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--mutant", default="", choices=["", "blind", "early", "fenceless"])
     parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--starts", type=int, default=20)
-    parser.add_argument("--kills", type=int, default=5, help="of the server of a desk")
+    parser.add_argument("--kills", type=int, default=5, help="of the server of a desk, or of servers")
     parser.add_argument("--outage", type=float, default=60, help="of its provider, in seconds")
     parser.add_argument("--place", help="the folder in which files are made; a temporary one when left out")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
@@ -295,6 +303,8 @@ def _page(rows: list[tuple[str, str, dict[str, Any]]]) -> str:
         "an approval, a subagent and, one in ten, a pause; a kill is a SIGKILL or SIGSTOP of a server or",
         "worker, or a restart of PostgreSQL or Temporal. It is wrong if a session does not end, or an effect",
         "happens again after its result. In `wakes` it is a case of its kit, with and without Temporal.",
+        "In `readers` it is a reader of a session or of everything at one of three servers, and a kill a",
+        "SIGKILL of one of these: its readers continue at another. Every record comes once, in order.",
         "In `outages` it is a PostgreSQL server under load that is stopped, crashed or killed while its",
         "synchronous replica takes over, or whose disk of tables or write-ahead log fills up and gets room",
         "again. It is wrong if an acknowledged record is lost or doubled, or a reader of everything misses",

@@ -143,13 +143,14 @@ def given_postgres(address: str) -> Postgres:
 
 @contextmanager
 def running_postgres(
-    *, origin: Postgres | None = None, disks: Mapping[str, int] | None = None, **settings: str
+    origin: Postgres | Mapping[str, int] | None = None, /, **settings: str
 ) -> Generator[Postgres]:
     """Start a server and stop it at the end, also if this process is killed.
 
-    With an origin, it is a replica of that server. `disks` gives its folders `data` and `log-of-writes`
-    file systems of so many bytes, which root alone can do.
+    With another server as its origin it is a replica of that. A mapping gives its folders `data` and
+    `log-of-writes` file systems of so many bytes, which root alone can do.
     """
+    disks: Mapping[str, int] = origin if isinstance(origin, Mapping) else {}
     user = _NOBODY if os.geteuid() == 0 else None
     # Not below pytest's folder: the path of a socket has at most 107 characters.
     folder = Path(tempfile.mkdtemp(prefix="windlass-pg-"))
@@ -158,12 +159,12 @@ def running_postgres(
     options = " ".join(f"-c {name}={value!r}" for name, value in {**_SETTINGS, **settings}.items())
     options = f"{options} -k {folder}"
     programs = _binaries(folder, user)
-    make, *rest = f"{_COPY} {origin.folder}".split() if origin else _NEW.split()
+    make, *rest = f"{_COPY} {origin.folder}".split() if isinstance(origin, Postgres) else _NEW.split()
     if disks:
         rest += ["--waldir", str(folder / "log-of-writes"), "--wal-segsize", "1"]
     command = [_SCRIPT, "sh", folder, programs, options, programs / make, *rest]
     with (
-        _mounted(folder, user, disks or {}),
+        _mounted(folder, user, disks),
         subprocess.Popen(
             ["/bin/sh", "-c", *map(str, command)],
             stdin=subprocess.PIPE,

@@ -283,7 +283,7 @@ def failover(seed: int, *, records: int = MORE) -> dict[str, Any]:
 
     with (
         running_postgres(synchronous_commit="on") as first,
-        running_postgres(origin=first, synchronous_commit="on") as second,
+        running_postgres(first, synchronous_commit="on") as second,
     ):
         with psycopg.connect(first.base, autocommit=True) as admin:
             admin.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
@@ -317,7 +317,7 @@ def full_disk(seed: int) -> dict[str, Any]:
         return load
 
     with running_postgres(
-        disks=DISK_BYTES, synchronous_commit="on", min_wal_size="2MB", max_wal_size="8MB"
+        DISK_BYTES, synchronous_commit="on", min_wal_size="2MB", max_wal_size="8MB"
     ) as server:
         return _told(asyncio.run(story(server)))
 

@@ -26,6 +26,7 @@ from tests.temporal import free_port
 
 from tools.fleet import Fleet, Member, running_fleet
 from windlass import AgentRuntime
+from windlass.errors import Conflict
 from windlass_harness.record import Record
 
 BLOWS: Final = (
@@ -143,7 +144,7 @@ class Storm:
             async with asyncio.timeout(GUARD_S):
                 while await store.unfinished():  # noqa: ASYNC110 - nothing tells of all runs
                     await asyncio.sleep(0.5)
-            ended = Counter([(await runtime.run_status(run_id)).value for run_id in self.runs])
+            ended = Counter([await _status(runtime, run_id) for run_id in self.runs])
             if ended.keys() - {"completed"}:
                 self.wrong.append(f"runs ended: {dict(ended)}")
             await self._check_effects(runtime)
@@ -174,6 +175,14 @@ class Storm:
                 self.wrong.append(f"{what} {key} has no result")
             elif at_ms > results[key]:
                 self.wrong.append(f"{what} {key} happened {at_ms - results[key]} ms after its result")
+
+
+async def _status(runtime: AgentRuntime, run_id: str) -> str:
+    """Return the status of a run; one that was acknowledged and is not there is lost."""
+    try:
+        return (await runtime.run_status(run_id)).value
+    except Conflict:
+        return "lost"
 
 
 def _effects() -> list[tuple[str, str, int]]:

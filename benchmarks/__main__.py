@@ -1,4 +1,4 @@
-"""`make bench`: measures parts, recorder, runs over HTTP, inspector and durable step; writes RESULTS.md.
+"""`make bench`: measures parts, recorder, runs over HTTP, inspector, durable step and fleet; writes RESULTS.md.
 
 `--quick` runs the loop and the durable step, short, and writes nothing; `--only` runs one of the sections.
 """
@@ -22,6 +22,7 @@ from benchmarks.loop import loop_rows
 from benchmarks.measure import Row, compare, start_up
 from benchmarks.recorder import report as recorder_report
 from benchmarks.samples import event_bytes, journal
+from benchmarks.shared import report as shared_report
 from windlass_harness import classify_shell_command, sanitize_for_trace
 from windlass_harness.views import fold_chat, fold_session, fold_usage
 from windlass_protocol import Event, JsonValue, decode, encode, parse
@@ -35,11 +36,14 @@ HTTP_BEGIN = "<!-- over HTTP: begin -->"
 HTTP_END = "<!-- over HTTP: end -->"
 PAGES_BEGIN = "<!-- inspector: begin -->"
 PAGES_END = "<!-- inspector: end -->"
+SHARED_BEGIN = "<!-- on PostgreSQL: begin -->"
+SHARED_END = "<!-- on PostgreSQL: end -->"
 SECTIONS = {
     RECORDER_BEGIN: RECORDER_END,
     HTTP_BEGIN: HTTP_END,
     PAGES_BEGIN: PAGES_END,
     PEERS_BEGIN: PEERS_END,
+    SHARED_BEGIN: SHARED_END,
 }
 """First and last lines of the sections, in their order."""
 COMMAND = "grep -rn TODO src/ | sort | uniq -c | sort -rn | head -20"
@@ -215,9 +219,8 @@ def main() -> int:
     parser.add_argument(
         "--quick", action="store_true", help="the loop and the durable step, short; writes nothing"
     )
-    parser.add_argument(
-        "--only", choices=["parts", "recorder", "http", "inspector", "steps"], help="one section alone"
-    )
+    parts = ["parts", "recorder", "http", "inspector", "steps", "shared"]
+    parser.add_argument("--only", choices=parts, help="one section alone")
     options = parser.parse_args()
     if options.quick:
         if options.only != "steps":
@@ -236,6 +239,8 @@ def main() -> int:
         write_inspector()
     if options.only in (None, "steps"):
         write_durable_steps(rows)
+    if options.only in (None, "shared"):
+        write_section(SHARED_BEGIN, shared_report())
     return 0
 
 

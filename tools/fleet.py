@@ -157,7 +157,9 @@ def running_fleet(
     """Start a fleet and end it with everything that belongs to it."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="windlass-fleet-")))
-        postgres = stack.enter_context(running_postgres(max_connections="200", **settings))
+        # Without it, a crash of PostgreSQL loses what was acknowledged a moment before.
+        durable = {"max_connections": "200", "synchronous_commit": "on"}
+        postgres = stack.enter_context(running_postgres(**durable, **settings))
         (folder / "temporal").mkdir()
         temporal = stack.enter_context(running_temporal(folder / "temporal", has_page=has_page))
         fleet = Fleet(postgres, temporal, folder, agents=agents, ports=ports, workers=workers, tell=tell)

@@ -9,10 +9,11 @@ import importlib.util
 import itertools
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -32,14 +33,17 @@ _SETTINGS = {
     "autovacuum": "off",
 }
 _SCRIPT = """
-cd "$1" || exit 1
-trap 'cd /; rm -rf "$1"' EXIT
-"$2/initdb" -D data -U postgres -A trust -E UTF8 --locale=C --no-sync --no-instructions >log 2>&1 \\
-    && "$2/pg_ctl" -D data -l log -o "$3" -w start >>log 2>&1 || { cat log; exit 1; }
+folder=$1 programs=$2 options=$3
+shift 3
+cd "$folder" || exit 1
+trap 'cd /; rm -rf "$folder" 2>/dev/null' EXIT
+"$@" >log 2>&1 && "$programs/pg_ctl" -D data -l log -o "$options" -w start >>log 2>&1 || { cat log; exit 1; }
 echo ready
 read -r line
-"$2/pg_ctl" -D data -m immediate -w stop >>log 2>&1
+"$programs/pg_ctl" -D data -m immediate -w stop >>log 2>&1
 """
+_NEW = "initdb -D data -U postgres -A trust -E UTF8 --locale=C --no-sync --no-instructions"
+_COPY = "pg_basebackup -D data -U postgres -R -c fast --no-sync -h"
 
 
 # Faster than TRUNCATE while there are few rows.
@@ -85,12 +89,24 @@ class Postgres:
 
     def restart(self) -> None:
         """Kill the server and start it again, as after a crash."""
-        self._control("-m", "immediate", "-w", "stop")
+        self.stop("immediate")
         self.start()
 
     def start(self) -> None:
         """Start the server again after its processes were killed."""
         self._control("-l", "log", "-o", self.options, "-w", "start")
+
+    def stop(self, mode: str) -> None:
+        """Stop the server: `fast` hands its last writes to replicas, `immediate` is a crash."""
+        self._control("-m", mode, "-w", "stop")
+
+    def kill(self) -> None:
+        """Kill the first process of the server; the others notice."""
+        os.kill(int((self.folder / "data" / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+
+    def promote(self) -> None:
+        """Make a replica take over; return once it writes."""
+        self._control("-w", "promote")
 
     @property
     def is_running(self) -> bool:
@@ -126,8 +142,15 @@ def given_postgres(address: str) -> Postgres:
 
 
 @contextmanager
-def running_postgres(**settings: str) -> Generator[Postgres]:
-    """Start a server and stop it at the end, also if this process is killed."""
+def running_postgres(
+    origin: Postgres | Mapping[str, int] | None = None, /, **settings: str
+) -> Generator[Postgres]:
+    """Start a server and stop it at the end, also if this process is killed.
+
+    With another server as its origin it is a replica of that. A mapping gives its folders `data` and
+    `log-of-writes` file systems of so many bytes, which root alone can do.
+    """
+    disks: Mapping[str, int] = origin if isinstance(origin, Mapping) else {}
     user = _NOBODY if os.geteuid() == 0 else None
     # Not below pytest's folder: the path of a socket has at most 107 characters.
     folder = Path(tempfile.mkdtemp(prefix="windlass-pg-"))
@@ -136,17 +159,24 @@ def running_postgres(**settings: str) -> Generator[Postgres]:
     options = " ".join(f"-c {name}={value!r}" for name, value in {**_SETTINGS, **settings}.items())
     options = f"{options} -k {folder}"
     programs = _binaries(folder, user)
-    with subprocess.Popen(
-        ["/bin/sh", "-c", _SCRIPT, "sh", str(folder), str(programs), options],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        user=user,
-        group=user,
-        extra_groups=None if user is None else [],
-        start_new_session=True,
-        env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"},
-    ) as shell:
+    make, *rest = f"{_COPY} {origin.folder}".split() if isinstance(origin, Postgres) else _NEW.split()
+    if disks:
+        rest += ["--waldir", str(folder / "log-of-writes"), "--wal-segsize", "1"]
+    command = [_SCRIPT, "sh", folder, programs, options, programs / make, *rest]
+    with (
+        _mounted(folder, user, disks),
+        subprocess.Popen(
+            ["/bin/sh", "-c", *map(str, command)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            user=user,
+            group=user,
+            extra_groups=None if user is None else [],
+            start_new_session=True,
+            env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"},
+        ) as shell,
+    ):
         assert shell.stdin is not None
         assert shell.stdout is not None
         said = shell.stdout.readline()
@@ -156,6 +186,20 @@ def running_postgres(**settings: str) -> Generator[Postgres]:
         finally:
             shell.stdin.close()
             shell.wait(_STOP_TIMEOUT_S)
+
+
+@contextmanager
+def _mounted(folder: Path, user: int | None, disks: Mapping[str, int]) -> Generator[None]:
+    with ExitStack() as stack:
+        for name, size_bytes in disks.items():
+            place = folder / name
+            place.mkdir()
+            options = f"size={size_bytes},mode=700,uid={user},gid={user}"
+            subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], check=True)
+            stack.callback(subprocess.run, ["umount", "--lazy", place], check=True)
+        yield
+    # What the shell could not remove while it was in use.
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _binaries(folder: Path, user: int | None) -> Path:

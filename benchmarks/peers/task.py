@@ -42,6 +42,11 @@ SETTLE_S = 1.0
 """How long the model call lasts in which the process ends: whatever is written in the background is then
 written."""
 
+POSTGRES = os.environ.get("BENCH_POSTGRES", "")
+"""The address of the database in the scenario `shared`."""
+TEMPORAL = os.environ.get("BENCH_TEMPORAL", "")
+"""The address of the Temporal server in the scenario `shared`."""
+
 JsonLine = dict[str, object]
 
 
@@ -273,6 +278,26 @@ async def _measured(runner: Runner, folder: Path, script: Script, *, runs: int, 
     return {"runs": runs, "steps": steps, **line, "content": script.content_bytes}
 
 
+async def _shared(
+    runner: Runner, folder: Path, script: Script, *, number: int, runs: int, steps: int
+) -> JsonLine:
+    """Be one of several processes on one database, which begin together when the driver says so."""
+    await runner.serve(folder)
+    await runner.open(folder, script)
+    script.reset(WARM_UP_STEPS)
+    await runner.run(f"w{number}")
+    script.reset(steps)
+    gc.collect()
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    cpu_s, wall_s = process_time(), perf_counter()
+    finals = await asyncio.gather(*(runner.run(f"w{number}s{one}") for one in range(runs)))
+    line: JsonLine = {"cpu_s": process_time() - cpu_s, "wall_s": perf_counter() - wall_s}
+    if (set(finals), script.tool_calls) != ({FINAL}, runs * steps):
+        raise RuntimeError(f"{runner.name} did not do the task: {script.tool_calls} calls")
+    return {"runs": runs, "steps": steps, **line}
+
+
 async def _calls(runner: Runner, folder: Path, script: Script) -> JsonLine:
     """Return how many Python functions a step calls, in the thread of the event loop.
 
@@ -355,6 +380,10 @@ async def _scenario(runner: Runner, options: argparse.Namespace) -> None:
             line = await _measured(runner, folder, script, runs=1, steps=options.steps)
         case "concurrent":
             line = await _measured(runner, folder, script, runs=options.runs, steps=options.steps)
+        case "shared":
+            line = await _shared(
+                runner, folder, script, number=options.number, runs=options.runs, steps=options.steps
+            )
         case "calls":
             line = await _calls(runner, folder, script)
         case "crash":
@@ -370,10 +399,12 @@ async def _scenario(runner: Runner, options: argparse.Namespace) -> None:
 def arguments() -> argparse.Namespace:
     """Read the command line of a runner."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("scenario", choices=["steps", "concurrent", "calls", "crash", "resume", "parked"])
+    scenarios = ["steps", "concurrent", "shared", "calls", "crash", "resume", "parked"]
+    parser.add_argument("scenario", choices=scenarios)
     parser.add_argument("--folder", required=True, help="where the database goes")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--number", type=int, default=0, help="of this process among those that share")
     parser.add_argument("--variant", default="")
     return parser.parse_args()
 

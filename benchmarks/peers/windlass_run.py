@@ -6,6 +6,7 @@ Choices:
 - Variants: `power` (the default of `AgentRuntime.open`, synchronous FULL as the peers have it) and
   `process` (NORMAL).
 - Variant `memory`: the same loop and the same records, in a store that forgets them with the process.
+- Variant `postgres`: a store in PostgreSQL, opened with its address and no options.
 - Variant `waiting`, for the parked sessions alone: the tool needs a person's consent, and a run is left when
   it waits for it.
 - Resume is `AgentRuntime.open`, which goes on with unfinished runs by itself.
@@ -19,7 +20,17 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Literal
 
-from benchmarks.peers.task import FINAL, TOOL, TOOL_DESCRIPTION, Call, Runner, Script, arguments, main
+from benchmarks.peers.task import (
+    FINAL,
+    POSTGRES,
+    TOOL,
+    TOOL_DESCRIPTION,
+    Call,
+    Runner,
+    Script,
+    arguments,
+    main,
+)
 from windlass_protocol import JsonObject
 
 try:
@@ -83,6 +94,8 @@ class Windlass(Runner):
         self._agent = Agent("bench", model=ScriptedModel(script), tools=[lookup])
         if self._forgets:
             self._runtime = AgentRuntime.in_memory([self._agent])
+        elif POSTGRES:
+            self._runtime = await AgentRuntime.open(POSTGRES, agents=[self._agent])
         else:
             self._runtime = await AgentRuntime.open(
                 folder / "bench.db", agents=[self._agent], durability=self._durability

@@ -136,6 +136,18 @@ def fleet(args: argparse.Namespace) -> dict[str, Any]:
     return play(sessions=args.trials, servers=3, workers=4, blows=args.trials // 10, seed=args.first)
 
 
+def readers(args: argparse.Namespace) -> dict[str, Any]:
+    from tests.fleet.readers import play  # noqa: PLC0415 - it imports the project
+
+    return play(readers=args.trials, kills=args.kills, seed=args.first)
+
+
+def outages(args: argparse.Namespace) -> dict[str, Any]:
+    from tests.faults.outages import outages as play  # noqa: PLC0415 - it imports the project
+
+    return play(range(args.first, args.first + args.trials))
+
+
 def wakes(_: argparse.Namespace) -> dict[str, Any]:
     from tests.fleet.one_command import play  # noqa: PLC0415 - it imports the project
     from tests.fleet.test_wakes_kit import all_cases  # noqa: PLC0415 - it imports the project
@@ -186,6 +198,8 @@ PARTS: Final[dict[str, Part]] = {
     "noisy": neighbour,
     "fleet": fleet,
     "wakes": wakes,
+    "readers": readers,
+    "outages": outages,
     "desk": desk,
     "evaluations": evaluations,
     "schedules": schedules,
@@ -207,6 +221,8 @@ ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("L1", "noisy", "--trials 120"),
     ("R12", "fleet", "--trials 300 --first 1"),
     ("R12", "wakes", ""),
+    ("F1", "readers", "--trials 10000 --kills 12 --first 1"),
+    ("J1", "outages", "--trials 12 --first 1"),
     ("R1", "desk", "--trials 30 --kills 25 --outage 600"),
     ("J5", "evaluations", "--trials 200"),
     ("R9", "schedules", "--trials 50 --first 1"),
@@ -224,7 +240,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--mutant", default="", choices=["", "blind", "early", "fenceless"])
     parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--starts", type=int, default=20)
-    parser.add_argument("--kills", type=int, default=5, help="of the server of a desk")
+    parser.add_argument("--kills", type=int, default=5, help="of the server of a desk, or of servers")
     parser.add_argument("--outage", type=float, default=60, help="of its provider, in seconds")
     parser.add_argument("--place", help="the folder in which files are made; a temporary one when left out")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
@@ -287,21 +303,33 @@ def _page(rows: list[tuple[str, str, dict[str, Any]]]) -> str:
         "an approval, a subagent and, one in ten, a pause; a kill is a SIGKILL or SIGSTOP of a server or",
         "worker, or a restart of PostgreSQL or Temporal. It is wrong if a session does not end, or an effect",
         "happens again after its result. In `wakes` it is a case of its kit, with and without Temporal.",
+        "In `readers` it is a reader of a session or of everything at one of three servers, and a kill a",
+        "SIGKILL of one of these: its readers continue at another. Every record comes once, in order.",
+        "In `outages` it is a PostgreSQL server under load that is stopped, crashed or killed while its",
+        "synchronous replica takes over, or whose disk of tables or write-ahead log fills up and gets room",
+        "again. It is wrong if an acknowledged record is lost or doubled, or a reader of everything misses",
+        "one.",
         "",
         "| id | part and options | trials | kills | repeated with key | parked | wrong | seconds |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    loud = ""
+    notes: list[str] = []
     for promise, part, told in rows:
         numbers = (told.get(name, "") for name in ("kills", "repeated", "parked", "wrong", "seconds"))
         trials = told.get("trials", told.get("starts"))
         lines.append(f"| {promise} | `{part}` | {trials} | {' | '.join(map(str, numbers))} |")
         if "loaded_p99_ms" in told:
-            loud = (
+            notes.append(
                 f"In `noisy`, the p99 of a small request was {told['idle_p99_ms']} ms without the load and "
                 f"{told['loaded_p99_ms']} ms with it; {told['statuses'].get('202', 0)} bodies were accepted."
             )
-    return "\n".join(lines) + "\n" + (f"\n{loud}\n" if loud else "")
+        if "back_ms" in told:
+            back, promoted = told["back_ms"], told["promoted_ms"]
+            notes.append(
+                f"In `outages`, all writers had written again {min(back)} to {max(back)} ms after the first "
+                f"server was stopped; its replica had taken over after {min(promoted)} to {max(promoted)} ms."
+            )
+    return "\n".join([*lines, *(f"\n{note}" for note in notes)]) + "\n"
 
 
 def main() -> int:

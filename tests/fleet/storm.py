@@ -26,6 +26,7 @@ import httpx2
 from tools.fleet import Fleet, Member, running_fleet
 from tools.temporal import free_port
 from windlass import AgentRuntime
+from windlass.errors import Conflict
 from windlass_harness.record import Record
 
 BLOWS: Final = (
@@ -59,6 +60,8 @@ class Storm:
     random: random.Random
     runs: list[str] = field(default_factory=list[str])
     """Runs that a server acknowledged."""
+    answered: set[str] = field(default_factory=set[str])
+    """Requests whose answer a server acknowledged."""
     blows: Counter[str] = field(default_factory=Counter[str])
     figures: dict[str, int] = field(default_factory=dict[str, int])
     wrong: list[str] = field(default_factory=list[str])
@@ -88,13 +91,16 @@ class Storm:
         while not self.is_over.is_set():
             told = await self.ask(client, "GET", "/approvals")
             asked: list[Any] = [] if told is None else [one["request"] for one in told["requests"]]
-            await asyncio.gather(*(self.approve(client, request) for request in asked))
+            new = [request for request in asked if request["requestId"] not in self.answered]
+            await asyncio.gather(*(self.approve(client, request) for request in new))
             await asyncio.sleep(0.2)
 
     async def approve(self, client: httpx2.AsyncClient, request: Any) -> None:
-        """Answer a request; another client may have done so, or its answer may be on its way."""
+        """Answer a request, unless no server acknowledges that: then it is asked for again."""
         option = "retry" if request["kind"] == "recovery" else "approve"
-        await self.ask(client, "POST", f"/approvals/{request['requestId']}", {"optionId": option})
+        body = {"optionId": option}
+        if await self.ask(client, "POST", f"/approvals/{request['requestId']}", body) is not None:
+            self.answered.add(request["requestId"])
 
     async def blow(self, count: int, pause_s: float) -> None:
         """Hurt members of the fleet, one after the other."""
@@ -138,7 +144,7 @@ class Storm:
             async with asyncio.timeout(GUARD_S):
                 while await store.unfinished():  # noqa: ASYNC110 - nothing tells of all runs
                     await asyncio.sleep(0.5)
-            ended = Counter([(await runtime.run_status(run_id)).value for run_id in self.runs])
+            ended = Counter([await _status(runtime, run_id) for run_id in self.runs])
             if ended.keys() - {"completed"}:
                 self.wrong.append(f"runs ended: {dict(ended)}")
             await self._check_effects(runtime)
@@ -169,6 +175,14 @@ class Storm:
                 self.wrong.append(f"{what} {key} has no result")
             elif at_ms > results[key]:
                 self.wrong.append(f"{what} {key} happened {at_ms - results[key]} ms after its result")
+
+
+async def _status(runtime: AgentRuntime, run_id: str) -> str:
+    """Return the status of a run; one that was acknowledged and is not there is lost."""
+    try:
+        return (await runtime.run_status(run_id)).value
+    except Conflict:
+        return "lost"
 
 
 def _effects() -> list[tuple[str, str, int]]:

@@ -179,6 +179,37 @@ def test_a_catalogue_that_is_ahead_of_the_journal_is_not_believed() -> None:
 
 @pytest.mark.promise("F1")
 @pytest.mark.parametrize("everything", [False, True])
+def test_many_readers_share_a_read_of_what_another_process_wrote(everything: bool) -> None:
+    async def main() -> None:
+        store = WatchedStore(delay=3)
+        world = World(store=store)
+        await world.append(draft("x.mine"))
+        streams = [
+            world.feed.subscribe_all() if everything else world.feed.subscribe_session("s1")
+            for _ in range(50)
+        ]
+        readers = [Reader(stream) for stream in streams]
+        await ticks(ENOUGH)
+        before = store.reads
+        await world.write(draft("x.theirs"), draft("x.theirs"))
+        world.feed.notify()
+        await ticks(3)
+        # One that leaves does not end the read of the others, and what is written during it is not missed.
+        await readers[0].stop()
+        await world.write(draft("x.late"))
+        world.feed.notify()
+        await ticks(4 * ENOUGH)
+        assert {tuple(reader.seqs) for reader in readers[1:]} == {(1, 2, 3, 4)}
+        assert store.reads - before <= 5
+        assert len({id(reader.events[1]) for reader in readers[1:]}) == 1
+        for reader in readers[1:]:
+            await reader.stop()
+
+    run(main)
+
+
+@pytest.mark.promise("F1")
+@pytest.mark.parametrize("everything", [False, True])
 def test_records_of_another_process_are_delivered_after_a_notice(everything: bool) -> None:
     async def main() -> None:
         world = World()

@@ -1,13 +1,13 @@
 """Subscriptions: streams of events over the records of a session or of the whole store."""
 
-from asyncio import Future, get_running_loop
+from asyncio import Future, ensure_future, get_running_loop, shield
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol, Self
 
 from windlass.errors import AgentError
 from windlass.feed.cursors import EVENTS_PER_READ, RING_BYTES_MAX, TAIL_BYTES_MAX, TAILS_MAX, ReaderPosition
-from windlass.feed.live import LiveStep, PublishedRecord, StepDeltas, show
+from windlass.feed.live import LiveStep, PublishedRecord, StepDeltas, show, weight
 from windlass.ports.feed import CursorExpired, FeedStore, StreamOptions, refused
 from windlass.ports.store import RunRow
 from windlass.refusals import unknown_run
@@ -79,13 +79,28 @@ class RecordSequence(Protocol):
         """
         ...
 
-    async def read(self, after: int) -> tuple[Record, ...]:
-        """Return the next records; an empty tuple at the end.
+    async def fetch(self, after: int) -> "Fetched":
+        """Read the next records from the store; readers of a topic share what one of them fetched."""
+        ...
+
+    def check(self, after: int, found: "Fetched") -> tuple[Record, ...]:
+        """Return the records that were fetched; an empty tuple at the end.
 
         Raises:
-            CursorExpired: the records were deleted.
+            CursorExpired: records after the number were deleted.
         """
         ...
+
+
+@frozen
+class Fetched:
+    """The next records after a number."""
+
+    records: tuple[Record, ...]
+    is_gone: bool
+    """Whether what was to follow is deleted."""
+    shown: tuple[PublishedRecord, ...] = ()
+    """The records with their events, if readers share them."""
 
 
 _DELETED: Final = "the session was deleted"
@@ -121,14 +136,19 @@ class SessionRecords:
             self._floor = 0
         return StreamStart(check_past(order or 0, last), last)
 
-    async def read(self, after: int) -> tuple[Record, ...]:
-        """Return the next records of the session."""
+    async def fetch(self, after: int) -> Fetched:
+        """Read the next records of the session."""
         records = await self._store.read(self.topic, after=after, limit=EVENTS_PER_READ)
+        return Fetched(records, not records and await self._is_gone(after))
+
+    def check(self, after: int, found: Fetched) -> tuple[Record, ...]:
+        """Return the records, unless some before them are missing."""
+        records = found.records
         # Sequence numbers of a session have no gaps: missing records were deleted.
         is_missing = records[0].seq != after + 1 if records else after < self._last
         if is_missing and after != self._floor:
             raise CursorExpired(f"cursor expired: records of the session after {after:,} were deleted")
-        if not records and await self._is_gone(after):
+        if found.is_gone:
             raise CursorExpired(_DELETED)
         return records
 
@@ -208,13 +228,17 @@ class StoreRecords:
             after = min(floor, last)
         return StreamStart(after, last)
 
-    async def read(self, after: int) -> tuple[Record, ...]:
-        """Return the next records of the store."""
+    async def fetch(self, after: int) -> Fetched:
+        """Read the next records of the store."""
         records = await self._store.read_all(after=after, limit=EVENTS_PER_READ)
         # Read the floor after the records, so that a concurrent deletion is noticed.
-        if after < await self._floor_now():
+        return Fetched(records, after < await self._floor_now())
+
+    def check(self, after: int, found: Fetched) -> tuple[Record, ...]:
+        """Return the records, unless some before them are missing."""
+        if found.is_gone:
             raise CursorExpired(f"cursor expired: records after position {after:,} were deleted")
-        return records
+        return found.records
 
     async def _floor_now(self) -> int:
         return 0 if self._floor is None else await self._floor()
@@ -259,6 +283,7 @@ class Topic:
         "_orders",
         "_parked",
         "_parked_live",
+        "_reads",
         "_shown",
         "stirs",
         "tails",
@@ -277,6 +302,8 @@ class Topic:
         """Readers that do not wait, by `id()`: a reader that is dropped removes itself."""
         self._parked: dict[Reader, Future[None]] = {}
         self._parked_live: dict[Reader, Future[None]] = {}
+        self._reads: dict[tuple[int, int], Future[Fetched]] = {}
+        """Reads under way that readers share, by their start and the version at which they began."""
         self.tails: dict[tuple[str, int], StepDeltas] = {}
         """Deltas to show before a record, by session id and sequence number."""
         self.version = 0
@@ -380,6 +407,27 @@ class Topic:
         start = bisect_right(self._orders, order)
         return self._shown[start : start + EVENTS_PER_READ]
 
+    async def fetch(self, line: RecordSequence, after: int) -> Fetched:
+        """Read the journal, once for all readers that are at the same place.
+
+        What is written during the read changes the version, so that readers look again.
+        """
+        if len(self._awake) == 1:
+            return await line.fetch(after)
+        key = (after, self.version)
+        reading = self._reads.get(key)
+        if reading is None:
+            reading = self._reads[key] = ensure_future(_fetch_events(line, after))
+            reading.add_done_callback(lambda done: self._end_read(key, done))
+        # A reader that leaves does not end the read of the others.
+        return await shield(reading)
+
+    def _end_read(self, key: tuple[int, int], done: "Future[Fetched]") -> None:
+        del self._reads[key]
+        if not done.cancelled():
+            # Nobody may be left to be told.
+            done.exception()
+
     def cover(self, order: int) -> None:
         """Note that the journal ends at this number and nothing was published since."""
         self._clear()
@@ -403,6 +451,12 @@ class Topic:
             if not future.done():
                 future.set_result(None)
         parked.clear()
+
+
+async def _fetch_events(line: RecordSequence, after: int) -> Fetched:
+    found = await line.fetch(after)
+    shown = tuple(PublishedRecord(record, show(record), weight(record.data)) for record in found.records)
+    return Fetched(found.records, found.is_gone, shown)
 
 
 STEP_ENDS: Final = frozenset(RUN_ENDS) | {
@@ -640,8 +694,10 @@ class Subscription(Reader):
         items: Sequence[PublishedRecord | Record] | None = topic.after(self._after)
         # Another process may have written records before the end that the topic does not know.
         if items is None or (not items and self._end is not None):
-            version = topic.version
-            items = await self._line.read(self._after)
+            version, line, after = topic.version, self._line, self._after
+            # A stream that ends must know all that was there when it began.
+            found = await (topic.fetch(line, after) if self._end is None else line.fetch(after))
+            items = line.check(after, found) and (found.shown or found.records)
             if not items:
                 if self._end is not None:
                     await self.aclose()

@@ -25,7 +25,16 @@ from windlass.errors import AgentError
 from windlass_protocol.frozen import frozen
 
 APPLICATION: Final = "windlass"
-CONNECT_TIMEOUT_S: Final = 10
+DEFAULTS: Final = {
+    "application_name": APPLICATION,
+    "connect_timeout": 10,
+    # A machine that is gone without a word is noticed within 25 s, and not after two hours.
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,
+}
+"""Parameters of a connection that an address may set otherwise."""
 STATEMENT_TIMEOUT_MS: Final = 30_000
 """How long one statement may take, waiting for locks included."""
 REASON_CHARS_MAX: Final = 300
@@ -109,8 +118,7 @@ def address_of(text: str, *, schema: str) -> Address:
     if given is None:
         # Raised outside of the handler, so that the error does not carry a password.
         raise misconfigured("the address is not valid: write postgresql://user@host/database")
-    given.setdefault("application_name", APPLICATION)
-    given.setdefault("connect_timeout", CONNECT_TIMEOUT_S)
+    given = {**DEFAULTS, **given}
     host = given.get("host") or given.get("hostaddr") or "localhost"
     name = f"postgresql://{host}/{given.get('dbname') or ''}"
     if f"schema={schema}" in options:
@@ -148,10 +156,15 @@ class Link:
         self._connection = connection
         self._pipeline = self._end.enter_context(connection.pipeline())
 
-    def begin(self, mode: str = "") -> Cursor:
-        """Begin a transaction; return the cursor of its number, which a reader does not have."""
+    def begin(self, mode: str = "", *, locks: Sequence[int] = ()) -> Cursor:
+        """Begin a transaction; return the cursor of its number, which a reader does not have.
+
+        The transaction gets its number once it has its advisory locks.
+        """
         self.connect()
         self.execute(f"BEGIN {mode}")
+        for lock in locks:
+            self.execute("SELECT pg_advisory_xact_lock(?)", (lock,))
         number = "NULL" if "READ ONLY" in mode else "CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT)"
         return self.execute(
             f"""SELECT {number}, set_config('search_path', ?, true),
@@ -235,6 +248,9 @@ def can_repeat(error: Failure) -> bool:
 
 def is_lost(error: Failure | None) -> bool:
     """Return whether an error means that the connection or the server is gone."""
+    if isinstance(error, failures.ReadOnlySqlTransaction):
+        # A replica, or a server that became one: another connection may reach the one that took over.
+        return True
     if not isinstance(error, psycopg.OperationalError):
         return isinstance(error, psycopg.InterfaceError)
     if isinstance(error, failures.PipelineAborted):
@@ -242,8 +258,22 @@ def is_lost(error: Failure | None) -> bool:
     return error.sqlstate is None or (error.sqlstate[:2] in ("08", "57") and error.sqlstate != "57014")
 
 
-def translate(error: Failure, name: str) -> AgentError:
-    """Return our error for an error of psycopg; nothing was written."""
+_REFUSALS: Final = (
+    "authentication",
+    "does not exist",
+    "pg_hba.conf",
+    "certificate",
+    "does not support SSL",
+)
+"""Words of a connection that is refused until somebody changes the address or the server."""
+
+
+def translate(error: Failure, name: str, *, is_opening: bool = False) -> AgentError:
+    """Return our error for an error of psycopg; nothing was written.
+
+    A store that is open was usable: what the server refuses since then is mended, and its runs go on.
+    """
+    refused = misconfigured if is_opening else unavailable
     kind = getattr(error, "sqlstate", None) or type(error).__name__
     match error:
         case psycopg.errors.DiskFull():
@@ -261,7 +291,7 @@ def translate(error: Failure, name: str) -> AgentError:
         case _ if isinstance(error, _AGAIN[:2]):
             return unavailable(f"{name} is busy ({kind}), nothing was written: try again")
         case _ if isinstance(error, _HOST):
-            return misconfigured(
+            return refused(
                 f"{name} cannot be used ({kind}): check user, password, database and the rights of the user"
             )
         case _ if isinstance(error, _DAMAGED):
@@ -271,9 +301,8 @@ def translate(error: Failure, name: str) -> AgentError:
         case psycopg.OperationalError() if error.sqlstate is None:
             # The text of a refused or lost connection, which holds no values.
             text = " ".join(str(error).split())[:REASON_CHARS_MAX]
-            is_refused = any(word in text for word in ("authentication", "does not exist", "pg_hba.conf"))
-            if is_refused:
-                return misconfigured(f"{name} refuses the connection: {text}")
+            if any(words in text for words in _REFUSALS):
+                return refused(f"{name} refuses the connection: {text}")
             return unavailable(f"{name} could not be reached, nothing was written: {text}")
         case _:
             return unavailable(f"{name} could not be reached ({kind}), nothing was written")

@@ -33,6 +33,8 @@ _ALLOWED: Final = """SELECT pg_has_role(CURRENT_USER, ?2, 'MEMBER') AND has_sche
     WHERE n.nspname = ?1 AND c.relkind IN ('r', 'S'))"""
 _LOCK: Final = 0x574C5331
 """Key of the advisory lock under which tables are made."""
+NUMBERS_LOCK: Final = 0x574C5332
+"""Key of the advisory lock under which numbers are given."""
 
 _TEXT: Final = 'TEXT COLLATE "C"'
 _HORIZON: Final = "horizon BIGINT NOT NULL DEFAULT currval('horizons')"
@@ -171,7 +173,7 @@ MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1, _VERSION_2, _VERSION
 _NEW_STORE: Final = "INSERT INTO store (one, store_id, last_position, seal, version) VALUES (1, ?, 0, ?, ?)"
 _WITH_RUNS: Final = """SELECT session_key, session_id FROM sessions s
     WHERE EXISTS (SELECT 1 FROM runs r WHERE r.session_key = s.session_key)"""
-_FOREIGN_HORIZONS: Final = """SELECT last_value FROM horizons
+_AHEAD: Final = """SELECT CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT) FROM horizons
     WHERE last_value > CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT)"""
 
 
@@ -265,12 +267,11 @@ def in_transaction(address: Address, work: Callable[[Link], T]) -> T:
     """Run a function as the user of the address, while no other process changes the tables."""
     link = Link(replace(address, role=""))
     try:
-        link.begin()
-        link.execute("SELECT pg_advisory_xact_lock(?)", (_LOCK,))
+        link.begin(locks=(_LOCK,))
         result = work(link)
         link.commit()
     except FAILURES as error:
-        failure = translate(error, address.name)
+        failure = translate(error, address.name, is_opening=True)
     else:
         return result
     finally:
@@ -366,9 +367,15 @@ def _fill(link: Link) -> None:
 
 def _key(link: Link) -> StoreKey:
     """Return the key of the store; repair its horizons if another cluster gave them."""
-    if link.execute(_FOREIGN_HORIZONS).fetchone() is not None:
-        # Restored into another cluster, which counts transactions anew: all that is there has committed.
-        for table in ("appends", "items", "holes"):
-            link.execute(f"UPDATE {table} SET horizon = 0 WHERE horizon > 0")
-        link.execute("SELECT setval('horizons', 0)")
+    if link.execute(_AHEAD).fetchall():
+        # Most likely another process was given numbers since this transaction got its own. The next one gets
+        # its number while nobody is given any.
+        link.commit()
+        link.begin(locks=(_LOCK, NUMBERS_LOCK))
+        for (number,) in link.execute(_AHEAD).fetchall():
+            # Restored into another cluster, which counts transactions anew, or taken over by a replica that
+            # has not seen the newest ones. Whoever was given numbers is older than this transaction.
+            for table in ("appends", "items", "holes"):
+                link.execute(f"UPDATE {table} SET horizon = ?1 WHERE horizon > ?1", (cast("int", number),))
+            link.execute("SELECT setval('horizons', ?)", (cast("int", number),))
     return StoreKey.load(link.execute(STORE).fetchall())

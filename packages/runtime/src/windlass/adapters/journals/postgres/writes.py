@@ -11,6 +11,7 @@ from typing import ClassVar, Final, cast
 from windlass.adapters.journals.codec import words_of_append
 from windlass.adapters.journals.postgres.link import Link
 from windlass.adapters.journals.postgres.reads import LAST_POSITION, SETTLED
+from windlass.adapters.journals.postgres.schema import NUMBERS_LOCK
 from windlass.adapters.journals.rules import Leases
 from windlass.adapters.journals.sql.archive import ArchiveTransaction
 from windlass.adapters.journals.sql.integrity import SESSION_COLUMNS, StoredSession, StoreKey
@@ -24,8 +25,6 @@ WORDS_ROWS_MAX: Final = 256
 """The most appends, and the most titles, that one transaction adds to the search index."""
 WORDS_PER_ROW_MAX: Final = 2_000
 """Words in a row of the search index; PostgreSQL stores a megabyte at most."""
-_NUMBERS_LOCK: Final = 0x574C5332
-"""Key of the advisory lock under which numbers are given."""
 
 _LOCK_SESSIONS: Final = f"""SELECT session_key, {SESSION_COLUMNS} FROM sessions
     WHERE session_key IN (SELECT CAST(value AS BIGINT) FROM unnest(string_to_array(?, ',')) AS value)
@@ -128,7 +127,7 @@ class PostgresTransaction(ArchiveTransaction):
         """Get numbers that no other transaction has."""
         execute = self._link.execute
         execute("SAVEPOINT numbers")
-        execute("SELECT pg_advisory_xact_lock(?)", (_NUMBERS_LOCK,))
+        execute("SELECT pg_advisory_xact_lock(?)", (NUMBERS_LOCK,))
         taken = execute(_TAKE, (positions, items))
         execute("ROLLBACK TO SAVEPOINT numbers")
         [(position, item, _)] = cast("Sequence[tuple[int, int, int]]", taken.fetchall())

@@ -20,7 +20,13 @@ from windlass.agent import AnyAgent
 from windlass.ledger import Builder, BuilderQuery
 from windlass.parts import Store, SystemClock, open_store, postgres_schemas, wakes_at, with_schema
 from windlass.ports.store import SCHEDULE, Document
-from windlass.private_files import make_database, make_folder, write_private
+from windlass.private_files import (
+    make_database,
+    make_folder,
+    may_make_files,
+    tighten_database,
+    write_private,
+)
 from windlass.refusals import check_items, missing_provider
 from windlass.runtime.compose import Durability
 from windlass.runtime.options import RuntimeOptions
@@ -201,6 +207,8 @@ def _connect(path: Path | None) -> sqlite3.Connection:
             connection.execute(sql)
         connection.commit()
         failed.pop_all()
+    if path is not None:
+        tighten_database(path)
     return connection
 
 
@@ -469,6 +477,11 @@ class Tenants:
                 raise refused(f"webhook {webhook.name}: unknown agent {webhook.agent}; known are {known}")
         if self.folder.exists() and not self.folder.is_dir():
             raise refused(f"{self.folder} is no folder: a server needs a folder for its stores")
+        if self.folder.is_dir() and not may_make_files(self.folder):
+            raise refused(
+                f"the folder {self.folder} may not be written to by this process, and the stores are in it: "
+                "change the permissions of the folder, or choose another"
+            )
         if self.address:
             await postgres_schemas(self.address)
             wakes = self._options.get("wakes")

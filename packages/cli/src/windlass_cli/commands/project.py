@@ -177,12 +177,14 @@ async def _store(
     command: Command, path: Path, *, is_deep: bool, what: str = "store"
 ) -> AsyncIterator[Finding]:
     from windlass.adapters.journals.sqlite.audit import problems_of  # noqa: PLC0415 - slow to import
+    from windlass.adapters.journals.sqlite.schema import check_reachable  # noqa: PLC0415 - slow to import
 
     settings = command.settings
-    if (missing := _missing(path)) is not None:
-        yield missing
-        return
     try:
+        check_reachable(path)
+        if (missing := _missing(path)) is not None:
+            yield missing
+            return
         runtime = await windlass.AgentRuntime.open(path, agents=(), durability=settings.durability)
         await runtime.aclose()
         problems = await asyncio.to_thread(problems_of, path, is_deep=is_deep)

@@ -20,6 +20,7 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager
 from dataclasses import field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar, Unpack, cast
 
@@ -408,6 +409,22 @@ def runtime_options(settings: Settings) -> "RuntimeOptions":
         source = settings.values["providers"].source
         raise Problem(f"providers: {error.message}", f"Change it: {source}.") from None
     return {**settings.runtime_options, "provider_limits": parts.ProviderLimits(found)}
+
+
+def unknown_providers(settings: Settings) -> str:
+    """Return what is odd about the providers that have limits; empty if Windlass knows all of them."""
+    from windlass.adapters.models import providers_from_environment  # noqa: PLC0415 - slow to import
+
+    known = providers_from_environment({}).routes
+    odd = [name for name in settings.provider_limits if name not in known]
+    if not odd:
+        return ""
+    near = get_close_matches(odd[0], known, 1)
+    return (
+        f"providers.{odd[0]} limits no provider that Windlass knows"
+        f"{f', did you mean {near[0]}?' if near else ': ' + ', '.join(known) + '.'} It is right only if a "
+        f"provider object of yours has the route_id {odd[0]}."
+    )
 
 
 @sealed

@@ -15,12 +15,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from tests.postgres import running_postgres
-
 from benchmarks.peers.environments import ROOT, NotInstalled, last_line, make_cache, python_of
 from benchmarks.peers.report import table
 from benchmarks.peers.task import cpu_of, free_port
 from benchmarks.postgres import server_cpu_s
+from tools.postgres import running_postgres
 
 WORKERS: Final = (1, 2, 4)
 RUNS: Final = 16

@@ -29,7 +29,34 @@ def test_all_checks_pass_in_an_empty_folder(tmp_path: Path, capsys: pytest.Captu
     ran = run_here(capsys, "doctor")
     assert ran.code == 0, ran.out
     assert "✓ agents: demo" in ran.out
+    assert "windlass-server 0" in ran.out
+    assert "windlass-sidecar 0" in ran.out
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_limit_of_an_unknown_provider_is_told_by_config_doctor_and_serve(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The server refuses to start for another reason, after it has told this one.
+    text = '[providers.opnai]\nat_once = 3\n[providers.openai]\nat_once = 3\n[server]\njwt_issuer = "x"'
+    (tmp_path / "windlass.toml").write_text(text, encoding="utf-8")
+    for command in (("config",), ("doctor",), ("serve",)):
+        ran = run_here(capsys, *command)
+        assert ran.code == (2 if command == ("serve",) else 0), command
+        assert "providers.opnai limits no provider that Windlass knows, did you mean openai?" in (
+            ran.out + ran.err
+        ), command
+
+
+@pytest.mark.parametrize("command", [("doctor",), ("run", "hi"), ("runs", "list")])
+def test_an_option_behind_the_command_that_goes_before_it(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = run_here(capsys, *command, "--agents", "app.py:agent")
+    assert ran.code == 2
+    assert "--agents goes before the command" in ran.err
+    assert f"windlass --agents … {command[0]} …" in ran.err
+    assert "No such option: --agent\n" in run_here(capsys, *command, "--agent").err
 
 
 def test_a_missing_key_a_broken_store_and_a_missing_module(

@@ -110,7 +110,7 @@ def test_a_request_is_answered_in_another_process_and_the_run_resumed(
     assert run_here(capsys, "approvals", "answer", "approval:none", "approve").code == 2
     ran = run_here(capsys, "approvals", "answer", request_id, "approve")
     assert f"windlass runs resume {run_id}" in ran.err
-    assert "answered already; drive the run" in run_here(capsys, "approvals", "list").out
+    assert "answered already, and not taken" in run_here(capsys, "approvals", "list").out
     again = run_here(capsys, "approvals", "answer", request_id, "deny")
     assert again.code == 2
     assert "answered already" in again.err
@@ -365,6 +365,12 @@ def test_a_failed_run_is_retried(tmp_path: Path, capsys: pytest.CaptureFixture[s
     shown = run_here(capsys, "runs", "show", failed).out
     assert "failed: the model failed with ValueError (rejected, provider_failure)" in shown
     assert f"windlass runs retry {failed}" in shown
+    ran = run_here(capsys, *agents, "runs", "retry", failed)
+    assert (ran.code, "continues it" in ran.err) == (1, True), ran
+    ran = run_here(capsys, *agents, "runs", "retry", failed)
+    assert (ran.code, "continues it" in ran.err) == (1, False), ran
+    failed = f"retry:{failed}"
+    assert f"that retry failed too: windlass runs retry {failed}" in ran.err
     (tmp_path / "mended").touch()
     ran = run_here(capsys, *agents, "runs", "retry", failed)
     assert (ran.code, "Done." in ran.out, f"retry:{failed}" in ran.err) == (0, True, True), ran
@@ -474,11 +480,44 @@ def test_a_run_that_waits_for_its_provider_says_so(
 
     asyncio.run(park())
     listed = run_here(capsys, "runs", "list").out
-    assert "waiting for provider" in " ".join(listed.split())
+    assert re.search(r"waiting for provider until \d\d-\d\d \d\d:\d\d:\d\d", listed)
     shown = run_here(capsys, "runs", "show", "r1")
+    assert "step.retrying: busy" in shown.out
     assert "waiting for provider until" in shown.out
     assert "busy" in shown.err
     assert lines(capsys, "runs", "show", "r1")[0]["run"]["waiting"]["on"] == "provider"  # pyright: ignore[reportIndexIssue]
+
+
+FAILING_CALLS = """
+from windlass import Agent, ToolFailed, tool
+from windlass.testing import ScriptedModel, call, say
+
+@tool(mode="read")
+def refund() -> str:
+    '''Refund.'''
+    raise ToolFailed("the till is closed until nine")
+
+agent = Agent("a", model=ScriptedModel([call("refund"), call("missing"), say("No.")]), tools=[refund])
+"""
+
+
+def test_failed_calls_are_marked_and_nothing_is_cut_in_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_id = "a-run-with-a-name-that-is-longer-than-a-line-of-a-terminal-of-eighty-columns-is-wide"
+    (tmp_path / "failing.py").write_text(FAILING_CALLS, encoding="utf-8")
+    (agent,) = load_agents("failing.py:agent", tmp_path)
+
+    async def story() -> None:
+        async with AgentRuntime.open(tmp_path / "x.db", agents=[agent]) as runtime:
+            await (await runtime.start(agent, "go", run_id=run_id)).wait()
+
+    asyncio.run(story())
+    shown = run_here(capsys, "--store", "x.db", "runs", "show", run_id).out
+    assert shown.startswith(f"{run_id} completed, ")
+    for name, error in (("refund", "the till is closed until nine"), ("missing", "missing")):
+        assert re.search(rf"✗ tool\.dispatch:{name}  .*: .*{error}", shown), shown
+    assert "✗ llm" not in shown
 
 
 def test_resuming_an_ended_run_shows_its_output_only(capsys: pytest.CaptureFixture[str]) -> None:

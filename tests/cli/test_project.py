@@ -20,7 +20,8 @@ def test_a_new_project_runs(tmp_path: Path) -> None:
     assert "cd shop && windlass run" in made.err
     ran = run_apart(tmp_path / "shop", "run", "what is the weather in Oslo?")
     assert ran.code == 0, ran.err
-    assert "Rain all day" in ran.out
+    assert "weather says: Rain all day in Oslo." in ran.out
+    assert "Rain all day in Oslo." in run_apart(tmp_path / "shop", "run", "weather").out
     assert (tmp_path / "shop" / "windlass-data" / "local.db").is_file()
     checked = run_apart(tmp_path / "shop", "doctor", "--load")
     assert "✓ agents: helper" in checked.out
@@ -40,7 +41,17 @@ def test_the_tests_of_a_new_project_pass_and_dev_serves_it(tmp_path: Path) -> No
     assert "3 passed" in done.stdout, done.stdout + done.stderr
     with serving(shop, "dev", "--port", "0", end=signal.SIGTERM) as child:
         assert agents(address(child)) == ["helper"]
-    assert "docker build -t my-shop ." in (shop / "Dockerfile").read_text(encoding="utf-8")
+    image, readme = ((shop / name).read_text(encoding="utf-8") for name in ("Dockerfile", "README.md"))
+    for command in (
+        "docker build -t my-shop .",
+        "docker run --rm -v my-shop-data:/data my-shop windlass keys add ann ann --role approver",
+        "docker run -p 8700:8700 -v my-shop-data:/data my-shop",
+    ):
+        assert command in image
+        assert command in readme
+    copied = [line.split()[1] for line in image.splitlines() if line.startswith("COPY")]
+    assert all((shop / path).exists() for path in copied), "a build copies what init made"
+    assert "wheels/" in readme
     assert tomllib.loads((shop / "windlass.toml").read_text(encoding="utf-8"))["agents"] == "agent.py:agent"
     workflow = yaml.safe_load((shop / ".github/workflows/test.yml").read_text(encoding="utf-8"))
     assert {"run": "pytest"} in workflow["jobs"]["test"]["steps"]

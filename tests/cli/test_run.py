@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.commands import WAIT_S_MAX, Typed, run_apart, run_here
+from tests.permissions import open_folder, read_only
 
 import windlass
 from tools.files import ROOT
@@ -202,3 +203,56 @@ def test_a_closed_terminal_ends_the_command(tmp_path: Path) -> None:
     typed = Typed(tmp_path, ["run", "pay"])
     typed.until("> ")
     assert typed.hang_up() != 0  # and it ends
+
+
+# the folder of the store
+
+
+@pytest.mark.parametrize("named", ["option", "variable", "file", "data"])
+def test_the_folder_of_a_store_that_somebody_chose_keeps_its_permissions(
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "chosen"
+    folder.mkdir()
+    folder.chmod(0o755)
+    match named:
+        case "option":
+            options = ("--store", "chosen/x.db")
+        case "file":
+            options = ()
+            (tmp_path / "windlass.toml").write_text('store = "chosen/x.db"', encoding="utf-8")
+        case _:
+            options = ()
+            name, value = ("STORE", "chosen/x.db") if named == "variable" else ("DATA", "chosen")
+            monkeypatch.setenv(f"WINDLASS_{name}", value)
+    assert run_here(capsys, *options, "run", "weather").code == 0
+    assert (folder / ("local.db" if named == "data" else "x.db")).is_file()
+    assert folder.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_data_folder_of_another_user_is_reported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_folder() as place:
+        monkeypatch.chdir(place)
+        assert run_here(capsys, "run", "weather").code == 0
+        said = f"the folder {place / 'windlass-data'} may not be written to by this process"
+        commands = [("run", "weather"), ("runs", "list"), ("serve", "--port", "0"), ("doctor",), ("migrate",)]
+        with read_only(place / "windlass-data", mode=0):
+            ran = {command: run_here(capsys, *command) for command in commands}
+        for command, one in ran.items():
+            assert one.code == (1 if command == ("doctor",) else 2), command
+            assert said in one.out + one.err, command
+            assert "change the permissions of the folder, or choose another" in one.out + one.err
+
+
+def test_a_folder_that_cannot_be_made_is_reported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_folder() as place:
+        monkeypatch.chdir(place)
+        with read_only(place):
+            for command in (("run", "weather"), ("serve", "--port", "0")):
+                ran = run_here(capsys, *command)
+                assert ran.code == 2
+                assert f"cannot create the folder {place / 'windlass-data'}: Permission denied" in ran.err

@@ -104,7 +104,10 @@ def test_a_waiting_run_is_answered_and_followed_to_its_end(capsys: Capture) -> N
     _, run_id = newest(capsys)
     waiting = [json.loads(line) for line in run_here(capsys, "approvals", "list", "--json").out.splitlines()]
     [request] = [one["request"]["requestId"] for one in waiting if one["runId"] == run_id]
-    assert run_here(capsys, "approvals", "answer", request, "approve").code == 0
+    assert f"demo of local, run {run_id}, asked" in run_here(capsys, "approvals", "list").out
+    ran = run_here(capsys, "approvals", "answer", request, "approve")
+    assert (ran.code, "runs resume" in ran.err) == (0, False)
+    assert f"The server drives the run. Follow it: windlass runs tail {run_id}" in ran.err
     ran = run_here(capsys, "runs", "resume", run_id)
     assert (ran.code, "paid 1 cents" in ran.out) == (0, True)
     assert "is resolved already: approve" in run_here(capsys, "approvals", "answer", request, "deny").err

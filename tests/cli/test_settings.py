@@ -125,6 +125,8 @@ def test_a_server_refuses_rates_and_flags_that_are_none() -> None:
         ("[approvals]\nresponders = [7]", "a list of texts without commas"),
         ("[approvals]\nresponders = 7", "a list of texts"),
         ('[approvals]\nfour_eyes = "yes"', "true or false"),
+        ("[approvals]\nfour_eyes = true", "approvals.four_eyes needs approvals.responders"),
+        ('[server]\nlog_level = "loud"', "server.log_level must be one of debug, info, warning, error"),
         ("retry_attempts = 0", "a whole number from 1 to 100"),
         ("[server]\nrequests_per_s = 0", "a number above 0"),
         ("[server]\nrequests_per_s = inf", "a number above 0"),

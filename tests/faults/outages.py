@@ -20,8 +20,8 @@ from typing import Any, Final, TypeVar
 
 import psycopg
 from tests.contracts.stores import draft
-from tests.postgres import Postgres, running_postgres
 
+from tools.postgres import Postgres, running_postgres
 from windlass import Agent, AgentRuntime, ToolContext, tool
 from windlass.adapters.journals.postgres.store import PostgresStore
 from windlass.errors import Ambiguous, Conflict, Unavailable

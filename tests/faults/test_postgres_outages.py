@@ -14,8 +14,8 @@ import pytest
 from tests.contracts.stores import NOW_MS, claim, draft, drafts, numbers, post, write
 from tests.faults.outages import failover
 from tests.faults.test_postgres import late, play, tell
-from tests.postgres import Postgres, running_postgres
 
+from tools.postgres import Postgres, running_postgres
 from windlass import Agent, AgentRuntime, tool
 from windlass.adapters.journals.codec import encode_batch
 from windlass.adapters.journals.postgres import schema as postgres_schema

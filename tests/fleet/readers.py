@@ -21,9 +21,9 @@ from typing import Any, Final
 import httpx2
 from tests.server.crowd import FILES_BESIDE, READER_PROCESSES, raise_limit
 from tests.server.rig import Wire
-from tests.temporal import free_port
 
 from tools.fleet import Fleet, running_fleet
+from tools.temporal import free_port
 from windlass import Agent
 from windlass.testing import ScriptedModel, say
 

@@ -11,8 +11,9 @@ import pytest
 from tests.contracts.stores import claim
 
 from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.adapters.sandboxes.processes import Folders
 from windlass.ledger import DecisionType, Runtime
-from windlass.private_files import make_database, make_folder, open_private, write_private
+from windlass.private_files import make_database, make_folder, open_private, tighten_database, write_private
 
 
 @pytest.fixture(params=[0, 0o022, 0o777], ids=["0", "022", "777"])
@@ -91,24 +92,31 @@ def test_files_that_others_could_use_are_tightened_and_that_is_told(
     )
 
 
-def test_a_folder_that_holds_more_than_our_files_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    here, home, shared = tmp_path / "here", tmp_path / "home", tmp_path / "shared"
-    for folder in (here, home, shared):
-        (folder / "below").mkdir(parents=True)
-        folder.chmod(0o755)
-    shared.chmod(0o1777)
-    monkeypatch.chdir(here / "below")
-    monkeypatch.setenv("HOME", str(home))
-    for folder in (here, home, shared):
-        make_folder(folder)
-    assert [stat.S_IMODE(folder.stat().st_mode) for folder in (here, home, shared)] == [0o755, 0o755, 0o1777]
+def test_an_existing_folder_keeps_its_permissions(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    chosen = tmp_path / "chosen"
+    chosen.mkdir()
+    chosen.chmod(0o755)
+
+    async def story() -> None:
+        make_folder(chosen)
+        Runtime(chosen).start_run("goal")
+        store = await SqliteStore.open(chosen / "app.db")
+        await claim(store)
+        await store.aclose()
+        Folders(chosen).folder("session")
+
+    asyncio.run(story())
+    assert stat.S_IMODE(chosen.stat().st_mode) == 0o755
     assert not caplog.records
-    monkeypatch.chdir(tmp_path)
-    (here / "below").rmdir()
-    make_folder(here)
-    assert stat.S_IMODE(here.stat().st_mode) == 0o700
+
+
+def test_a_missing_folder_of_sandboxes_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        Folders(tmp_path / "deep" / "boxes").folder("session")
+    finally:
+        os.umask(before)
+    assert are_private(tmp_path), modes(tmp_path)
 
 
 def test_a_folder_is_not_made_in_the_place_of_a_file(tmp_path: Path) -> None:
@@ -129,7 +137,7 @@ def test_permissions_that_cannot_be_changed_are_told(
     path.write_bytes(b"")
     path.chmod(0o644)
     monkeypatch.setattr(os, "chmod", refuse)
-    make_database(path)
+    tighten_database(path)
     assert f"other users can use the file {path} (mode 644): Operation not permitted" in caplog.text
 
 

@@ -106,6 +106,20 @@ def test_only_the_user_of_the_server_can_use_the_files_of_tenants(tmp_path: Path
     assert found == {path: 0o700 if path.is_dir() else 0o600 for path in found}
 
 
+def test_a_folder_that_somebody_made_keeps_its_permissions(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+
+    async def main() -> None:
+        tenants = Tenants(tmp_path, [talker()], durability="process")
+        await tenants.start()
+        async with tenants.use("ann"):
+            pass
+        await tenants.aclose()
+
+    run(main())
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
 def test_one_damaged_tenant_keeps_no_other_from_being_served(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, [payer()]) as server, server.client() as client:

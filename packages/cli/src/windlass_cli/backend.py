@@ -20,6 +20,7 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager
 from dataclasses import field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar, Unpack, cast
 
@@ -410,6 +411,22 @@ def runtime_options(settings: Settings) -> "RuntimeOptions":
     return {**settings.runtime_options, "provider_limits": parts.ProviderLimits(found)}
 
 
+def unknown_providers(settings: Settings) -> str:
+    """Return what is odd about the providers that have limits; empty if Windlass knows all of them."""
+    from windlass.adapters.models import providers_from_environment  # noqa: PLC0415 - slow to import
+
+    known = providers_from_environment({}).routes
+    odd = [name for name in settings.provider_limits if name not in known]
+    if not odd:
+        return ""
+    near = get_close_matches(odd[0], known, 1)
+    return (
+        f"providers.{odd[0]} limits no provider that Windlass knows"
+        f"{f', did you mean {near[0]}?' if near else ': ' + ', '.join(known) + '.'} It is right only if a "
+        f"provider object of yours has the route_id {odd[0]}."
+    )
+
+
 @sealed
 class Command:
     """The settings and the terminal of one command."""
@@ -572,8 +589,8 @@ class Command:
         self.check_store()
         settings = self.settings
         file = settings.data / LOCAL if settings.address else settings.store
-        _check_file(file)
-        _make_folder(file.parent)
+        check_file(file)
+        make_data_folder(file.parent)
         options = runtime_options(settings)
         if wakes is not None:
             # The tenant whose sessions a server keeps in the same store.
@@ -602,7 +619,7 @@ class Command:
         self.check_store()
         settings = self.settings
         if not settings.address:
-            _check_file(settings.store)
+            check_file(settings.store)
             if not settings.store.is_file():
                 raise Problem(
                     f"the store {settings.store} does not exist",
@@ -675,17 +692,32 @@ def chosen_agent(name: str | None, names: list[str]) -> str:
     return name
 
 
-def _check_file(store: Path) -> None:
+def check_file(store: Path) -> None:
+    """Refuse a folder as a store, and a store in a folder that this process may not enter.
+
+    Raises:
+        Problem: it is a folder.
+        Rejected: its folder is closed.
+    """
+    from windlass.adapters.journals.sqlite.schema import check_reachable  # noqa: PLC0415 - slow to import
+
+    check_reachable(store)
     if store.is_dir():
         raise Problem(f"the store {store} is a folder", f"Name a file in it: --store {store / LOCAL}")
 
 
-def _make_folder(folder: Path) -> None:
+def make_data_folder(folder: Path) -> None:
+    """Make the folder of a store.
+
+    Raises:
+        Problem: it cannot be made.
+    """
     try:
         make_folder(folder)
     except OSError as error:
         raise Problem(
-            f"cannot create the folder {folder}: {error.strerror}", "Name another file: --store PATH"
+            f"cannot create the folder {folder}: {error.strerror}",
+            "Name another file with --store PATH, or another data folder with WINDLASS_DATA",
         ) from None
 
 

@@ -4,9 +4,10 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final, cast
 
 import typer
+from typer.core import TyperGroup
 
 import windlass
 from windlass_cli.backend import Command
@@ -29,7 +30,29 @@ from windlass_cli.commands import (
 from windlass_cli.output import Exit, Problem, Terminal, standard_terminal
 from windlass_cli.settings import KEY, load_settings
 
+_BEFORE: Final = ("--agents", "--store", "--server", "--config")
+"""Options that `windlass` has itself, not its commands."""
+
+
+class _Commands(TyperGroup):
+    """Says of an option that stands behind the command that it goes before it."""
+
+    def invoke(self, ctx: object) -> object:
+        try:
+            return super().invoke(cast(typer.Context, ctx))
+        except typer.TyperException as error:
+            # Typer has no public name for the class of this error.
+            option = getattr(error, "option_name", None)
+            if option not in _BEFORE:
+                raise
+            command = cast(typer.Context, ctx).invoked_subcommand
+            raise Problem(
+                f"{option} goes before the command", f"Write: windlass {option} … {command} …"
+            ) from None
+
+
 app = typer.Typer(
+    cls=_Commands,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MICROS: Final = 1_000_000
 CELL_CHARS: Final = 80
+LINE_CHARS: Final = 400
+FILE_COLUMNS: Final = 10_000
+"""The width of output that is not written to a terminal."""
 BAR_CHARS: Final = 40
 NAME_CHARS: Final = 34
 NO_VALUE: Final = "–"
@@ -69,6 +72,9 @@ class Terminal:
 
     def __init__(self, out: TextIO, err: TextIO, *, source: TextIO) -> None:
         self.out = Console(file=out, highlight=False, markup=False, soft_wrap=True)
+        if not self.out.is_terminal:
+            # A tree is cut at the right edge, which a file does not have.
+            self.out.width = FILE_COLUMNS
         self.err = Console(file=err, highlight=False, markup=False, soft_wrap=True)
         self._source = source
         self._typed = b""
@@ -287,7 +293,7 @@ def show_page(
 
 
 def show_tree(terminal: Terminal, trace: "RunTrace | TraceInfo", *, status: str) -> None:
-    """Write the spans of a run as a tree in order of time, with durations and costs."""
+    """Write the spans of a run as a tree in order of time, with durations, costs and failures."""
     first = trace.spans[0]
     tree = Tree(Text(f"{trace.trace.trace_id} {status}, {_took(first)}"))
     branches = {first.span_id: tree}
@@ -295,10 +301,23 @@ def show_tree(terminal: Terminal, trace: "RunTrace | TraceInfo", *, status: str)
     for _, parent_id, item in _ordered(trace.spans, events):
         branch = branches.get(parent_id, tree)
         if isinstance(item, str):
-            branch.add(Text(short(item), style="dim"))
+            branch.add(Text(short(item, LINE_CHARS), style="dim"))
         else:
-            branches[item.span_id] = branch.add(Text(f"{short(item.name)}  {_took(item)}{_spent(item)}"))
+            branches[item.span_id] = branch.add(_branch(item))
     terminal.out.print(tree)
+
+
+def _branch(span: "TraceSpan") -> Text:
+    """Return the line of a span; a failed call has its error.
+
+    The error of a model call is told by `step.retrying` below it, or by the end of the run.
+    """
+    attrs = span.attrs or {}
+    line = f"{short(span.name)}  {_took(span)}{_spent(span)}"
+    if "code" not in attrs or span.name == "turn":
+        return Text(line)
+    error = f": {short(str(attrs.get('message')), LINE_CHARS)}" if "status" in attrs else ""
+    return Text(f"✗ {line}{error}", style="red")
 
 
 def show_waterfall(terminal: Terminal, trace: "RunTrace | TraceInfo") -> None:
@@ -331,7 +350,9 @@ def _ordered(
         below.setdefault(parent_id or first.span_id, []).append((moment(span.start_at), span))
     for event in events:
         if event.span_id != first.span_id:
-            below.setdefault(event.span_id, []).append((moment(event.at), event.name))
+            message = (event.attrs or {}).get("message")
+            told = event.name if message is None else f"{event.name}: {message}"
+            below.setdefault(event.span_id, []).append((moment(event.at), told))
 
     def walk(parent_id: str, depth: int) -> "Iterator[tuple[int, str, TraceSpan | str]]":
         # Times have milliseconds: an event stands before a span that starts in the same one.

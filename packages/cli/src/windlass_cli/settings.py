@@ -79,6 +79,15 @@ def _flag(value: object) -> str:
     return cast(str, text)
 
 
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+
+
+def _level(value: object) -> str:
+    if value not in LOG_LEVELS:
+        raise ValueError(f"one of {', '.join(LOG_LEVELS)}")
+    return cast(str, value)
+
+
 def _names(value: object) -> str:
     """Read a list of texts, or texts that are separated by commas; return the latter."""
     items = value.split(",") if isinstance(value, str) else value
@@ -292,7 +301,9 @@ SETTINGS: Final = (
         _rate,
     ),
     Setting("server.failures_burst", "60", "burst of such requests", _count),
-    Setting("server.log_level", "info", "the least level that is logged: debug, info, warning or error"),
+    Setting(
+        "server.log_level", "info", "the least level that is logged: debug, info, warning or error", _level
+    ),
 )
 _BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 
@@ -440,7 +451,17 @@ def load_settings(
         values[setting.key] = Value(
             setting, _checked(setting, found, source), source, is_from_file=is_from_file
         )
+    _check_together(values)
     return Settings(values, path.absolute().parent if written else Path.cwd())
+
+
+def _check_together(values: Mapping[str, Value]) -> None:
+    four_eyes = values["approvals.four_eyes"]
+    if four_eyes.value == "true" and not values["approvals.responders"].value:
+        raise Problem(
+            "approvals.four_eyes needs approvals.responders: name two people or more",
+            f"Change it: {four_eyes.source}.",
+        )
 
 
 def _checked(setting: Setting, found: object, source: str) -> str:

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from contextlib import suppress
 from pathlib import Path
-from stat import S_IFREG, S_IMODE, S_ISDIR, S_ISVTX
+from stat import S_IFREG, S_IMODE, S_ISDIR
 from typing import Final
 
 _LOG: Final = logging.getLogger("windlass.store")
@@ -50,11 +50,7 @@ def remove_tree(folder: Path) -> None:
 
 
 def make_database(path: Path) -> None:
-    """Make an empty database file if there is none, and take the rights of other users away.
-
-    SQLite gives its log and its index the permissions of the database. An existing database is not opened:
-    closing it would release the locks that SQLite holds in this process.
-    """
+    """Make an empty database file that only its owner can use; an existing file is left as it is."""
     # The target of a link, if it is one.
     real = os.path.realpath(path)
     # SQLite reports what cannot be made.
@@ -65,12 +61,21 @@ def make_database(path: Path) -> None:
             # Some systems let only the administrator make nodes.
             os.close(os.open(real, os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE_MODE))
         os.chmod(real, FILE_MODE)
+
+
+def tighten_database(path: Path) -> None:
+    """Take the rights of other users on a database away, which the caller knows to be one of Windlass.
+
+    SQLite gives its log and its index the permissions of the database. The files are not opened: closing one
+    would release the locks that SQLite holds in this process.
+    """
+    real = os.path.realpath(path)
     for end in ("", "-wal", "-shm"):
         tighten(f"{real}{end}")
 
 
 def make_folder(folder: Path, *, parents: bool = False) -> None:
-    """Make a folder that only its owner can use, whatever the umask; tighten an existing one.
+    """Make a folder that only its owner can use, whatever the umask; an existing one is left as it is.
 
     Raises:
         OSError: it cannot be made.
@@ -80,8 +85,6 @@ def make_folder(folder: Path, *, parents: bool = False) -> None:
     except FileExistsError:
         if not folder.is_dir():
             raise
-        if not _is_shared(folder):
-            tighten(folder)
     except FileNotFoundError:
         if not parents:
             raise
@@ -94,14 +97,16 @@ def make_folder(folder: Path, *, parents: bool = False) -> None:
 
 
 def tighten(path: str | Path) -> None:
-    """Take the rights of the group and of everybody away, and log it; a missing file is left alone."""
+    """Take the rights of the group and of everybody away, and log it; a missing file is left alone.
+
+    Only for files and folders with a name that Windlass gives: a folder that somebody chose is theirs.
+    """
     try:
         found = os.stat(path)
     except OSError:
         return
     mode = S_IMODE(found.st_mode)
-    # A folder for everybody, such as /tmp, is not ours.
-    if not mode & _OTHERS or mode & S_ISVTX:
+    if not mode & _OTHERS:
         return
     what = "folder" if S_ISDIR(found.st_mode) else "file"
     try:
@@ -116,11 +121,15 @@ def _tell(path: str | Path, before: int, after: int) -> None:
     _LOG.warning("other users could use %s: its mode was %o and is %o now", path, before, after)
 
 
-def _is_shared(folder: Path) -> bool:
-    """Return whether a folder holds more than our files: the current or the home folder is inside it."""
-    try:
-        inside = (os.getcwd(), os.path.expanduser("~"))
-    except OSError:
-        # The current folder was removed.
-        return False
-    return any(Path(one).resolve().is_relative_to(folder.resolve()) for one in inside)
+_BY_KERNEL: Final = os.access in os.supports_effective_ids
+"""Whether `os.access` can check effective ids."""
+
+
+def may_make_files(folder: Path) -> bool:
+    """Return whether this process may create files in a folder."""
+    return os.access(folder, os.W_OK | os.X_OK, effective_ids=_BY_KERNEL)
+
+
+def may_change(path: Path) -> bool:
+    """Return whether this process may read and write a file."""
+    return os.access(path, os.R_OK | os.W_OK, effective_ids=_BY_KERNEL)

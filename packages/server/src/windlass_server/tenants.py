@@ -15,7 +15,7 @@ from windlass.agent import AnyAgent
 from windlass.ledger import Builder, BuilderQuery
 from windlass.parts import Store, SystemClock, open_store, postgres_schemas, wakes_at, with_schema
 from windlass.ports.store import SCHEDULE, Document
-from windlass.private_files import make_folder, write_private
+from windlass.private_files import make_folder, may_make_files, write_private
 from windlass.refusals import check_items, missing_provider
 from windlass.runtime.compose import Durability
 from windlass.runtime.options import RuntimeOptions
@@ -303,6 +303,11 @@ class Tenants:
                 raise refused(f"webhook {webhook.name}: unknown agent {webhook.agent}; known are {known}")
         if self.folder.exists() and not self.folder.is_dir():
             raise refused(f"{self.folder} is no folder: a server needs a folder for its stores")
+        if self.folder.is_dir() and not may_make_files(self.folder):
+            raise refused(
+                f"the folder {self.folder} may not be written to by this process, and the stores are in it: "
+                "change the permissions of the folder, or choose another"
+            )
         if self.address:
             await postgres_schemas(self.address)
             wakes = self._options.get("wakes")

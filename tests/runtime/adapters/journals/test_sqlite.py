@@ -7,6 +7,7 @@ import resource
 import shutil
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
 from collections.abc import Coroutine, Generator, Iterator, Sequence
@@ -96,8 +97,11 @@ async def refused(path: Path, match: str, kind: type[AgentError] = Rejected) -> 
 
 def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path) -> None:
     path.write_bytes(b"Dear diary, " * 100)
-    run(refused(path, "store.db: the file is not a database"))
+    path.chmod(0o644)
+    run(refused(path, "store.db: the file is not a database: choose another file, or restore this one"))
     assert path.read_bytes() == b"Dear diary, " * 100
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
 
 
 def test_a_database_of_something_else_is_refused_and_left_alone(path: Path) -> None:
@@ -940,6 +944,10 @@ def test_a_read_only_folder_is_named_and_not_retryable() -> None:
         with read_only(folder):
             asyncio.run(story(folder / "new.db"))
             asyncio.run(story(folder / "old.db"))
+        with read_only(folder, mode=0):
+            asyncio.run(story(folder / "new.db"))
+            asyncio.run(story(folder / "old.db"))
+            asyncio.run(story(folder / "below" / "new.db"))
 
 
 async def _opened_once(path: Path) -> None:

@@ -239,6 +239,7 @@ def test_too_many_requests_say_when_to_come_back(wire: Wire) -> None:
     error = failure(wire, refusal(429, body(wire, "rate_limit_error"), retry_after="7"))
     assert (fault(error), error.retry) == ("rate_limit", RetryClass.RETRYABLE)
     assert error.info().retry_after_ms == 7_000
+    assert error.message.startswith("the provider at 127.0.0.1:"), "the address is known to the log as well"
     date = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
     later = (
         failure(wire, refusal(429, body(wire, "rate_limit_error"), retry_after=date)).info().retry_after_ms

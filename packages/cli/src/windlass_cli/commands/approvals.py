@@ -55,10 +55,11 @@ def _block(one: "RequestRow", *, is_answered: bool = False) -> str:
     request = one.request
     until = "" if request.expires_at is None else f", expires {when(request.expires_at)}"
     answers = ", ".join(option.id for option in request.options or ()) or "--text …"
+    owner = "" if one.owner is None else f" of {one.owner}"
     lines = (
-        f"{one.agent_id}, run {one.run_id}, asked {when(one.asked_at)}{until}",
+        f"{one.agent_id}{owner}, run {one.run_id}, asked {when(one.asked_at)}{until}",
         *asked(request).splitlines(),
-        f"answered already; drive the run: windlass runs resume {one.run_id}"
+        f"answered already, and not taken by a process yet: windlass runs resume {one.run_id}"
         if is_answered
         else f"answers: {answers}",
     )
@@ -88,10 +89,15 @@ def answer(
         found = await _open_request(backend, request_id)
         known_id = found.request.request_id
         run = backend.handle(found.run_id)
+        next_step = (
+            f"The server drives the run. Follow it: windlass runs tail {found.run_id}"
+            if command.settings.server
+            else f"Drive the run here: windlass runs resume {found.run_id}"
+        )
         if any(one.is_answered for one in await run.open_requests() if one.request_id == known_id):
             raise Problem(
                 "the request is answered already, and no process has taken the answer yet",
-                f"Drive the run here: windlass runs resume {found.run_id}",
+                next_step,
             )
         command.terminal.say(_block(found))
         try:
@@ -103,7 +109,7 @@ def answer(
             await _open_request(backend, known_id)
             raise
         said = " ".join(filter(None, (option, text)))
-        command.terminal.say(f"Answered: {said}. Drive the run here: windlass runs resume {found.run_id}")
+        command.terminal.say(f"Answered: {said}. {next_step}")
 
     command.ask(work)
 

@@ -13,17 +13,23 @@ from windlass_cli.settings import FILE
 _AGENT_FILE: Final = "agent.py"
 _AGENT: Final = '''"""The agent of this project; try it: windlass run "what is the weather in Oslo?"."""
 
+from typing import Annotated
+
+from pydantic import Field
+
 from windlass import Agent, ToolContext, tool
+
+City = Annotated[str, Field(examples=["Oslo"])]
 
 
 @tool(mode="read")
-async def weather(city: str) -> str:
+async def weather(city: City) -> str:
     """Return the weather in a city."""
     return f"Rain all day in {city}."
 
 
 @tool(mode="external", effect="idempotent")
-async def book(city: str, ctx: ToolContext) -> str:
+async def book(city: City, ctx: ToolContext) -> str:
     """Book a room in a city. A person approves each call; the key is the same in every attempt."""
     return f"booked in {city}, receipt {ctx.idempotency_key}"
 
@@ -33,8 +39,6 @@ agent = Agent("helper", model="demo/paced", instructions="Be brief.", tools=[wea
 '''
 _TESTS: Final = '''"""Tests of the agent: a scripted model plays the real one, and time is fake."""
 
-from dataclasses import replace
-
 from agent import agent
 
 from windlass import AgentRuntime, Approval, RunResult
@@ -43,7 +47,7 @@ from windlass.testing.pytest import MakeModel, RunStory
 
 
 def test_the_weather_needs_no_approval(windlass_runtime: RunStory, scripted_model: MakeModel) -> None:
-    guide = replace(agent, model=scripted_model(call("weather", {"city": "Oslo"}), say("Take a coat.")))
+    guide = agent.with_model(scripted_model(call("weather", {"city": "Oslo"}), say("Take a coat.")))
 
     async def story(runtime: AgentRuntime) -> RunResult:
         return await (await runtime.start(guide, "How is Oslo?")).wait()
@@ -55,7 +59,7 @@ def test_a_booking_is_made_after_a_person_approves(
     windlass_runtime: RunStory, scripted_model: MakeModel
 ) -> None:
     model = scripted_model(call("book", {"city": "Oslo"}), say("Booked."))
-    guide = replace(agent, model=model)
+    guide = agent.with_model(model)
 
     async def story(runtime: AgentRuntime) -> RunResult:
         handle = await runtime.start(guide, "Book Oslo.")
@@ -70,7 +74,7 @@ def test_a_booking_is_made_after_a_person_approves(
 
 
 def test_a_run_ends_the_same_wherever_its_process_dies(scripted_model: MakeModel) -> None:
-    guide = replace(agent, model=scripted_model(call("book", {"city": "Oslo"}), say("Booked.")))
+    guide = agent.with_model(scripted_model(call("book", {"city": "Oslo"}), say("Booked.")))
     for crash in crash_everywhere(guide, "Book Oslo.", answer="approve"):
         assert crash.result.output == "Booked.", crash.point
 '''
@@ -110,12 +114,19 @@ keys.json
 __pycache__
 """
 _WHEELS: Final = ("protocol", "harness", "", "server", "sidecar", "cli")
-_REQUIREMENTS: Final = """# Windlass is not on PyPI yet. Copy the files that `make wheels`
-# writes to dist/ of a checkout to wheels/.
+_REQUIREMENTS: Final = """# Windlass is not on PyPI yet: its wheels have to be in wheels/.
 {wheels}
 pytest>=8
 """
-_DOCKERFILE: Final = """# docker build -t {name} . && docker run -p 8700:8700 -v {name}-data:/data {name}
+_WHEELS_README: Final = """# wheels
+
+Copy the wheels of Windlass here: `make wheels` of a checkout writes them to `dist/`.
+`requirements.txt` names them, and the Dockerfile copies this folder.
+"""
+_DOCKERFILE: Final = """# Copy the wheels of Windlass to wheels/, build the image, make a key, start it:
+#   docker build -t {name} .
+#   docker run --rm -v {name}-data:/data {name} windlass keys add ann ann --role approver
+#   docker run -p 8700:8700 -v {name}-data:/data {name}
 FROM python:3.12-slim
 WORKDIR /app
 COPY requirements.txt ./
@@ -126,7 +137,6 @@ USER app
 VOLUME /data
 ENV WINDLASS_DATA=/data WINDLASS_SERVER_HOST=0.0.0.0 WINDLASS_SERVER_KEYS=/data/keys.json
 EXPOSE 8700
-# Before the first start, make a key: docker run --rm -v {name}-data:/data {name} windlass keys add ann ann
 CMD ["windlass", "serve"]
 """
 _CI: Final = """name: test
@@ -158,8 +168,18 @@ An agent on Windlass: it looks up the weather by itself, and asks a person befor
 | `agent.py` | the agent and its tools; write `model="openai/…"` and set OPENAI_API_KEY for a real model |
 | `tests/` | tests with a scripted model, fake time and crashes |
 | `windlass.toml` | settings; `windlass config` shows all of them |
-| `Dockerfile` | the server as an image; it needs a key file, because it listens on all addresses |
+| `wheels/` | copy the wheels of Windlass there; `requirements.txt` and the `Dockerfile` need them |
+| `Dockerfile` | the server as an image |
 | `.github/workflows/test.yml` | the tests on every push |
+
+## Deploy
+
+The image needs the wheels of Windlass in `wheels/`, and a key, because it listens on all addresses.
+The role approver lets ann approve bookings:
+
+    docker build -t {name} .
+    docker run --rm -v {name}-data:/data {name} windlass keys add ann ann --role approver
+    docker run -p 8700:8700 -v {name}-data:/data {name}
 """
 
 
@@ -176,6 +196,7 @@ def files_of(name: str) -> dict[str, str]:
         "conftest.py": _CONFTEST,
         "pytest.ini": _PYTEST,
         "requirements.txt": _REQUIREMENTS.format(wheels=wheels),
+        "wheels/README.md": _WHEELS_README,
         "Dockerfile": _DOCKERFILE.format(name=name),
         ".dockerignore": _NOT_COPIED,
         ".github/workflows/test.yml": _CI,

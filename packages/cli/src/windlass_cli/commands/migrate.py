@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from windlass import parts
-from windlass_cli.backend import Command, command_of, finish
+from windlass_cli.backend import Command, check_file, command_of, finish
 from windlass_cli.output import Exit, Problem, to_json
 from windlass_cli.settings import LOCAL
 
@@ -88,9 +88,11 @@ async def _migrate_database(command: Command, *, is_trial: bool, as_json: bool) 
 def _stores(command: Command) -> list[Path]:
     settings = command.settings
     if settings.text("store"):
+        check_file(settings.store)
         if not settings.store.is_file():
             raise Problem(f"there is no store {settings.store}", "Name a file: --store PATH")
         return [settings.store]
+    check_file(settings.data / LOCAL)
     # Other .db files do not belong to a server, which ignores them as well.
     found = [path for path in sorted(settings.data.glob("*.db")) if _is_ours(path)]
     if not found:

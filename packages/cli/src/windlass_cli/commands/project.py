@@ -12,7 +12,7 @@ import typer
 
 import windlass
 from windlass.adapters import models
-from windlass_cli.backend import Command, command_of, finish, tenant_stores
+from windlass_cli.backend import Command, command_of, finish, tenant_stores, unknown_providers
 from windlass_cli.commands.serve import port_problem
 from windlass_cli.output import Exit, show_table
 from windlass_harness.redact import mask_text
@@ -34,11 +34,20 @@ def config(context: typer.Context) -> None:
         for one in command.settings.values.values()
     )
     show_table(command.terminal, ("setting", "value", "source", "variable", "meaning"), rows=rows)
+    if odd := unknown_providers(command.settings):
+        command.terminal.say(odd, "yellow")
 
 
 # doctor
 
-_PACKAGES: Final = ("windlass-protocol", "windlass-harness", "windlass", "windlass-cli")
+_PACKAGES: Final = (
+    "windlass-protocol",
+    "windlass-harness",
+    "windlass",
+    "windlass-server",
+    "windlass-sidecar",
+    "windlass-cli",
+)
 
 
 _DAMAGED: Final = "The store is damaged: restore it from a backup."
@@ -112,7 +121,7 @@ async def _findings(command: Command, *, is_deep: bool, may_load: bool) -> list[
     wakes = command.settings.text("wakes")
     if wakes:
         stores.append(await _wakes(wakes))
-    return [*_environment(), *agents, *stores, *_keys(command), _port(command)]
+    return [*_environment(), *agents, *_limits(command), *stores, *_keys(command), _port(command)]
 
 
 _LOAD: Final = "windlass.toml names this code. To run it and check the agents: windlass doctor --load"
@@ -174,16 +183,23 @@ def _model(what: str, model: str | windlass.LLMProvider) -> Finding:
     return Finding(what, f"{model}; not called")
 
 
+def _limits(command: Command) -> Iterator[Finding]:
+    if limits := command.settings.text("providers"):
+        yield Finding("providers", limits, unknown_providers(command.settings), is_fatal=False)
+
+
 async def _store(
     command: Command, path: Path, *, is_deep: bool, what: str = "store"
 ) -> AsyncIterator[Finding]:
     from windlass.adapters.journals.sqlite.audit import problems_of  # noqa: PLC0415 - slow to import
+    from windlass.adapters.journals.sqlite.schema import check_reachable  # noqa: PLC0415 - slow to import
 
     settings = command.settings
-    if (missing := _missing(path)) is not None:
-        yield missing
-        return
     try:
+        check_reachable(path)
+        if (missing := _missing(path)) is not None:
+            yield missing
+            return
         runtime = await windlass.AgentRuntime.open(path, agents=(), durability=settings.durability)
         await runtime.aclose()
         problems = await asyncio.to_thread(problems_of, path, is_deep=is_deep)

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -23,6 +24,7 @@ from windlass_cli.backend import (
 from windlass_cli.commands import sessions
 from windlass_cli.follow import Watch, follow_run
 from windlass_cli.output import (
+    LINE_CHARS,
     Exit,
     Problem,
     cost,
@@ -69,11 +71,12 @@ class Feedback(StrEnum):
 
 Id = Annotated[str, typer.Argument(help="The run: its id, or the beginning of it.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
-LINE_CHARS: Final = 400
 OPTIONS_SHOWN_MAX: Final = 6
 """Options of a decision, besides the chosen one, in its row."""
 CANCEL_WAIT_S: Final = 1.0
 """Time for the driver of a run to end it before the command says how to end it here."""
+_TIMED: Final = frozenset({"provider", "recovery", "timer"})
+"""Waits that end at a time; the row of a run does not have it."""
 _REFUSED_HEADER: Final = ("refused", "code", "run", "agent", "owner", "error")
 _HEADER: Final = ("run", "status", "agent", "started", "duration", "tokens", "cost", "session", "input")
 
@@ -143,13 +146,17 @@ def list_runs(
         )
         alone = frozenset[str]() if as_json else await backend.undriven()
         left = [one for one in page.items if _is_left(one, alone)]
+        until: dict[str, str] = {}
+        for one in page.items:
+            if one.waits_on in _TIMED and not as_json:
+                until[one.run_id] = _until((await backend.run_snapshot(one.run_id)).waiting)
         show_page(
             command.terminal,
             page,
             show=lambda items: show_table(
                 command.terminal,
                 _HEADER,
-                rows=(_row(one, is_left=one in left) for one in items),
+                rows=(_row(one, until=until.get(one.run_id, ""), is_left=one in left) for one in items),
             ),
             empty=f'No runs found. Start one: windlass run "…"{command.other_stores()}',
             as_json=as_json,
@@ -169,11 +176,11 @@ def _is_left(one: "RunRow", alone: frozenset[str]) -> bool:
     return one.status.value not in ENDS and one.session_id in alone
 
 
-def _row(one: "RunRow", *, is_left: bool) -> tuple[str, ...]:
+def _row(one: "RunRow", *, until: str, is_left: bool) -> tuple[str, ...]:
     took = lasted(one.started_at, one.ended_at)
     began, used = when(one.started_at), (tokens(one.usage), cost(one.usage))
     waits = "" if one.waits_on is None else f" for {one.waits_on}"
-    status = f"{one.status.value}{waits}{', not driven' if is_left else ''}"
+    status = f"{one.status.value}{waits}{until}{', not driven' if is_left else ''}"
     return (one.run_id, status, one.agent_id, began, took, *used, one.session_id, one.input or "")
 
 
@@ -181,8 +188,11 @@ def _status(status: "RunStatus", wait: "RunWait | None") -> str:
     """Return the status of a run, with what it waits for."""
     if wait is None:
         return status.value
-    until = "" if wait.until is None else f" until {when(wait.until)}"
-    return f"{status.value} for {wait.on}{until}"
+    return f"{status.value} for {wait.on}{_until(wait)}"
+
+
+def _until(wait: "RunWait | None") -> str:
+    return "" if wait is None or wait.until is None else f" until {when(wait.until)}"
 
 
 @app.command()
@@ -412,7 +422,12 @@ def retry(
     terminal = command.terminal
 
     async def work(backend: Backend) -> Exit:
-        run = await backend.retry((await known_run(backend, run_id)).run_id)
+        known_id = (await known_run(backend, run_id)).run_id
+        again = f"retry:{known_id}"
+        with suppress(windlass.Conflict):  # the first retry
+            if (await backend.run_snapshot(again)).status.value in ("failed", "budget_exhausted"):
+                raise Problem(f"that retry failed too: windlass runs retry {again}", code=Exit.FAILED)
+        run = await backend.retry(known_id)
         terminal.say(f"Run {run.run_id} continues it.", "dim")
         watch = Watch(terminal, command.user, is_json=as_json, is_asking=terminal.is_interactive)
         return await follow_run(command, backend, watch=watch, run=run)

@@ -15,8 +15,15 @@ import typer
 import windlass
 import windlass_server
 from windlass import parts
-from windlass.private_files import make_folder
-from windlass_cli.backend import Command, command_of, finish, put_schedules, runtime_options
+from windlass_cli.backend import (
+    Command,
+    command_of,
+    finish,
+    make_data_folder,
+    put_schedules,
+    runtime_options,
+    unknown_providers,
+)
 from windlass_cli.output import Exit, Problem
 from windlass_protocol.lazy import lazy_pattern
 
@@ -193,9 +200,11 @@ def serve_agents(
     options["is_driving"] = drives
     if settings.text("wakes"):
         options["wakes"] = settings.text("wakes")
+    if odd := unknown_providers(settings):
+        terminal.say(odd, "yellow")
     agents = command.agents()
     where = server_settings(command, port, origins)
-    make_folder(settings.data)
+    make_data_folder(settings.data)
     if settings.schedules:
         if not where.is_open:
             raise Problem(

@@ -12,14 +12,13 @@ from threading import RLock
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeVar, cast, get_args
 from weakref import WeakSet
 
-from windlass.adapters.journals.sqlite.files import may_make_files
 from windlass.adapters.journals.sqlite.spool import Spool, spool_folder
 from windlass.adapters.wall import day_and_time, random_hex
 from windlass.json_value import JsonForm, JsonObject, JsonValue, json_value
 from windlass.ledger.kinds import RecordingError
 from windlass.limits import REPR_CHARS_MAX, REPR_READ_CHARS_MAX
 from windlass.ports.recorded import NumberedRow
-from windlass.private_files import make_folder
+from windlass.private_files import make_folder, may_make_files
 from windlass_harness.redact import Redactor
 from windlass_protocol.frozen import sealed
 

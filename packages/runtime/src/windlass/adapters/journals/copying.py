@@ -45,7 +45,7 @@ from windlass.adapters.journals.sql.integrity import (
 from windlass.adapters.journals.sql.statements import Connection, Row, Value
 from windlass.adapters.journals.sqlite.marks import MARK_SUFFIX, read_state
 from windlass.adapters.journals.sqlite.schema import FAILURES as SQLITE_FAILURES
-from windlass.adapters.journals.sqlite.schema import connect_to_read, version_of
+from windlass.adapters.journals.sqlite.schema import check_reachable, connect_to_read, version_of
 from windlass.adapters.journals.sqlite.schema import translate as translate_sqlite
 from windlass.adapters.journals.sqlite.spool import spool_folder
 from windlass.errors import AgentError
@@ -388,6 +388,7 @@ class _Check:
 
 def _check_closed(path: Path) -> None:
     """Refuse a store that a process has open, or that was not closed."""
+    check_reachable(path)
     if not path.is_file():
         raise misconfigured(f"there is no store {path}")
     if path.with_name(f"{path.name}{MARK_SUFFIX}").exists() or spool_folder(path).is_dir():

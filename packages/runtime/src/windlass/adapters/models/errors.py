@@ -231,7 +231,9 @@ def _meaning(problem: _Problem, to: Endpoint) -> AgentError:
             fault = ModelFault.RATE_LIMIT if is_rate else ModelFault.SERVER
             words = "rate limit" if is_rate else "server error or overload"
             return ModelUnavailable(
-                f"the provider failed: {words}{problem}", fault=fault, retry_after_ms=problem.retry_after_ms
+                f"the provider at {to.host} failed: {words}{problem}",
+                fault=fault,
+                retry_after_ms=problem.retry_after_ms,
             )
         case RetryClass.HOST_CONFIGURATION_NEEDED:
             words, fault = f"authentication{problem}. Check {to.key} for {to.host}", ModelFault.AUTH

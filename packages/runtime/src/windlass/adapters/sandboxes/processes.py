@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 
 from windlass.limits import SANDBOX_FILE_BYTES_MAX
 from windlass.ports.sandbox import NO_VARIABLES, Ended, Output, Process, SandboxFailed
-from windlass.private_files import remove_tree
+from windlass.private_files import make_folder, remove_tree
 from windlass_protocol.frozen import frozen
 
 CHUNK_BYTES: Final = 65_536
@@ -362,9 +362,7 @@ class Folders:
         if root is None:
             root = self._temporary = Path(tempfile.mkdtemp(prefix="windlass-"))
         folder = root / _name(key)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Folders above are made with the permissions of the process.
-        root.chmod(0o700)
+        make_folder(folder, parents=True)
         return folder
 
     async def remove(self, key: str) -> None:

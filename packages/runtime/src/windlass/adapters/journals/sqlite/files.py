@@ -1,4 +1,4 @@
-"""Files of a store: syncs, lock files, permissions, and whether an open database file was replaced."""
+"""Files of a store: syncs, lock files, and whether an open database file was replaced."""
 
 import errno
 import fcntl
@@ -77,17 +77,3 @@ def take_lock(path: Path, *, is_new: bool = True) -> int | None:
         pass
     os.close(handle)
     return None
-
-
-_BY_KERNEL: Final = os.access in os.supports_effective_ids
-"""Whether `os.access` can check effective ids."""
-
-
-def may_make_files(folder: Path) -> bool:
-    """Return whether this process may create files in a folder."""
-    return os.access(folder, os.W_OK | os.X_OK, effective_ids=_BY_KERNEL)
-
-
-def may_change(path: Path) -> bool:
-    """Return whether this process may read and write a file."""
-    return os.access(path, os.R_OK | os.W_OK, effective_ids=_BY_KERNEL)

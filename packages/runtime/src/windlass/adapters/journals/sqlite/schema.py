@@ -15,9 +15,9 @@ from windlass.adapters.journals.rules import ambiguous, corrupt, misconfigured, 
 from windlass.adapters.journals.sql.integrity import CONSUMED_COLUMNS, INDEX, STORE, StoreKey
 from windlass.adapters.journals.sql.listing import name_all_asked
 from windlass.adapters.journals.sql.statements import OPEN_RUN, PLACE_RUNS, RUN_INDEXES, Connection, Value
-from windlass.adapters.journals.sqlite.files import may_change, may_make_files, sync_folder
+from windlass.adapters.journals.sqlite.files import sync_folder
 from windlass.errors import AgentError, Rejected
-from windlass.private_files import FILE_MODE
+from windlass.private_files import FILE_MODE, may_change, may_make_files, tighten_database
 from windlass_protocol.frozen import frozen
 
 APPLICATION_ID: Final = 0x574C5331
@@ -260,6 +260,7 @@ def prepare(
         Corrupt: the row that describes the store is damaged.
     """
     version = stored_version(connection, path, known=len(migrations))
+    tighten_database(path)
     connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     _write_ahead(connection)
     connection.execute(f"PRAGMA synchronous = {'FULL' if durability == 'power' else 'NORMAL'}")
@@ -422,7 +423,9 @@ def translate(error: Failure, *, is_commit: bool = False) -> AgentError:
     if is_commit:
         return ambiguous(f"the commit failed ({name}): it may or may not have been written")
     if code == sqlite3.SQLITE_NOTADB:
-        return misconfigured("the file is not a database")
+        return misconfigured(
+            "the file is not a database: choose another file, or restore this one from a backup"
+        )
     if code in _DAMAGED or _is_undecodable(error):
         return corrupt(f"the database is damaged ({name}): restore it from a backup")
     if code in _HOST:
@@ -456,6 +459,21 @@ def forbidden(path: Path) -> Rejected | None:
     if path.exists() and not may_change(path):
         return misconfigured(f"{path} may not be written to by this process: change its permissions")
     return None
+
+
+def check_reachable(path: Path) -> None:
+    """Refuse a database in a folder that this process may not enter, such as one of another user.
+
+    Raises:
+        Rejected: the folder, or one above it, is closed.
+    """
+    try:
+        path.stat()
+    except PermissionError as error:
+        raise forbidden(path) or refused(error) from None
+    except OSError:
+        # Missing, or unusable in another way: the opener says how.
+        pass
 
 
 def refused(error: OSError) -> AgentError:

@@ -18,7 +18,7 @@ from zlib import crc32
 
 from windlass.adapters.journals.sqlite.files import sync_file, sync_folder, take_lock
 from windlass.ports.recorded import NumberedRow
-from windlass.private_files import make_folder
+from windlass.private_files import make_folder, tighten
 from windlass_protocol.frozen import frozen
 
 FOLDER_TRIES_MAX: Final = 50
@@ -154,6 +154,7 @@ def _take_lock_in_folder(path: Path) -> int | None:
         # The last process in the folder may remove it at this moment.
         with suppress(FileNotFoundError):
             make_folder(path.parent)
+            tighten(path.parent)
             return take_lock(path)
     return None
 

@@ -22,6 +22,7 @@ from windlass.adapters.journals.sqlite.schema import (
     FAILURES,
     Connect,
     Durability,
+    check_reachable,
     connect,
     forbidden,
     is_busy,
@@ -276,6 +277,7 @@ def _checked(place: object, durability: object) -> Path:
     if str(place) == ":memory:":
         raise misconfigured(":memory: is no file; use AgentRuntime.in_memory(), or a MemoryStore")
     path = Path(place).absolute()
+    check_reachable(path)
     if path.is_dir():
         raise misconfigured(f"{path} is a folder: name a file in it, such as {path / 'app.db'}")
     return path

@@ -17,7 +17,7 @@ from windlass.adapters.journals.sqlite.marks import Marks, State
 from windlass.adapters.journals.sqlite.reads import last_position
 from windlass.adapters.journals.sqlite.run_index import RunIndex
 from windlass.adapters.journals.sqlite.search import End, SearchIndex
-from windlass.private_files import make_folder
+from windlass.private_files import make_folder, tighten
 
 LOCK_TRIES_MAX: Final = 50
 LOCK_PAUSE_S: Final = 0.01
@@ -54,6 +54,7 @@ class OwnerLocks:
 
     def _try(self, owner_id: str) -> int | None:
         make_folder(self._folder)
+        tighten(self._folder)
         try:
             return take_lock(self._path(owner_id))
         except FileNotFoundError:

@@ -806,7 +806,7 @@ class CoreRuntime(RuntimeViews):
         registered = None if asking.agent_id is None else self._ports.registry.agent(asking.agent_id)
         for response in asking.responses:
             request, changed = asking.requests[response.request_id], response.arguments
-            if registered is None or request.action is None:
+            if registered is None:
                 continue
             name = action_name(request.action)
             agent = registered.agent

@@ -1,4 +1,4 @@
-"""`make bench`: measures parts, recorder, runs over HTTP, inspector, durable step and fleet; writes RESULTS.md.
+"""`make bench`: measures parts, recorder, HTTP, inspector, durable step and fleet; writes RESULTS.md.
 
 `--quick` runs the loop and the durable step, short, and writes nothing; `--only` runs one of the sections.
 """

@@ -23,6 +23,7 @@ from tests.server.rig import FAST, payer, run, serving, talker
 
 from windlass.client import CursorExpired, NotFound, NotWindlass, Unreachable
 from windlass.errors import Rejected
+from windlass_harness.retry import RetryPolicy
 from windlass_protocol import Event
 from windlass_server import Settings
 
@@ -169,9 +170,23 @@ def test_a_server_that_was_never_there_is_given_up_and_one_that_was_is_not() -> 
         with pytest.raises(Unreachable, match="is the server running"):
             await read(port, clock)
         assert clock.waits == [0.25, 0.5, 1.0, 2.0]
-        busy = problem(503, "unavailable")
+        busy = problem(503, "unavailable", retry_after="1")
         async with faking(cut(frame(1)), *[busy] * 20, stream(ENDS)) as fake:
             assert places(await read(fake.port)) == [(1, None), (3, None)]
+
+    run(main())
+
+
+def test_the_first_connection_is_tried_as_often_as_the_client_says() -> None:
+    async def main() -> None:
+        async with faking(stream(ENDS)) as fake:
+            port = fake.port
+        clock = Jumps()
+        async with client_of(port, clock, retries=RetryPolicy(max_attempts=9)) as client:
+            with pytest.raises(Unreachable):
+                async with client.events(run_id="r") as feed:
+                    await anext(feed)
+        assert len(clock.waits) == 8
 
     run(main())
 

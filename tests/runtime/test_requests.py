@@ -207,12 +207,13 @@ def test_requests_of_subagents_are_in_the_loop() -> None:
 
 
 CRASHING = """
-import asyncio, os, signal, sys
+import asyncio, logging, os, signal, sys
 from pathlib import Path
 from windlass import Agent, AgentRuntime, Approval, Interrupted, Question, ToolContext, tool
 from windlass.testing import ScriptedModel, by_history, call, say
 
 ledger, answer = Path("ledger"), sys.argv[1]
+logging.basicConfig(format="%(name)s %(levelname)s %(message)s", level=logging.INFO)
 
 @tool(mode="external", effect="once")
 async def refund(cents: int, ctx: ToolContext) -> str:
@@ -266,10 +267,15 @@ def test_the_same_loop_is_right_after_a_kill_in_the_middle_of_a_call(
     assert (tmp_path / "ledger").read_text().splitlines() == attempts
 
 
-def test_a_supplied_result_is_json(tmp_path: Path) -> None:
+def test_a_supplied_result_is_json_and_the_log_tells_what_a_crash_left(tmp_path: Path) -> None:
     command = [sys.executable, "-c", CRASHING, "supply"]
     for _ in range(2):
-        subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=300, check=False)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    who = "run ticket-1042 of agent desk"
+    assert done.stderr.splitlines() == [
+        f"windlass.runs INFO {who} continues here: the process that drove it ended",
+        f"windlass.runs WARNING {who} waits for a person: a call was interrupted and may have taken effect",
+    ]
 
     async def story() -> JsonValue:
         async with AgentRuntime.open(tmp_path / "app.db", agents=[]) as runtime:

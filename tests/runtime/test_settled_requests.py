@@ -1,5 +1,6 @@
 """Closed requests: each way to close one leaves a record and a settled request; a late answer learns it."""
 
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime, timedelta
@@ -224,9 +225,9 @@ def test_the_approvals_of_a_run_close_when_it_fails_because_its_agent_was_replac
         replaced = Agent("clerk", model=model, tools=[look])
         async with AgentRuntime.open(path, agents=[replaced], package_change="refuse") as runtime:
             # The agent is compared when the session is driven.
-            await runtime.handle("r1").answer(first.request_id, "approve", responder="bob")
+            await runtime.handle("r1").answer(first.request_id, "deny", responder="bob")
             assert (await runtime.handle("r1").wait()).status is RunStatus.FAILED
-            await check(runtime, first, "approved")
+            await check(runtime, first, "denied")
             await check(runtime, second, "cancelled")
 
     play(story())
@@ -246,3 +247,43 @@ def test_the_outcome_of_a_request_is_told_in_its_own_tree_of_sessions_only(opene
             assert "denied" not in refused.value.message
 
     play(story())
+
+
+def test_a_call_whose_tool_a_release_removed_is_not_approved_in_silence(tmp_path: Path) -> None:
+    async def main() -> None:
+        path = tmp_path / "app.db"
+        async with AgentRuntime.open(path, agents=[clerk()]) as runtime:
+            handle = await runtime.start("clerk", "Mail ada.", session_id="s1", run_id="r1")
+            request = await asked(handle)
+        model = ScriptedModel(by_history((MAIL, say("done"))))
+        async with AgentRuntime.open(path, agents=[Agent("clerk", model=model, tools=[look])]) as runtime:
+            handle = runtime.handle("r1")
+            with pytest.raises(Conflict, match=r"agent clerk has no tool mail any more.* or deny the call"):
+                await handle.answer(request.request_id, "approve")
+            assert [one.request_id for one in await handle.open_requests()] == [request.request_id]
+            await handle.answer(request.request_id, "deny")
+            assert (await handle.wait()).status is RunStatus.COMPLETED
+
+    play(main())
+
+
+def test_the_log_names_an_approved_call_that_could_not_be_made(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        path = tmp_path / "app.db"
+        async with AgentRuntime.open(path, agents=[clerk()]) as runtime:
+            handle = await runtime.start("clerk", "Mail ada.", session_id="s1", run_id="r1")
+            request = await asked(handle)
+        # Approved where the agent is not known, such as in a command: another process makes the call.
+        async with AgentRuntime.open(path, agents=[]) as runtime:
+            await runtime.answer_session(
+                "s1", [InputResponse(request_id=request.request_id, option_id="approve")]
+            )
+        model = ScriptedModel(by_history((MAIL, say("done"))))
+        async with AgentRuntime.open(path, agents=[Agent("clerk", model=model, tools=[look])]) as runtime:
+            await runtime.handle("r1").wait()
+
+    with caplog.at_level(logging.WARNING, "windlass.runs"):
+        play(main())
+    assert "run r1: an approved call was not made: agent clerk has no tool mail any more" in caplog.messages

@@ -5,8 +5,8 @@ from pathlib import Path
 from tests.client.rig import client_of
 from tests.server.rig import Json, Wire, ended, payer, run, serving, talker, waiting
 
-from windlass import Agent, ToolContext, tool
-from windlass.testing import ScriptedModel, call, fail, say
+from windlass import Agent, Budget, ToolContext, tool
+from windlass.testing import ScriptedModel, by_history, call, fail, say
 from windlass.tools import UndoCall
 
 
@@ -19,6 +19,20 @@ def test_a_first_message_begins_a_session_and_its_run_ends_with_the_answer(tmp_p
             assert found["result"]["output"] == "Hello there."
             assert found["run"]["sessionId"] == begun.json()["sessionId"]
             assert found["requests"] == []
+
+    run(main())
+
+
+def test_a_client_narrows_the_budget_of_the_agent_and_cannot_raise_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        model = ScriptedModel(by_history([say("Hello there.")]))
+        careful = Agent("careful", model=model, budget=Budget(max_steps=12, max_tool_calls=5))
+        async with serving(tmp_path, [careful]) as server, server.client() as client:
+            wish = {"maxSteps": 1_000, "maxToolCalls": 2, "maxTokens": 900}
+            begun = (await client.post("/sessions", json={"message": "Hello.", "budget": wish})).json()
+            await ended(client, begun["runId"])
+            events = await client.get(f"/runs/{begun['runId']}/events", params={"follow": "false"})
+            assert '"budget":{"maxTokens":900,"maxSteps":12,"maxToolCalls":2}' in events.text.replace(" ", "")
 
     run(main())
 

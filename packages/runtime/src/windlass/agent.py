@@ -367,6 +367,17 @@ class Agent(Generic[DepsT, OutputT]):
         return (*tools, skills.tool) if has_skills else tools
 
     @property
+    def call_names(self) -> tuple[str, ...]:
+        """The names of what can be called, apart from the tools of resolvers: tools, subagents, undos."""
+        undo = {tool.undo.name: tool.undo for tool in self.offered_tools if tool.undo is not None}
+        return (
+            *(tool.name for tool in self.offered_tools),
+            *(agent.name for agent in self.subagents),
+            *undo,
+            *(PROGRAM_TOOLS[kind] for kind in self.programs),
+        )
+
+    @property
     def resolvers(self) -> tuple[Placed, ...]:
         """The dynamic parts of the agent."""
         words = [self.instructions] if isinstance(self.instructions, Dynamic) else []
@@ -553,14 +564,7 @@ class Agent(Generic[DepsT, OutputT]):
 
     def _check_names(self, where: str) -> None:
         check_unique([ref.partition("@")[0] for ref in self.skill_refs], f"{where}: skills")
-        undo = {tool.undo.name: tool.undo for tool in self.offered_tools if tool.undo is not None}
-        names = [
-            *(tool.name for tool in self.offered_tools),
-            *(agent.name for agent in self.subagents),
-            *undo,
-        ]
-        names += [PROGRAM_TOOLS[kind] for kind in self.programs]
-        check_unique(names, f"{where}: tools and subagents")
+        check_unique(self.call_names, f"{where}: tools and subagents")
         hooks = (*self.hook_specs, *self.event_hooks)
         check_unique([hook.hook_id for hook in hooks], f"{where}: hooks")
         check_unique([one.dynamic.name for one in self.resolvers], f"{where}: resolvers")

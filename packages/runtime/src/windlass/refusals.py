@@ -327,6 +327,17 @@ def answered_already(response: InputResponse, session_id: str, *, agent_id: str 
     )
 
 
+def removed_tool(name: str, session_id: str, request_id: str, *, agent_id: str | None) -> Conflict:
+    """Return the error for an approval of a call that the agent of this process cannot make."""
+    return Conflict(
+        f"agent {agent_id} has no tool {shown(name, NAME_SHOWN_CHARS_MAX)} any more: deploy the agent with "
+        "this tool and answer again, or deny the call",
+        kind=ErrorKind.APPROVAL_FAILURE,
+        retry=RetryClass.HOST_CONFIGURATION_NEEDED,
+        causal_ids=common.CausalIds(session_id=session_id, request_id=request_id),
+    )
+
+
 def settled_already(found: SettledRequest) -> Conflict:
     """Return the error for an answer to a request that is closed: it says what closed it."""
     chosen = "" if found.option_id is None else f" ({shown(found.option_id, NAME_SHOWN_CHARS_MAX)})"

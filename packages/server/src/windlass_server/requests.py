@@ -36,11 +36,13 @@ from windlass.refusals import listed
 from windlass.runtime.options import RunOptions
 from windlass.runtime.requests import consents
 from windlass_protocol import (
+    BudgetLimits,
     CausalIds,
     Cursor,
     DeliveryInfo,
     ErrorKind,
     EvalDataset,
+    InputKind,
     InputRequest,
     InputResponse,
     RetryClass,
@@ -448,8 +450,9 @@ async def signed(caller: Caller, responses: Iterable[InputResponse]) -> list[Inp
             found = await caller.tenant.runtime.sessions.request(response.request_id)
         # A request that is not open is refused by the runtime.
         if isinstance(found, OpenRequest) and consents(found.request, response):
+            other = "skip it" if found.request.kind is InputKind.RECOVERY else "deny it"
             raise Denied(
-                f"{_may(found.request)}, and you are {listed([user])}; you may choose deny or skip",
+                f"{_may(found.request)}, and you are {listed([user])}; you may {other}",
                 kind=ErrorKind.APPROVAL_FAILURE,
                 retry=RetryClass.USER_ACTION_NEEDED,
                 causal_ids=CausalIds(session_id=found.session_id, request_id=found.request_id),
@@ -576,7 +579,7 @@ async def start(
         "output": wishes.output_schema,
         "context": wishes.context,
         "metadata": wishes.metadata,
-        "budget": wishes.budget,
+        "budget": _narrowed(caller, agent_id, wishes.budget),
         "source": caller.principal.source,
         "owner": caller.principal.user,
         "goal_id": wishes.goal,
@@ -587,6 +590,17 @@ async def start(
         if await caller.tenant.store.run(run_id) is None:
             raise
     raise taken(conflict)
+
+
+def _narrowed(caller: Caller, agent_id: str, wish: BudgetLimits | None) -> BudgetLimits | None:
+    """Return the budget that a client asks for, within that of the agent: a client cannot raise a limit."""
+    registered = caller.tenant.runtime.ports.registry.agent(agent_id)
+    own = None if registered is None else registered.package.budget
+    if wish is None or own is None:
+        return wish
+    limits = {**own.model_dump(exclude_none=True), **wish.model_dump(exclude_none=True)}
+    most = own.model_dump(exclude_none=True)
+    return BudgetLimits.model_validate({name: min(most.get(name, at), at) for name, at in limits.items()})
 
 
 # idempotency keys

@@ -131,6 +131,9 @@ def error_of(status: int, raw: bytes, *, retry_after_ms: int | None = None) -> A
     made, kind, retry = _BY_CODE.get(
         code, (Rejected, ErrorKind.HOST_CONFIGURATION_NEEDED, RetryClass.NOT_RETRYABLE)
     )
+    if named == "unavailable" and retry_after_ms is None:
+        # A server that will be there soon says when; this one lacks something, such as the key of a model.
+        kind, retry = ErrorKind.HOST_CONFIGURATION_NEEDED, RetryClass.HOST_CONFIGURATION_NEEDED
     return made(
         message, kind=kind, retry=retry, causal_ids=_ids(problem.get("ids")), retry_after_ms=retry_after_ms
     )
@@ -147,7 +150,9 @@ def _told(problem: Mapping[str, JsonValue], status: int) -> str:
 def stream_error(raw: str) -> AgentError:
     """Return the error that ends a stream, from its problem document."""
     status = _problem(raw.encode("utf-8", "replace")).get("status")
-    return error_of(status if isinstance(status, int) else _SERVER_FAILS, raw.encode("utf-8", "replace"))
+    shown = status if isinstance(status, int) else _SERVER_FAILS
+    # A stream has no header that says when to come back: at once.
+    return error_of(shown, raw.encode("utf-8", "replace"), retry_after_ms=0)
 
 
 def _code_of(status: int) -> str:

@@ -19,7 +19,6 @@ from windlass.client.connection import (
 )
 from windlass.client.link import Link
 from windlass.errors import AgentError, Ambiguous
-from windlass_harness.retry import RetryPolicy
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import CodecError, CodecLimits, Event, decode, parse
 
@@ -110,7 +109,6 @@ class EventFeed:
         self._follow = follow
         self._idle_s = idle_s
         self._place = FeedPlace(has_all=not is_of_run, is_from_start=after is None)
-        self._policy: RetryPolicy = FEEDS
         self._failures = 0
         self._gaps = 0
         self._retry_ms: int | None = None
@@ -157,7 +155,7 @@ class EventFeed:
                 after_ms = error.retry_after_ms
             if not self._is_over:
                 wanted, self._retry_ms = max(after_ms or 0, self._retry_ms or 0), None
-                await self._link.pause(max(self._failures, 1), self._policy, retry_after_ms=wanted)
+                await self._link.pause(max(self._failures, 1), FEEDS, retry_after_ms=wanted)
 
     async def _connection(self) -> AsyncGenerator[Event]:
         """Yield the events of one connection."""
@@ -234,7 +232,7 @@ class EventFeed:
         if not (is_passing(error) or isinstance(error, Ambiguous)):
             raise error
         self._failures += 1
-        if not self._has_opened and self._failures >= self._policy.max_attempts:
+        if not self._has_opened and self._failures >= self._link.retries.max_attempts:
             raise error
 
 

@@ -62,7 +62,7 @@ class Link:
         self._address = address
         self.means = means
         self.mask = KeyMask()
-        self._retries = retries
+        self.retries = retries
         self._streams: WeakSet[Closing] = WeakSet()
         if address.is_open_to_others:
             _warn_of(address.shown)
@@ -109,10 +109,10 @@ class Link:
             try:
                 return await self._once(call)
             except AgentError as error:
-                if attempt >= self._retries.max_attempts or not _may_repeat(call, error):
+                if attempt >= self.retries.max_attempts or not _may_repeat(call, error):
                     raise
                 after_ms = error.retry_after_ms
-            await self.pause(attempt, self._retries, retry_after_ms=after_ms)
+            await self.pause(attempt, self.retries, retry_after_ms=after_ms)
 
     async def pause(self, attempt: int, policy: RetryPolicy, *, retry_after_ms: int | None = None) -> None:
         """Wait before the next attempt; the delay grows with each attempt."""

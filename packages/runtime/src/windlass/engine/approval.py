@@ -49,6 +49,7 @@ from windlass_protocol import (
 from windlass_protocol.frozen import frozen
 
 _LOG: Final = logging.getLogger(__name__)
+_RUNS: Final = logging.getLogger("windlass.runs")
 _WARNED: Final = WeakSet[Tool[..., object]]()
 """Tools whose denied calls are in the log."""
 PROMPT_CHARS_MAX: Final = 100_000
@@ -316,6 +317,15 @@ def settled_by_rules(binding: Binding, effect: JudgeCall, judged: object) -> All
     return decision if is_by_rules and is_plain and not binding.hooks.points else None
 
 
+def _log_lost(run: RunState, tool_name: str) -> None:
+    """Log that an approved call is not made: nobody may read the run again."""
+    ids = {"runId": run.run_id, "sessionId": run.session_id, "agentId": run.agent_id}
+    words = "run %s: an approved call was not made: agent %s has no tool %s any more"
+    _RUNS.warning(
+        words, run.run_id, run.agent_id, tool_name, extra={"windlass": {**ids, "code": "unknown_tool"}}
+    )
+
+
 async def _judge(
     binding: Binding, state: LoopState, *, effect: JudgeCall, clock: Clock, is_attended: bool
 ) -> Judged | CallRefused | CallAsks:
@@ -324,6 +334,8 @@ async def _judge(
     if tool is None or (tool.is_undo and not (is_undo_run or effect.is_inner)):
         known = {name: one for name, one in binding.tools.items() if not one.is_undo}
         told = unknown_tool(effect.tool_name, known).error or ""
+        if effect.approved_hash is not None and state.run is not None:
+            _log_lost(state.run, effect.tool_name)
         return CallRefused(effect.call_id, "unknown_tool", told)
     if not effect.is_inner and not tool.is_undo and not binding.is_direct(tool.name):
         told = f"{tool.name} is a function of programs: call it in the code of run_code"

@@ -243,9 +243,9 @@ class SessionWriter:
             self._consumes.clear()
             self._new_runs.clear()
         if self._runs:
-            _log_failed_runs(records)
             self._runs.clear()
         if records:
+            _log_runs(records)
             self._seq += len(records)
             position = appended.first_position
             for record in records:
@@ -304,26 +304,33 @@ class SessionWriter:
         return Appended(batch.expected_seq + 1, records[0].position or 0)
 
 
-def _log_failed_runs(records: Sequence[Record]) -> None:
-    """Log the runs that failed in an append; their errors are masked, as all records are."""
+def _log_runs(records: Sequence[Record]) -> None:
+    """Log what an operator has to know of an append; the texts are masked, as all records are."""
     for record in records:
-        if record.type not in _FAILED_RUNS:
+        if record.type not in _TOLD:
             continue
-        error = cast(JsonObject, record.data.get("error") or {})
-        ids = {"runId": record.run_id, "sessionId": record.session_id, "agentId": record.agent_id}
-        told = {**ids, "code": error.get("code"), "kind": error.get("kind")}
-        _LOG.warning(
-            "run %s of agent %s %s: %s",
-            record.run_id,
-            record.agent_id,
-            _FAILED_RUNS[record.type],
-            error.get("message"),
-            extra={"windlass": told},
-        )
+        ids: JsonObject = {"runId": record.run_id, "sessionId": record.session_id, "agentId": record.agent_id}
+        words, problem = _TOLD[record.type], ""
+        if record.type == "input.requested":
+            requests = cast("list[JsonObject]", record.data["requests"])
+            if not any(one.get("kind") == "recovery" for one in requests):
+                continue
+        elif record.type != "recovery.started":
+            error = cast(JsonObject, record.data.get("error") or {})
+            ids |= {"code": error.get("code"), "kind": error.get("kind")}
+            problem = f": {error.get('message')}"
+        level = logging.INFO if record.type == "recovery.started" else logging.WARNING
+        who = (record.run_id, record.agent_id)
+        _LOG.log(level, "run %s of agent %s %s%s", *who, words, problem, extra={"windlass": ids})
 
 
 _LOG: Final = logging.getLogger("windlass.runs")
-_FAILED_RUNS: Final = {"run.failed": "failed", "run.budget_exhausted": "exhausted its budget"}
+_TOLD: Final = {
+    "run.failed": "failed",
+    "run.budget_exhausted": "exhausted its budget",
+    "recovery.started": "continues here: the process that drove it ended",
+    "input.requested": "waits for a person: a call was interrupted and may have taken effect",
+}
 _RESULT_RECORDS: Final = frozenset({"action.result", *DELIVERY_RECORDS} - {"delivery.intended"})
 
 RECORDS_PER_READ: Final = 2_048

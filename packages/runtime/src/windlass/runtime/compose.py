@@ -83,6 +83,12 @@ class Opening(Coroutine[object, object, RuntimeT], Generic[RuntimeT]):
         """Close the coroutine."""
         self._work.close()
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            words = "the runtime is not open yet: write `async with AgentRuntime.open(…) as runtime:`"
+            raise AttributeError(f"{words} and use runtime.{name}")
+
     async def __aenter__(self) -> RuntimeT:
         self._runtime = await self._work
         return await self._runtime.__aenter__()

@@ -18,6 +18,7 @@ from windlass.refusals import (
     check_items,
     check_request,
     missing_port,
+    removed_tool,
     runtime_closed,
     taken_run,
 )
@@ -843,23 +844,30 @@ class CoreRuntime(RuntimeViews):
         key, body = item_key(ANSWER, self._ports.machine.new_id()), await self._masked(asking.body)
         return (await self._store().post(asking.session_id, kind=ANSWER, key=key, body=body)).number
 
-    def _check_changes(self, asking: Asking) -> None:
-        """Refuse changed arguments that do not fit their tool, if this process has the tool.
+    def _check_calls(self, asking: Asking) -> None:
+        """Refuse answers for calls that the agent of this process cannot make.
 
         Raises:
-            Rejected: they do not fit.
+            Rejected: changed arguments do not fit their tool.
+            Conflict: a call is approved whose tool the agent has no more.
         """
         from windlass.engine.masking import has_mask  # noqa: PLC0415 - slow to import
+        from windlass.runtime.requests import makes_call  # noqa: PLC0415 - slow to import
         from windlass.tools.calling import arguments_of  # noqa: PLC0415 - slow to import
         from windlass_harness.views.payloads import action_name  # noqa: PLC0415 - slow to import
 
         registered = None if asking.agent_id is None else self._ports.registry.agent(asking.agent_id)
         for response in asking.responses:
-            changed = response.arguments
-            if changed is None or registered is None or has_mask(changed):
+            request, changed = asking.requests[response.request_id], response.arguments
+            if registered is None:
                 continue
-            tool = registered.tools.get(action_name(asking.requests[response.request_id].action))
-            if tool is not None:
+            name = action_name(request.action)
+            agent = registered.agent
+            is_known = agent is None or agent.resolvers or name in agent.call_names
+            if not is_known and makes_call(request, response):
+                raise removed_tool(name, asking.session_id, request.request_id, agent_id=asking.agent_id)
+            tool = registered.tools.get(name)
+            if tool is not None and changed is not None and not has_mask(changed):
                 arguments_of(tool, changed)
 
     async def _checked_answers(
@@ -876,6 +884,6 @@ class CoreRuntime(RuntimeViews):
         asking = await self._runs.sort(given, session_id, run_id=run_id, given_ms=now_ms)
         for one in asking:
             check_answers(one.responses, one.requests, session_id=one.session_id, now_ms=now_ms)
-            self._check_changes(one)
+            self._check_calls(one)
             await self._runs.check_unanswered(one)
         return asking

@@ -243,6 +243,14 @@ def _is_fresh(request: InputRequest, given: set[str]) -> bool:
     return not request.is_answered and request.request_id not in given
 
 
+def makes_call(request: InputRequest, response: InputResponse) -> bool:
+    """Whether a response has the call of a request made."""
+    option_id = matched(request, response).option_id
+    if request.kind is InputKind.RECOVERY:
+        return option_id == RecoveryChoice.RETRY
+    return option_id in (APPROVE, APPROVE_SESSION)
+
+
 def consents(request: InputRequest, response: InputResponse) -> bool:
     """Whether a response lets a call happen, and its responder is not named by the request."""
     names = {response.responder, *(response.roles or ())}

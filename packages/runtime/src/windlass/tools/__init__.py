@@ -418,7 +418,10 @@ def _undo(
         same: ToolOptions = {} if mode is None else {"mode": mode}
         made = tool(cast("Callable[..., object]", value), **same)
     if [one.name for one in made.shape.signature.parameters] != ["call"]:
-        raise wrong(f"tool {name}: the undo {made.name} must have a parameter call: UndoCall and no other")
+        raise wrong(
+            f"tool {name}: the undo {made.name} must have a parameter call: UndoCall, and apart from a "
+            "ToolContext no other"
+        )
     return replace(made, is_undo=True)
 
 

@@ -83,7 +83,7 @@ def made(count: int, session_key: int, chance: random.Random) -> Iterator[RunCol
             item=number,
             at=stamp_of(at),
             owner="bob" if number % 1_009 == 0 else "ann",
-            is_root=number % 9 != 0,
+            rank=int(number % 9 != 0),
             input=f"Refund order {number}, the lamp arrived broken and the customer is waiting",
         )
         yield row._replace(

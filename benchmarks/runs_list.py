@@ -85,7 +85,7 @@ def made(
             item=number,
             at=stamp_of(at),
             owner="bob" if number % 1_009 == 0 else owner,
-            is_root=number % 9 != 0,
+            rank=int(number % 9 != 0),
             input=f"Refund order {number}, the lamp arrived broken and the customer is waiting",
         )
         yield row._replace(

@@ -1,7 +1,7 @@
 """The playground: a recorded model call is run again, with changes, and without effects."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ from tests.runtime.runtime_rig import play
 
 from windlass import Agent, AgentRuntime, Conflict, Denied, LLMMessage, Rejected, tool
 from windlass.agent import OBJECT_ROUTE
+from windlass.catalog import RunQuery
+from windlass.deps import RunInfo
 from windlass.hooks import EventHook, hook, on_event
 from windlass.ledger import BuilderQuery
 from windlass.policy import allow_start
@@ -75,18 +77,16 @@ class Listening:
         self,
         messages: Sequence[LLMMessage],
         *,
-        tools: Sequence[JsonObject] | None = None,
+        tools: Iterable[JsonObject] | None = None,
         temperature: float | None = None,
     ) -> AsyncIterator[LLMStreamChunk]:
-        self.asked.append((messages, tools or (), temperature))
+        self.asked.append((messages, tuple(tools or ()), temperature))
         yield LLMStreamChunk(content_delta="Heard.", finish_reason="stop")
 
 
 def clerk(till: Till, **more: Any) -> Agent:
-    return Agent(
-        "clerk",
-        **{"model": ScriptedModel(answers), "instructions": "Be short.", "tools": [till.tool()], **more},
-    )
+    given: dict[str, Any] = {"instructions": "Be short.", "tools": [till.tool()], **more}
+    return Agent("clerk", model=given.pop("model", ScriptedModel(answers)), **given)
 
 
 async def recorded(runtime: AgentRuntime, agent: str = "clerk", option: str = "approve") -> None:
@@ -273,7 +273,11 @@ def test_hooks_event_hooks_and_dependencies_are_left_alone() -> None:
         async def told(event: Event) -> None:
             seen.append(f"told {event.run_id}")
 
-        agent = clerk(Till(), hooks=[gate, told], deps=lambda info: seen.append(f"deps {info.run_id}"))
+        def deps(info: RunInfo) -> str:
+            seen.append(f"deps {info.run_id}")
+            return info.run_id
+
+        agent = clerk(Till(), hooks=[gate, told], deps=deps)
         assert isinstance(told, EventHook)
         async with AgentRuntime.in_memory([agent]) as runtime:
             await recorded(runtime)
@@ -299,7 +303,8 @@ def test_lists_counts_and_the_ledger_leave_experiments_out(tmp_path: Path, is_fi
             again = await runtime.playground.run("r1", 0)
             await again.wait()
             sessions = runtime.sessions
-            for query in ({}, {"root_only": True}, {"agent_id": "clerk"}, {"owner": "ann"}):
+            queries: list[RunQuery] = [{}, {"root_only": True}, {"agent_id": "clerk"}, {"owner": "ann"}]
+            for query in queries:
                 assert [one.run_id for one in (await sessions.runs(**query)).items] == ["r1"]
             found = {one.run_id: one for one in (await sessions.runs(experiments=True)).items}
             assert found.keys() == {"r1", again.run_id}

@@ -74,7 +74,7 @@ def test_the_page_lists_every_route() -> None:
     for line in PAGE.partition("## Routes")[2].partition("\n## ")[0].splitlines():
         method = prefix = ""
         for word in re.findall(r"`([^`]+)`", line.split("|")[1]) if line.startswith("| `") else ():
-            found = re.fullmatch(r"(?:(GET|POST|DELETE) )?(/\S+)", word)
+            found = re.fullmatch(r"(?:(GET|POST|PATCH|DELETE) )?(/\S+)", word)
             assert found is not None, word
             if found[1] is not None:
                 method, prefix = found[1], found[2]

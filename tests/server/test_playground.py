@@ -113,13 +113,14 @@ def test_the_playground_refuses_with_a_status_that_says_why(tmp_path: Path) -> N
             begun = (await client.post("/sessions", json={"message": "Hi.", "agent": "talker"})).json()
             await ended(client, begun["runId"])
             path = f"/runs/{begun['runId']}/steps/0/playground"
-            for change, status, words in (
+            refusals: tuple[tuple[Json, int, str], ...] = (
                 ({"model": "openai/gpt-5"}, 403, "no agent of this runtime has it"),
                 ({"tools": {"pay": "Pay."}}, 400, "no tool pay"),
                 ({"temperature": 9}, 422, "temperature"),
                 ({"messages": [{"role": "assistant", "content": "Hi."}]}, 400, "last message"),
                 ({"budget": {}}, 422, "budget"),
-            ):
+            )
+            for change, status, words in refusals:
                 refused = await client.post(path, json=change)
                 assert refused.status_code == status, refused.text
                 assert words in refused.text

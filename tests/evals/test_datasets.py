@@ -277,6 +277,9 @@ def loose(value: object) -> Any:
 
 
 def test_wrong_values_in_python_are_refused() -> None:
+    for name in ("tags", "run_id"):
+        with pytest.raises(Rejected, match=f"case a: metadata cannot have {name}: give it as an option"):
+            Case("a", "x", metadata={name: 1})
     with pytest.raises(Rejected, match="cases must be Cases, found str"):
         Dataset("a", loose(["x"]))
     with pytest.raises(Rejected, match="must be JSON"):

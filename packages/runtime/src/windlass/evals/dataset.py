@@ -85,6 +85,9 @@ class Case:
         metadata = _json(self.metadata, f"{where}: metadata")
         if not isinstance(metadata, dict):
             raise wrong(f"{where}: metadata must be an object, found {kind_of(metadata)}")
+        for name in ("tags", "run_id"):
+            if name in metadata:
+                raise wrong(f"{where}: metadata cannot have {name}: give it as an option of the case")
         object.__setattr__(self, "tags", tuple(self.tags))
         object.__setattr__(self, "scorers", check_scorers(self.scorers, f"{where}: scorers"))
 

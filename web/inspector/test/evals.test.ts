@@ -7,8 +7,8 @@ import { ruleWords } from "../src/rules.js";
 
 function attempt(name: string, isPassed: boolean, more: Partial<EvalCase> = {}): EvalCase {
   const place = { experimentId: "e", repeat: 1, runId: `e/${name}/1`, sessionId: `e/${name}/1` };
-  const facts = { status: "completed", score: isPassed ? 1 : 0, verdicts: [], input: "", output: "" } as const;
-  return { ...place, ...facts, name, isPassed, ...more };
+  const facts = { score: isPassed ? 1 : 0, verdicts: [], input: "", output: "" };
+  return { ...place, ...facts, status: "completed", name, isPassed, ...more };
 }
 
 describe("cases of experiments", () => {

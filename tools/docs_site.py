@@ -5,6 +5,7 @@ to files that are no page of the site become plain text. The site asks no other 
 """
 
 import importlib
+import json
 import re
 import shutil
 import subprocess
@@ -201,7 +202,22 @@ def build(folder: Path) -> int:
     """Build the site from an empty folder into `folder / "site"`; return the exit code."""
     write_pages(folder)
     command = [sys.executable, "-m", "zensical", "build", "--strict", "-f", str(folder / "zensical.toml")]
-    return subprocess.run(command, cwd=folder, check=False).returncode
+    code = subprocess.run(command, cwd=folder, check=False).returncode
+    if code == 0:
+        rank_guides_first(folder / "site" / "search.json")
+    return code
+
+
+def rank_guides_first(index: Path) -> None:
+    """Change the titles of the API reference in the search index, so that guides are found before them.
+
+    The search has no weights of pages. It ranks a title higher the earlier a word stands in it.
+    """
+    found = json.loads(index.read_text(encoding="utf-8"))
+    for item in found["items"]:
+        if item["location"].startswith("api/"):
+            item["title"] = f"API reference of {item['title']}"
+    index.write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
 
 
 def main() -> int:

@@ -22,6 +22,21 @@ def test_links_of_a_page_lead_to_pages_of_the_site_or_nowhere() -> None:
     )
 
 
+def test_words_of_the_reference_stand_behind_those_of_guides_in_the_search(tmp_path: Path) -> None:
+    index = tmp_path / "search.json"
+    items = [
+        {"location": "outages.html#retrying", "title": "Retrying a failed run"},
+        {"location": "api/windlass.html#retry", "title": "<code>retry()</code>"},
+    ]
+    index.write_text(json.dumps({"config": {}, "items": items}), encoding="utf-8")
+    site.rank_guides_first(index)
+    found = json.loads(index.read_text(encoding="utf-8"))
+    assert [one["title"] for one in found["items"]] == [
+        "Retrying a failed run",
+        "API reference of <code>retry()</code>",
+    ]
+
+
 @pytest.mark.slow
 def test_the_site_has_every_page_a_search_and_the_reference_and_asks_no_other_host(tmp_path: Path) -> None:
     assert site.build(tmp_path) == 0

@@ -303,7 +303,7 @@ async def stream(
     """
     shape = {"shape": "eve", "format": "ndjson", "startIndex": query.start_index, "follow": query.follow}
     response = await feeds.of_session(
-        request=request, caller=caller, session=session, query=feeds.FeedQuery.model_validate(shape)
+        request=request, caller=caller, session=session, query=feeds.SessionFeedQuery.model_validate(shape)
     )
     return _named(response, session.session_id)
 

@@ -44,6 +44,7 @@ from windlass_server.openapi import (
 from windlass_server.problems import Problem, not_found
 from windlass_server.requests import (
     PREFIX,
+    Bound,
     CallerDep,
     IdempotencyKey,
     OwnRun,
@@ -267,7 +268,7 @@ async def play(
         raise Problem(403, "runs of this agent cannot be started here, so the playground cannot run it")
     runtime = caller.tenant.runtime
     route = f"runs/{run.run_id}/steps/{step_index}/playground"
-    async with once(caller, key, route=route, body=given):
+    async with once(caller, Bound(key, route, given)):
         if await runtime.sessions.prompt(run.run_id, step_index) is None:
             raise not_found("step")
         handle = await runtime.playground.run(

@@ -427,7 +427,8 @@ def translate(error: Failure, *, is_commit: bool = False) -> AgentError:
             "the file is not a database: choose another file, or restore this one from a backup"
         )
     if code in _DAMAGED or _is_undecodable(error):
-        return corrupt(f"the database is damaged ({name}): restore it from a backup")
+        first = "free some space on its disk if that is full, else " if code == sqlite3.SQLITE_ERROR else ""
+        return corrupt(f"the database is damaged ({name}): {first}restore it from a backup")
     if code in _HOST:
         return misconfigured(f"the database may not be written ({name}): check its permissions")
     if is_busy(error):

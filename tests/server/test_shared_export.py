@@ -35,7 +35,7 @@ def once(collector: Collector) -> set[str]:
 async def expire(server: Server) -> None:
     """Let the lease of the export end now."""
     async with server.tenants.use("local") as tenant:
-        found = await tenant.store.document("bookmark", "telemetry")
+        found = await tenant.store.document("telemetry-bookmark", "telemetry")
         assert found is not None
         body = {**found.body, "heldUntilMs": 1}
         await tenant.store.put_document(replace(found, revision=found.revision + 1, body=body))

@@ -76,17 +76,17 @@ async def rewind(runtime: AgentRuntime, position: int) -> None:
     """Move the bookmark of an export that has ended."""
     store = runtime.ports.store
     assert store is not None
-    found = await store.document("bookmark", "otel")
+    found = await store.document("telemetry-bookmark", "otel")
     revision = 0 if found is None else found.revision
     body: JsonObject = {"position": position, "holder": "", "heldUntilMs": 0}
-    await store.put_document(Document("bookmark", "otel", revision + 1, body))
+    await store.put_document(Document("telemetry-bookmark", "otel", revision + 1, body))
 
 
 async def expire(runtime: AgentRuntime) -> None:
     """Let the lease of an export end now."""
     store = runtime.ports.store
     assert store is not None
-    found = await store.document("bookmark", "otel")
+    found = await store.document("telemetry-bookmark", "otel")
     assert found is not None
     body: JsonObject = {**found.body, "heldUntilMs": 1}
     await store.put_document(replace(found, revision=found.revision + 1, body=body))

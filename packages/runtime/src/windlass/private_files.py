@@ -99,7 +99,7 @@ def make_folder(folder: Path, *, parents: bool = False) -> None:
 def tighten(path: str | Path) -> None:
     """Take the rights of the group and of everybody away, and log it; a missing file is left alone.
 
-    Only for files and folders with a name that Windlass gives: a folder that somebody chose is theirs.
+    Only for paths that Windlass names; a folder that the user chose keeps its permissions.
     """
     try:
         found = os.stat(path)

@@ -364,7 +364,7 @@ class FleetGate(Gate):
         """Ask the store in a task of its own: a call that is cancelled leaves the answer to others."""
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._exchange(clock))
-            # Whoever does not wait for it learns from the next one.
+            # Retrieve the exception, or asyncio logs it; callers that need the result await the task.
             self._asking.add_done_callback(lambda done: done.cancelled() or done.exception())
         if self._beating is None or self._beating.done():
             self._beating = asyncio.create_task(self._beat(clock), name=IDLE)

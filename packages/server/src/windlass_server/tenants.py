@@ -183,7 +183,7 @@ class Tenant:
     @property
     def is_outdated(self) -> bool:
         """Whether the tenant was without files and has some now."""
-        return self.blank is not None and _has_files(self.blank)
+        return self.blank is not None and self.blank.exists()
 
     @property
     def store(self) -> Store:
@@ -390,7 +390,7 @@ class Tenants:
         """Open a tenant; `before` is the empty one that it replaces."""
         if before is None:
             await self._make_room()
-        if not may_create and not self.address and not _has_files(self._path(name)):
+        if not may_create and not self.address and not self._path(name).exists():
             tenant = self._blank(name)
         else:
             tenant = await self._try_to_make(name)
@@ -538,11 +538,6 @@ class Tenants:
 def _serves(tenant: Tenant, *, may_create: bool) -> bool:
     """Whether an open tenant can serve a request: one without files serves those that may create none."""
     return tenant.blank is None or not (may_create or tenant.is_outdated)
-
-
-def _has_files(path: Path) -> bool:
-    """Whether there are files of a tenant, by the path of its store."""
-    return path.exists()
 
 
 def _check_models(ports: RuntimePorts) -> dict[str, str]:

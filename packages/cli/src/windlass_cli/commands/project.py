@@ -295,7 +295,9 @@ async def _database(address: str, *, is_deep: bool) -> AsyncIterator[Finding]:
                 count = await verify_postgres(address)
                 yield Finding("records", f"{count:,}, with their sessions and runs as they were written")
             except windlass.AgentError as error:
-                yield Finding("records", error.message, _DAMAGED)
+                is_damaged = isinstance(error, windlass.errors.Corrupt)
+                words = error.message if is_damaged else "not verified"
+                yield Finding("records", words, _DAMAGED if is_damaged else error.message)
     ahead_ms, beats_ms = now_ms - server_ms, 0 if beat_ms is None else beat_ms - server_ms
     if abs(ahead_ms) > CLOCK_MS_MAX:
         words = f"this machine is {ahead_ms / 1_000:+.1f} s from the clock of PostgreSQL"

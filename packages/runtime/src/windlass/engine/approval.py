@@ -318,7 +318,7 @@ def settled_by_rules(binding: Binding, effect: JudgeCall, judged: object) -> All
 
 
 def _log_lost(run: RunState, tool_name: str) -> None:
-    """Log that an approved call is not made: nobody may read the run again."""
+    """Log that an approved call was not made, for operators who do not read the run."""
     ids = {"runId": run.run_id, "sessionId": run.session_id, "agentId": run.agent_id}
     words = "run %s: an approved call was not made: agent %s has no tool %s any more"
     _RUNS.warning(

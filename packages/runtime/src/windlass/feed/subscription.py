@@ -425,7 +425,7 @@ class Topic:
     def _end_read(self, key: tuple[int, int], done: "Future[Fetched]") -> None:
         del self._reads[key]
         if not done.cancelled():
-            # Nobody may be left to be told.
+            # Retrieve the exception, or asyncio logs it: all readers may have left.
             done.exception()
 
     def cover(self, order: int) -> None:

@@ -939,9 +939,9 @@ class Store(
 PERMIT_MS: Final = 2_000
 """How long a permit may be kept before its call begins."""
 PERMIT_LEASE_MS: Final = 15_000
-"""After this time without a word of a process, its calls count as ended."""
+"""A process that has not asked for this long is taken for dead; its permits are free."""
 PERMIT_POLL_MS: Final = 250
-"""How long a process waits that asked for permits in vain."""
+"""Pause before a process asks again after it got no permit."""
 
 
 @frozen

@@ -244,7 +244,10 @@ def _is_fresh(request: InputRequest, given: set[str]) -> bool:
 
 
 def makes_call(request: InputRequest, response: InputResponse) -> bool:
-    """Whether a response has the call of a request made."""
+    """Whether a response has the call of a request executed.
+
+    Unlike `consents`, a recovery that supplies a result or reverses the call does not execute it.
+    """
     option_id = matched(request, response).option_id
     if request.kind is InputKind.RECOVERY:
         return option_id == RecoveryChoice.RETRY

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 
-BOOKMARK: Final = "bookmark"
+BOOKMARK: Final = "telemetry-bookmark"
 """The kind of the document of a position."""
 FROM_ENVIRONMENT: Final = "telemetry"
 """The bookmark of servers, workers and commands."""

@@ -265,13 +265,14 @@ _REFUSALS: Final = (
     "certificate",
     "does not support SSL",
 )
-"""Words of a connection that is refused until somebody changes the address or the server."""
+"""Parts of error texts of connections that fail until the address or the server is changed."""
 
 
 def translate(error: Failure, name: str, *, is_opening: bool = False) -> AgentError:
     """Return our error for an error of psycopg; nothing was written.
 
-    A store that is open was usable: what the server refuses since then is mended, and its runs go on.
+    A refusal is Rejected while a store is opened. Later it is Unavailable: rights and certificates can be
+    repaired, and runs then continue.
     """
     refused = misconfigured if is_opening else unavailable
     kind = getattr(error, "sqlstate", None) or type(error).__name__

@@ -368,13 +368,13 @@ def _fill(link: Link) -> None:
 def _key(link: Link) -> StoreKey:
     """Return the key of the store; repair its horizons if another cluster gave them."""
     if link.execute(_AHEAD).fetchall():
-        # Most likely another process was given numbers since this transaction got its own. The next one gets
-        # its number while nobody is given any.
+        # Another process probably took numbers after this transaction got its id. Take a new id while the
+        # lock stops that.
         link.commit()
         link.begin(locks=(_LOCK, NUMBERS_LOCK))
         for (number,) in link.execute(_AHEAD).fetchall():
-            # Restored into another cluster, which counts transactions anew, or taken over by a replica that
-            # has not seen the newest ones. Whoever was given numbers is older than this transaction.
+            # A restore into another cluster, or a failover to a replica that lags: transaction ids began
+            # again lower. Every transaction that took numbers is older than this one.
             for table in ("appends", "items", "holes"):
                 link.execute(f"UPDATE {table} SET horizon = ?1 WHERE horizon > ?1", (cast("int", number),))
             link.execute("SELECT setval('horizons', ?)", (cast("int", number),))

@@ -84,7 +84,7 @@ _TIMES: Final = """SELECT bucket, max(CASE WHEN n = (c * 50 + 99) / 100 THEN too
         WINDOW slowest AS (PARTITION BY part, bucket ORDER BY took)
     ) AS numbered GROUP BY part, bucket ORDER BY part, bucket"""
 _WAITING: Final = "SELECT count(*) FROM runs r {} WHERE r.status = 'waiting' AND r.status != 'completed'"
-"""The second condition is that of the index."""
+"""The second condition repeats that of the partial index, so that the planner can use it."""
 _ASKED: Final = "SELECT count(*), min(a.asked_at) FROM asked a WHERE true"
 
 

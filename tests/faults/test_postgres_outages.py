@@ -169,8 +169,8 @@ def test_a_deadlock_is_resolved_by_repeating_the_write(postgres: Postgres) -> No
 
 async def until(admin: psycopg.Connection, question: str) -> None:
     """Ask until the answer is yes."""
-    while await asyncio.to_thread(lambda: admin.execute(question.encode()).fetchall()) != [(True,)]:
-        await asyncio.sleep(0.02)  # noqa: ASYNC110 - nothing tells
+    while await asyncio.to_thread(lambda: admin.execute(question.encode()).fetchall()) != [(True,)]:  # noqa: ASYNC110 - nothing tells
+        await asyncio.sleep(0.02)
 
 
 def test_a_run_goes_on_after_its_rights_were_taken_and_given_back(

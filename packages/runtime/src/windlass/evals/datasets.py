@@ -2,7 +2,7 @@
 
 A data set is one document, and each of its cases another one in the form of a file. The document of the data
 set repeats what follows from the cases: how many there are, and the version of all. It is written after them,
-so a kill between the two leaves it behind, and the next change brings it up to date.
+so a kill between the two leaves it behind, and the next change or `get` brings it up to date.
 
 Scorers are kept as data. Nothing here imports a function that one names, except `load`.
 """
@@ -84,7 +84,8 @@ class Datasets:
         Raises:
             Conflict: it is unknown.
         """
-        return _info(await self._head(name))
+        await self._head(name)
+        return await self._settle(name, scorers=None)
 
     async def cases(self, name: str, *, after: str | None = None, limit: int = 100) -> Page[EvalDatasetCase]:
         """Return a page of the cases of a data set, in their order; none if it is unknown."""

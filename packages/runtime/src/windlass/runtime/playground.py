@@ -1,6 +1,6 @@
-"""Playground: run a recorded model call again, with changes, as an experiment.
+"""Playground: run a recorded model call again, with changes.
 
-An experiment is a run in a session of its own, which begins with the messages of the recorded prompt, changed
+A playground run has a session of its own, which begins with the messages of the recorded prompt, changed
 or not. Its package is that of the recorded run, with other instructions, tools or model. So it is journaled,
 continued after a crash and cancelled like every run. `run.started` names its origin; lists, counts and the
 ledger leave it out, and it is deleted with its origin.
@@ -8,7 +8,7 @@ ledger leave it out, and it is deleted with its origin.
 Calls are answered from the record unless the caller asks for real ones: a call without a record fails with an
 error for the model and is never executed, nobody is asked, and hooks do not run. The binding of a run does
 that, not the start: a process that continues the run after a crash cannot execute its calls either. Output
-sinks and event hooks get nothing of an experiment.
+sinks and event hooks get nothing of a playground run.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -178,12 +178,12 @@ class PlaygroundDraft:
     answer: StepAnswer | None = None
     """The answer; None until there is one."""
     origin: PlaygroundOrigin | None = None
-    """The step that it runs again, if the run is an experiment itself."""
+    """The step that it runs again, if it is a playground run itself."""
 
 
 @sealed
-class Experiment:
-    """An experiment to start, beside its request."""
+class PlaygroundStart:
+    """A playground run to start, beside its request."""
 
     package: RuntimePackage
     origin: PlaygroundOrigin
@@ -195,10 +195,10 @@ class Experiment:
     """What its `session.started` holds besides the agent: the taint of the session of the recorded run."""
 
 
-class StartExperiment(Protocol):
-    """Starts the run of an experiment."""
+class StartPlaygroundRun(Protocol):
+    """Starts a playground run."""
 
-    async def __call__(self, request: RunRequest, experiment: Experiment) -> "RunHandle":
+    async def __call__(self, request: RunRequest, playground: PlaygroundStart) -> "RunHandle":
         """Return once the run is durable.
 
         Raises:
@@ -210,7 +210,7 @@ class StartExperiment(Protocol):
 class Playground:
     """Runs recorded model calls again, with changes; `runtime.playground`."""
 
-    def __init__(self, ports: RuntimePorts, start: "StartExperiment") -> None:
+    def __init__(self, ports: RuntimePorts, start: "StartPlaygroundRun") -> None:
         self._ports = ports
         self._start = start
 
@@ -254,12 +254,12 @@ class Playground:
         temperature: float | None = None,
         size: Size = "run",
         calls: Calls = "recorded",
-        experiment_id: str | None = None,
+        new_run_id: str | None = None,
         source: SourceRef | None = None,
     ) -> "RunHandle":
-        """Run a step of a run again as an experiment; return once that is durable.
+        """Start a playground run of a step of a run; return once that is durable.
 
-        What is left out is as it was recorded. The experiment belongs to the owner of the recorded run.
+        What is left out is as it was recorded. The playground run belongs to the owner of the recorded run.
 
         Args:
             run_id: the recorded run.
@@ -271,7 +271,7 @@ class Playground:
             temperature: another temperature.
             size: this model call alone, or all that follows it until the run ends.
             calls: recorded answers calls from the record; real executes them, with policy and approvals.
-            experiment_id: the id of the new run, the same for every attempt to start it; default: a new id.
+            new_run_id: the id of the new run, the same for every attempt to start it; default: a new id.
             source: who asks.
 
         Raises:
@@ -296,12 +296,12 @@ class Playground:
         package = self._changed(package, instructions=instructions, tools=tools, model=model)
         if temperature is not None:
             package = _with_temperature(package, temperature)
-        new_id = experiment_id or f"play-{self._ports.machine.new_id()}"
+        new_id = new_run_id or f"play-{self._ports.machine.new_id()}"
         origin = PlaygroundOrigin(
             run_id=row.run_id, session_id=row.session_id, step_index=step_index, size=size, calls=calls
         )
         request = RunRequest(
-            run_id=check_id(new_id, "experiment_id"),
+            run_id=check_id(new_id, "new_run_id"),
             agent_id=row.agent_id,
             session_id=new_id,
             input=_asked(said) or "(no text)",
@@ -318,7 +318,7 @@ class Playground:
             "messages": sha256(_wire(said)).hexdigest(),
         }
         opening: JsonObject = {"taint": [*sorted(step.state.session.taint)]}
-        return await self._start(request, Experiment(package, origin, session, asked, opening))
+        return await self._start(request, PlaygroundStart(package, origin, session, asked, opening))
 
     async def _step(self, run_id: str, step_index: int) -> tuple[RunRow, ReadStep]:
         ports = self._ports
@@ -371,7 +371,7 @@ class Playground:
     def _session(
         self, row: RunRow, step: ReadStep, request: RunRequest, said: Sequence[ModelMessage]
     ) -> SessionCopy:
-        """Return the session of an experiment: the state of its origin, and the messages."""
+        """Return the session of a playground run: the state of its origin, and the messages."""
         now, redactor = moment(self._ports.machine.clock), self._ports.scribe.redactor
         raw = _wire(said)
         size = len(raw)
@@ -542,7 +542,7 @@ def _asked(said: Sequence[ModelMessage]) -> str:
 
 
 def _without_effects(package: RuntimePackage, *, calls: Calls) -> RuntimePackage:
-    """Return the package of an experiment: resolved, without sinks, and without hooks for recorded calls."""
+    """Return the package of a playground run: resolved, without sinks; no hooks for recorded calls."""
     update: dict[str, object] = {"resolvers": None, "output_sinks": None}
     if calls == "recorded":
         update |= {"hooks": None, "sandbox": None}
@@ -568,7 +568,7 @@ def _with_temperature(package: RuntimePackage, temperature: object) -> RuntimePa
 
 
 async def rehearsed(binding: Binding, run: RunState, ports: RuntimePorts) -> Binding:
-    """Return the binding of an experiment: with recorded calls, no tool of the agent can be executed.
+    """Return the binding of a playground run: with recorded calls, no tool of the agent can be executed.
 
     Raises:
         Conflict: the recorded run is unknown.
@@ -587,13 +587,13 @@ async def rehearsed(binding: Binding, run: RunState, ports: RuntimePorts) -> Bin
 
 
 async def _player(run: RunState, origin: PlaygroundOrigin, ports: RuntimePorts) -> Player:
-    """Return the recorded calls, at the place after the step and after the calls of the experiment so far."""
+    """Return the recorded calls, at the place after the step and after the calls of the run so far."""
     assert ports.store is not None, "a run has a journal"
     known: list[TapedCall] = []
     made: list[MadeCall] = []
     above: PlaygroundOrigin | None = origin
     while above is not None:
-        # An experiment of an experiment knows what was recorded for both.
+        # A playground run of a playground run knows what was recorded for both.
         records, cut = await _recorded(ports.store, above)
         known = [*read_tape(records, above.run_id).calls, *known]
         made += read_tape(records[:cut], above.run_id).made
@@ -625,7 +625,7 @@ async def _recorded(journal: Journal, origin: PlaygroundOrigin) -> tuple[list[Re
 
 
 def _origin_in(records: Iterable[Record], run_id: str) -> PlaygroundOrigin | None:
-    """Return the origin of a run that is an experiment itself."""
+    """Return the origin of a run that is a playground run itself."""
     started = (start_run(one) for one in records if _starts(one, run_id))
     return next((run.playground for run in started if run is not None), None)
 

@@ -643,9 +643,8 @@ def start_body(
 ) -> JsonObject:
     """Return the inbox item of a request; equal requests give equal items.
 
-    A run that continues a failed one has no message. That of an experiment is for lists: its session has it.
-    One that reverses calls has no limits and no output
-    contract: it calls no model.
+    A run that continues a failed one has no message. That of a playground run is for lists: its session has
+    it. A run that reverses calls has no limits and no output contract: it calls no model.
     """
     package = effective.package
     body: JsonObject = {

@@ -82,7 +82,7 @@ class RunQueryParams(PageQuery):
     agent: Name = None
     status: RunStatus | None = None
     subagents: Annotated[bool, Field(description="Include runs of subagents.")] = True
-    experiments: Annotated[bool, Field(description="Include experiments of the playground.")] = False
+    playground: Annotated[bool, Field(description="Include playground runs.")] = False
     waits_on: Annotated[
         Name, Field(description="input, recovery, person (one of both), subagent, provider, timer or budget.")
     ] = None
@@ -119,7 +119,7 @@ async def list_runs(caller: CallerDep, query: Annotated[RunQueryParams, Query()]
         agent_id=query.agent,
         status=query.status,
         root_only=not query.subagents,
-        experiments=query.experiments,
+        playground=query.playground,
         waits_on=query.waits_on,
         version=query.version,
         error=query.error,
@@ -258,11 +258,11 @@ async def play(
     ],
     key: IdempotencyKey = None,
 ) -> Response:
-    """Run a model call of a run again as an experiment, in a session of its own.
+    """Start a playground run: a model call of a run again, in a session of its own.
 
     Calls are answered from the record, and a call without a record fails; with `"calls": "real"` tools are
-    executed, under the policy of the agent. Lists leave experiments out. A model that no agent of the server
-    has is refused.
+    executed, under the policy of the agent. Lists leave playground runs out. A model that no agent of
+    the server has is refused.
     """
     if run.agent_id not in caller.tenant.agent_ids:
         raise Problem(403, "runs of this agent cannot be started here, so the playground cannot run it")
@@ -281,9 +281,7 @@ async def play(
             temperature=given.temperature,
             size=given.size or "run",
             calls=given.calls or "recorded",
-            experiment_id=None
-            if key is None
-            else f"play-{derived('play', caller.principal.key, route, key)}",
+            new_run_id=None if key is None else f"play-{derived('play', caller.principal.key, route, key)}",
             source=caller.principal.source,
         )
     return reply(Accepted(session_id=handle.run_id, run_id=handle.run_id), 202)

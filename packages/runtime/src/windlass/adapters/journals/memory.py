@@ -394,7 +394,7 @@ def _is_wanted(info: RunInfo, session: SessionInfo | None, wanted: CountFilter) 
         return False
     if wanted.agent_id is None:
         return session.parent_session_id is None
-    return info.agent_id == wanted.agent_id and not info.is_experiment
+    return info.agent_id == wanted.agent_id and not info.is_playground
 
 
 def _cell(group: str, bucket: int, status: RunStatus, runs: Sequence[RunInfo]) -> RunCell:
@@ -674,10 +674,10 @@ class MemoryArchive(MemoryTables):
         session = self._index.sessions.get(info.session_id)
         return not words or (session is not None and self._has(session, words))
 
-    def _is_experiment(self, session: SessionInfo | None) -> bool:
-        """Whether a session is an experiment, or a subagent of one."""
+    def _is_playground(self, session: SessionInfo | None) -> bool:
+        """Whether a session is that of a playground run, or of a subagent of one."""
         root = None if session is None else self._index.sessions.get(session.root_session_id)
-        return root is not None and root.is_experiment
+        return root is not None and root.is_playground
 
     def _run_info(self, row: Run, item: Item) -> RunInfo:
         facts, session = self._index.runs.get(row.run_id, NO_FACTS), self._index.sessions.get(row.session_id)
@@ -695,7 +695,7 @@ class MemoryArchive(MemoryTables):
             at=facts.started_at or row.at,
             owner=None if session is None else session.owner,
             is_root=session is None or session.parent_session_id is None,
-            is_experiment=self._is_experiment(session),
+            is_playground=self._is_playground(session),
             input=facts.input,
             output=facts.output,
             waits_on=facts.waits_on,

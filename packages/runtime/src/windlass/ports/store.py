@@ -371,7 +371,10 @@ class Listing(Protocol):
         ...
 
     async def waiting(self, *, owner: str | None = None, agent_id: str | None = None) -> Waiting:
-        """Return how much waits for people, optionally for one owner or agent."""
+        """Return counts of waiting runs and open requests, optionally of one owner or agent.
+
+        Runs of subagents count only if an agent is named. Playground runs do not count; their requests do.
+        """
         ...
 
 

@@ -123,7 +123,7 @@ class CountReads:
         )
 
     def waiting(self, owner: str | None, agent_id: str | None) -> Waiting:
-        """Return counts of waiting runs and requests; subagent runs count only if an agent is named."""
+        """Return counts of waiting runs and requests: see `Store.waiting`."""
         runs, requests = _WAITING.format(self._runs_by.format("status")), _ASKED
         given: list[Value] = []
         if owner is not None:
@@ -132,7 +132,8 @@ class CountReads:
         if agent_id is None:
             runs = f"{runs} AND r.is_root = {ROOT}"
         else:
-            runs, requests = f"{runs} AND r.agent_id = ?", f"{requests} AND a.agent_id = ?"
+            runs = f"{runs} AND r.agent_id = ? AND r.is_root < {PLAYGROUND}"
+            requests = f"{requests} AND a.agent_id = ?"
             given.append(agent_id)
         [(count,)] = cast("list[tuple[int]]", self._connection.execute(runs, given).fetchall())
         found = self._connection.execute(requests, given).fetchall()

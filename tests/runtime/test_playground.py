@@ -19,7 +19,7 @@ from windlass.policy import allow_start
 from windlass.ports.host import HookCall
 from windlass.ports.model import LLMStreamChunk
 from windlass.ports.recorded import RunLook
-from windlass.runtime.playground import NOT_RECORDED
+from windlass.runtime.playground import NOT_RECORDED, UnknownStep
 from windlass.testing import ScriptedModel, call, say
 from windlass_harness.policy import PolicySet, Rule
 from windlass_protocol import (
@@ -133,7 +133,7 @@ def test_a_draft_has_the_parts_of_the_prompt_and_the_answer() -> None:
             assert last.answer is not None
             assert last.answer.text == "Be short. paid 5, number 1"
             assert first.origin is None
-            with pytest.raises(Conflict, match="no step 9"):
+            with pytest.raises(UnknownStep, match="no step 9"):
                 await runtime.playground.draft("r1", 9)
             with pytest.raises(Conflict, match="unknown run"):
                 await runtime.playground.draft("r9", 0)

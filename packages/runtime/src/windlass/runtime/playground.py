@@ -6,9 +6,9 @@ continued after a crash and cancelled like every run. `run.started` names its or
 ledger leave it out, and it is deleted with its origin.
 
 Calls are answered from the record unless the caller asks for real ones: a call without a record fails with an
-error for the model and is never executed, nobody is asked, and hooks do not run. The binding of a run does
-that, not the start: a process that continues the run after a crash cannot execute its calls either. Output
-sinks and event hooks get nothing of a playground run.
+error for the model and is never executed, no approval is requested, and hooks do not run. The binding of a
+run does that, not the start: a process that continues the run after a crash cannot execute its calls either.
+Output sinks and event hooks get nothing of a playground run.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from windlass.agent import TEMPERATURE_MAX
-from windlass.catalog.reading import NOT_KEPT, QUESTIONS, SECRETS, ReadStep, step_of, tools_in
+from windlass.catalog.reading import NOT_KEPT, QUESTIONS, SECRETS, ReadStep, pages_of, step_of, tools_in
 from windlass.engine.approval import maybe_await
 from windlass.engine.binding import Binding
 from windlass.engine.clocks import moment
@@ -87,7 +87,6 @@ _DENIED: Final = "The call was denied in the recorded run."
 _ALLOWED: Final = "The call is answered from the record."
 _MESSAGES_BYTES_MAX: Final = RECORD_BYTES_MAX - 8_192
 _ERRORS: Final = (ToolOutputType.ERROR_TEXT, ToolOutputType.ERROR_JSON)
-_PAGE: Final = 500
 _EPOCH: Final = 1
 
 
@@ -195,6 +194,10 @@ class PlaygroundStart:
     """What its `session.started` holds besides the agent: the taint of the session of the recorded run."""
 
 
+class UnknownStep(Conflict):
+    """The run has no such step."""
+
+
 class StartPlaygroundRun(Protocol):
     """Starts a playground run."""
 
@@ -220,7 +223,8 @@ class Playground:
         Steps count from 0; of several attempts it is the last one.
 
         Raises:
-            Conflict: the run or the step is unknown, or the version of its agent is not stored any more.
+            UnknownStep: the run has no such step.
+            Conflict: the run is unknown, or the version of its agent is not stored any more.
         """
         row, step = await self._step(run_id, step_index)
         package, contract = _package_in(step), step.state.run_notes.contract
@@ -275,7 +279,8 @@ class Playground:
             source: who asks.
 
         Raises:
-            Conflict: the run or the step is unknown, or the id was used with another request.
+            UnknownStep: the run has no such step.
+            Conflict: the run is unknown, or the id was used with another request.
             Rejected: a change cannot be used.
             Denied: no agent of this runtime has the model, or the start policy does not allow the run.
         """
@@ -439,8 +444,8 @@ def _not_allowed(model: str, allowed: Sequence[str]) -> Denied:
 # the recorded step
 
 
-def _unknown_step(run_id: str, step_index: int) -> Conflict:
-    return Conflict(
+def _unknown_step(run_id: str, step_index: int) -> UnknownStep:
+    return UnknownStep(
         f"unknown step: the run has no step {step_index:,}",
         kind=ErrorKind.INVALID_STATE_TRANSITION,
         retry=RetryClass.NOT_RETRYABLE,
@@ -600,9 +605,7 @@ async def _player(run: RunState, origin: PlaygroundOrigin, ports: RuntimePorts) 
         above = _origin_in(records, above.run_id)
     player = Player(known)
     player.skip(made)
-    own: list[Record] = []
-    while page := await ports.store.read(run.session_id, after=len(own), limit=_PAGE):
-        own += page
+    own = [record async for page in pages_of(ports.store, run.session_id) for record in page]
     player.skip(read_tape(own, run.run_id).made)
     return player
 
@@ -611,7 +614,7 @@ async def _recorded(journal: Journal, origin: PlaygroundOrigin) -> tuple[list[Re
     """Return the records of a recorded run and of its session before it, and how many precede the step."""
     found: list[Record] = []
     cut = 0
-    while page := await journal.read(origin.session_id, after=len(found), limit=_PAGE):
+    async for page in pages_of(journal, origin.session_id):
         for record in page:
             found.append(record)
             is_own = run_id_of(record) == origin.run_id
@@ -644,7 +647,7 @@ def _taped(tool: Tool[..., object], player: Player) -> Tool[..., object]:
 
 
 class RehearsedPolicy:
-    """The policy of an agent while its calls are answered from the record: nobody is asked."""
+    """The policy of an agent while its calls are answered from the record: it requests no approval."""
 
     def __init__(self, policy: ToolPolicy) -> None:
         self._policy = policy

@@ -7,6 +7,7 @@ from pydantic import AwareDatetime, BeforeValidator, Field
 
 from windlass.catalog.sessions import SEARCH_CHARS_MAX
 from windlass.ports.store import RunSort
+from windlass.runtime.playground import UnknownStep
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import (
     Accepted,
@@ -226,10 +227,10 @@ async def playground_draft(*, caller: CallerDep, run: OwnRun, step_index: StepIn
     """Return the parts of a model call that the playground can change, the models that can be chosen, and the
     answer that the call got.
     """
-    runtime = caller.tenant.runtime
-    if await runtime.sessions.prompt(run.run_id, step_index) is None:
-        raise not_found("step")
-    found = await runtime.playground.draft(run.run_id, step_index)
+    try:
+        found = await caller.tenant.runtime.playground.draft(run.run_id, step_index)
+    except UnknownStep:
+        raise not_found("step") from None
     answer = None if found.answer is None else seen(StepAnswer, found.answer)
     return reply(seen(PlaygroundDraft, found, answer=answer))
 
@@ -266,24 +267,26 @@ async def play(
     """
     if run.agent_id not in caller.tenant.agent_ids:
         raise Problem(403, "runs of this agent cannot be started here, so the playground cannot run it")
-    runtime = caller.tenant.runtime
     route = f"runs/{run.run_id}/steps/{step_index}/playground"
     async with once(caller, Bound(key, route, given)):
-        if await runtime.sessions.prompt(run.run_id, step_index) is None:
-            raise not_found("step")
-        handle = await runtime.playground.run(
-            run.run_id,
-            step_index,
-            instructions=given.instructions,
-            messages=given.messages,
-            tools=given.tools,
-            model=given.model,
-            temperature=given.temperature,
-            size=given.size or "run",
-            calls=given.calls or "recorded",
-            new_run_id=None if key is None else f"play-{derived('play', caller.principal.key, route, key)}",
-            source=caller.principal.source,
-        )
+        try:
+            handle = await caller.tenant.runtime.playground.run(
+                run.run_id,
+                step_index,
+                instructions=given.instructions,
+                messages=given.messages,
+                tools=given.tools,
+                model=given.model,
+                temperature=given.temperature,
+                size=given.size or "run",
+                calls=given.calls or "recorded",
+                new_run_id=None
+                if key is None
+                else f"play-{derived('play', caller.principal.key, route, key)}",
+                source=caller.principal.source,
+            )
+        except UnknownStep:
+            raise not_found("step") from None
     return reply(Accepted(session_id=handle.run_id, run_id=handle.run_id), 202)
 
 

@@ -39,7 +39,7 @@ from windlass_protocol import InputKind, InputOutcome, InputRequest, JsonObject,
 
 LATER = "2026-01-31T09:31:00.000Z"
 EVERYTHING = SessionFilter(root_only=False)
-PARENT: JsonValue = {"sessionId": "s1", "runId": "r1", "callId": "c1", "rootSessionId": "s1", "depth": 1}
+PARENT: JsonObject = {"sessionId": "s1", "runId": "r1", "callId": "c1", "rootSessionId": "s1", "depth": 1}
 
 
 def body(run_id: str = "r1", message: str = "Pay the hotel", **more: str) -> JsonObject:
@@ -489,23 +489,36 @@ def test_runs_are_counted_apart_by_agent_and_by_version(play: Play) -> None:
     play(story)
 
 
+async def begin_subagent(store: Store, parent: JsonValue) -> Claim:
+    """Let the run r2 of the agent a2 begin in the session s2."""
+    run = NewRun("r2", "a2", "f2", at=AT)
+    item = {**body("r2"), "agentId": "a2", "parent": parent}
+    number = (await store.post("s2", kind=START, key="start:r2", body=item, run=run)).number
+    mine = await claim(store, "s2")
+    begun = replace(fact("run.started", "r2", agentId="a2", parent=parent), agent_id="a2")
+    runs = (("r2", RunStatus.RUNNING),)
+    await store.append(Batch(mine, 0, (begun,), consumes=(number,), standing=Standing.RUNNING, runs=runs))
+    return mine
+
+
+async def wait(store: Store, mine: Claim, run_id: str, *asked: InputRequest) -> None:
+    """Let a run wait."""
+    row = await store.session(mine.session_id)
+    assert row is not None
+    drafts = (fact("run.waiting", run_id, at=LATER),)
+    runs = ((run_id, RunStatus.WAITING),)
+    await store.append(Batch(mine, row.last_seq, drafts, standing=Standing.WAITING, runs=runs, asked=asked))
+
+
 def test_runs_of_subagents_count_only_for_their_own_agent(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         await begin(store)
-        run = NewRun("r2", "a2", "f2", at=AT)
-        item = {**body("r2"), "agentId": "a2", "parent": PARENT}
-        number = (await store.post("s2", kind=START, key="start:r2", body=item, run=run)).number
-        mine = await claim(store, "s2")
-        begun = replace(fact("run.started", "r2", agentId="a2", parent=PARENT), agent_id="a2")
-        runs = (("r2", RunStatus.RUNNING),)
-        await store.append(Batch(mine, 0, (begun,), consumes=(number,), standing=Standing.RUNNING, runs=runs))
+        mine = await begin_subagent(store, PARENT)
         day = CountFilter("2026-01-31T00:00:00.000Z", "2026-02-01T00:00:00.000Z", 86_400_000)
         assert [cell.count for cell in (await other.counted_runs(day)).cells] == [1]
         below = await other.counted_runs(replace(day, agent_id="a2"))
         assert [cell.count for cell in below.cells] == [1]
-        waiting = (("r2", RunStatus.WAITING),)
-        drafts = (replace(fact("run.waiting", "r2", at=LATER), agent_id="a2"),)
-        await store.append(Batch(mine, 1, drafts, standing=Standing.WAITING, runs=waiting))
+        await wait(store, mine, "r2")
         assert await other.waiting() == Waiting(0, 0, None)
         assert await other.waiting(agent_id="a2") == Waiting(1, 0, None)
 
@@ -515,14 +528,26 @@ def test_runs_of_subagents_count_only_for_their_own_agent(play: Play) -> None:
 def test_waiting_runs_are_counted_by_owner_and_agent(play: Play) -> None:
     async def story(store: AnyStore, other: AnyStore) -> None:
         mine = await begin(store, owner="ann")
-        waiting = (("r1", RunStatus.WAITING),)
-        drafts = (fact("run.waiting", at=LATER),)
-        asked = (asking("q1"), asking("q2"))
-        await store.append(Batch(mine, 2, drafts, standing=Standing.WAITING, runs=waiting, asked=asked))
+        await wait(store, mine, "r1", asking("q1"), asking("q2"))
         assert await other.waiting() == Waiting(1, 2, LATER)
         assert await other.waiting(owner="ann", agent_id="a1") == Waiting(1, 2, LATER)
         for unmatched in ({"owner": "bob"}, {"agent_id": "a2"}):
             assert await other.waiting(**unmatched) == Waiting(0, 0, None)
+
+    play(story)
+
+
+def test_playground_runs_do_not_count_as_waiting_but_their_requests_do(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await wait(store, await begin(store), "r1")
+        told = Told(LATER, AT, agent_id="a1", parent="s1", predecessor="s1", predecessor_seq=2)
+        await store.keep(a_copy("s9", told=told))
+        await wait(store, await begin(store, "s9", "r9"), "r9", asking("q1"))
+        parent: JsonObject = {**PARENT, "sessionId": "s9", "runId": "r9", "rootSessionId": "s9"}
+        await wait(store, await begin_subagent(store, parent), "r2")
+        assert await other.waiting() == Waiting(1, 1, LATER)
+        assert await other.waiting(agent_id="a1") == Waiting(1, 1, LATER)
+        assert await other.waiting(agent_id="a2") == Waiting(0, 0, None)
 
     play(story)
 

@@ -19,7 +19,7 @@ from windlass.policy import allow_start
 from windlass.ports.host import HookCall
 from windlass.ports.model import LLMStreamChunk
 from windlass.ports.recorded import RunLook
-from windlass.runtime.playground import NOT_RECORDED
+from windlass.runtime.playground import NOT_RECORDED, UnknownStep
 from windlass.testing import ScriptedModel, call, say
 from windlass_harness.policy import PolicySet, Rule
 from windlass_protocol import (
@@ -133,7 +133,7 @@ def test_a_draft_has_the_parts_of_the_prompt_and_the_answer() -> None:
             assert last.answer is not None
             assert last.answer.text == "Be short. paid 5, number 1"
             assert first.origin is None
-            with pytest.raises(Conflict, match="no step 9"):
+            with pytest.raises(UnknownStep, match="no step 9"):
                 await runtime.playground.draft("r1", 9)
             with pytest.raises(Conflict, match="unknown run"):
                 await runtime.playground.draft("r9", 0)
@@ -221,7 +221,7 @@ def test_calls_that_a_rule_denies_stay_denied_and_equal_calls_get_the_results_af
             assert till.paid == [5, 5]
             third = await runtime.playground.run(again.run_id, 0)
             assert (await third.wait()).output == "paid 5, number 1 paid 5, number 2", (
-                "an experiment of an experiment knows the record of both"
+                "a playground run of a playground run knows the record of both"
             )
 
     play(story())
@@ -293,7 +293,7 @@ def test_hooks_event_hooks_and_dependencies_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("is_file", [False, True])
-def test_lists_counts_and_the_ledger_leave_experiments_out(tmp_path: Path, is_file: bool) -> None:
+def test_lists_counts_and_the_ledger_leave_playground_runs_out(tmp_path: Path, is_file: bool) -> None:
     async def story() -> None:
         agents = [clerk(Till())]
         path = tmp_path / "app.db"
@@ -306,15 +306,15 @@ def test_lists_counts_and_the_ledger_leave_experiments_out(tmp_path: Path, is_fi
             queries: list[RunQuery] = [{}, {"root_only": True}, {"agent_id": "clerk"}, {"owner": "ann"}]
             for query in queries:
                 assert [one.run_id for one in (await sessions.runs(**query)).items] == ["r1"]
-            found = {one.run_id: one for one in (await sessions.runs(experiments=True)).items}
+            found = {one.run_id: one for one in (await sessions.runs(playground=True)).items}
             assert found.keys() == {"r1", again.run_id}
-            assert found[again.run_id].is_experiment
+            assert found[again.run_id].is_playground
             assert (found[again.run_id].owner, found[again.run_id].input) == ("ann", "Pay it.")
-            assert not found["r1"].is_experiment
+            assert not found["r1"].is_playground
             own = await sessions.runs(session_id=again.run_id)
             assert [one.run_id for one in own.items] == [again.run_id]
             assert [one.session_id for one in (await sessions.list()).items] == ["s1"]
-            assert (await sessions.get(again.run_id)).is_experiment
+            assert (await sessions.get(again.run_id)).is_playground
             for agent_id in (None, "clerk"):
                 stats = await sessions.stats(
                     START, START + timedelta(days=36_500), bucket_s=360 * 86_400, agent_id=agent_id
@@ -328,7 +328,7 @@ def test_lists_counts_and_the_ledger_leave_experiments_out(tmp_path: Path, is_fi
     play(story())
 
 
-def test_an_experiment_goes_on_in_another_process_and_still_executes_nothing(tmp_path: Path) -> None:
+def test_a_playground_run_goes_on_in_another_process_and_still_executes_nothing(tmp_path: Path) -> None:
     async def story() -> None:
         till, path = Till(), tmp_path / "app.db"
         begun = asyncio.Event()
@@ -405,23 +405,23 @@ def test_what_cannot_be_run_is_refused_with_words() -> None:
                     await run("r1", 0, messages=messages)  # type: ignore[arg-type]
             with pytest.raises(Rejected, match=r"step_index"):
                 await run("r1", -1)
-            assert len((await runtime.sessions.runs(experiments=True)).items) == 1
+            assert len((await runtime.sessions.runs(playground=True)).items) == 1
 
     play(story())
 
 
-def test_the_same_experiment_is_started_once() -> None:
+def test_the_same_playground_run_is_started_once() -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([clerk(Till())]) as runtime:
             await recorded(runtime)
             for _ in range(2):
-                again = await runtime.playground.run("r1", 0, instructions="Be kind.", experiment_id="e1")
+                again = await runtime.playground.run("r1", 0, instructions="Be kind.", new_run_id="e1")
                 await again.wait()
             with pytest.raises(Conflict):
-                await runtime.playground.run("r1", 0, instructions="Be rude.", experiment_id="e1")
+                await runtime.playground.run("r1", 0, instructions="Be rude.", new_run_id="e1")
             with pytest.raises(Conflict):
-                await runtime.playground.run("r1", 0, experiment_id="s1")
-            assert len((await runtime.sessions.runs(experiments=True)).items) == 2
+                await runtime.playground.run("r1", 0, new_run_id="s1")
+            assert len((await runtime.sessions.runs(playground=True)).items) == 2
 
     play(story())
 

@@ -95,8 +95,8 @@ def test_a_step_is_changed_and_run_again_over_http(tmp_path: Path) -> None:
 
             rows = (await client.get("/runs")).json()["runs"]
             assert [one["runId"] for one in rows] == [begun["runId"]]
-            rows = (await client.get("/runs", params={"experiments": True})).json()["runs"]
-            assert {one["runId"]: one["isExperiment"] for one in rows} == {
+            rows = (await client.get("/runs", params={"playground": True})).json()["runs"]
+            assert {one["runId"]: one["isPlayground"] for one in rows} == {
                 again["runId"]: True,
                 begun["runId"]: False,
             }
@@ -126,13 +126,13 @@ def test_the_playground_refuses_with_a_status_that_says_why(tmp_path: Path) -> N
                 assert words in refused.text
             assert (await client.get(path.replace("/0/", "/7/"))).status_code == 404
             assert (await client.post(path.replace("/0/", "/7/"), json={})).status_code == 404
-            rows = (await client.get("/runs", params={"experiments": True})).json()["runs"]
+            rows = (await client.get("/runs", params={"playground": True})).json()["runs"]
             assert len(rows) == 1
 
     run(main())
 
 
-def test_experiments_belong_to_the_owner_of_their_run(tmp_path: Path) -> None:
+def test_playground_runs_belong_to_the_owner_of_their_run(tmp_path: Path) -> None:
     async def main() -> None:
         keys = Keyring(tmp_path / "keys.json")
         ann, bob = keys.add("ann", "acme", "ann"), keys.add("bob", "acme", "bob")
@@ -148,14 +148,14 @@ def test_experiments_belong_to_the_owner_of_their_run(tmp_path: Path) -> None:
                 assert (await client.get(path)).status_code == 404
                 assert (await client.post(path, json={})).status_code == 404
                 assert (await client.get(f"/runs/{again['runId']}")).status_code == 404
-                rows = (await client.get("/runs", params={"experiments": True})).json()["runs"]
+                rows = (await client.get("/runs", params={"playground": True})).json()["runs"]
                 assert rows == []
 
     run(main())
 
 
 @pytest.mark.promise("J1")
-def test_a_server_that_is_killed_during_an_experiment_ends_it_and_executes_nothing(tmp_path: Path) -> None:
+def test_a_server_that_is_killed_during_a_playground_run_ends_it_and_executes_nothing(tmp_path: Path) -> None:
     app = tmp_path / "app.py"
     app.write_text(APP, encoding="utf-8")
 

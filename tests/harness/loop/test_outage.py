@@ -264,7 +264,7 @@ def test_a_run_continues_a_failed_one_without_a_message_of_its_own() -> None:
     assert world.ledger == ["r1/0/c-put"], "a finished call is not repeated"
 
 
-def test_an_experiment_of_the_playground_has_no_message_of_its_own() -> None:
+def test_a_playground_run_has_no_message_of_its_own() -> None:
     origin: JsonObject = {
         "runId": "r0",
         "sessionId": "s0",

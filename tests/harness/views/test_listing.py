@@ -86,7 +86,7 @@ def test_the_listing_of_a_fork_has_its_origin_and_no_earlier_runs() -> None:
     assert (odd.predecessor, odd.predecessor_seq) == (None, None)
 
 
-def test_an_experiment_belongs_to_the_session_that_it_was_made_from() -> None:
+def test_a_playground_run_belongs_to_the_session_that_it_was_made_from() -> None:
     origin: JsonValue = {"runId": "r0", "sessionId": "s0", "stepIndex": 1, "size": "run", "calls": "recorded"}
     told = told_by([fact("run.started", runId="r1", agentId="a1", playground=origin)])
     assert told is not None

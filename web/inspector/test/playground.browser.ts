@@ -77,11 +77,11 @@ inBrowser("the playground", () => {
       ["Use weather in Oslo.", "Rain, 9 degrees.", runId],
     ]);
     await page.getByRole("link", { name: "Trace of this attempt" }).click();
-    await page.getByText("experiment on").waitFor();
+    await page.getByText("playground run of").waitFor();
     await page.getByRole("link", { name: /model call 1 of run/u }).waitFor();
     await page.goto(`${server.url}/runs`);
     await page.getByRole("row").nth(1).waitFor();
-    expect(await page.getByRole("row").count(), "the list leaves experiments out").toBe(2);
+    expect(await page.getByRole("row").count(), "the list leaves playground runs out").toBe(2);
     expect(faults).toEqual([]);
     await page.context().close();
   });

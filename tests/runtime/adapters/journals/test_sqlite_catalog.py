@@ -168,7 +168,7 @@ DAY = RunFilter(since="2026-01-30T00:00:00.000Z")
         (RunFilter(rating=-1), "cost", "INDEX runs_by_rating (rating=?)"),
         (RunFilter(root_only=True), "cost", "SCAN r USING INDEX runs_by_cost"),
         (RunFilter(), "duration", "SCAN r USING INDEX runs_by_duration"),
-        (RunFilter(experiments=True), "duration", "SCAN r USING COVERING INDEX runs_by_duration"),
+        (RunFilter(playground=True), "duration", "SCAN r USING COVERING INDEX runs_by_duration"),
         (RunFilter(fingerprint="f1"), "started", "INDEX runs_by_version (fingerprint=?)"),
         (RunFilter(tag="beta"), "started", "SEARCH t USING PRIMARY KEY (tag=?)"),
         (RunFilter(session_id="s1"), "started", "runs_by_session (session_key=?)"),

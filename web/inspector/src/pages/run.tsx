@@ -132,7 +132,7 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
   );
 }
 
-/** Where a run is; and of an experiment, what it runs again. */
+/** Where a run is; and of a playground run, what it runs again. */
 function RunStatus({ info: { run } }: { readonly info: RunInfo }): ReactNode {
   const { status, playground: origin } = run;
   return (
@@ -140,7 +140,7 @@ function RunStatus({ info: { run } }: { readonly info: RunInfo }): ReactNode {
       <Status status={status} />
       {origin !== undefined && (
         <span className="text-xs text-agent-muted">
-          experiment on{" "}
+          playground run of{" "}
           <TextLink href={to(["playground", origin.runId, String(origin.stepIndex)])}>
             model call {origin.stepIndex + 1} of run {shortId(origin.runId)}
           </TextLink>

@@ -419,7 +419,7 @@ export class Client {
     return this.ask(rest.PlaygroundDraft, at("runs", runId, "steps", String(stepIndex), "playground"), options);
   }
 
-  /** Runs a step of a run again, with changes, as an experiment. */
+  /** Starts a playground run: a step of a run again, with changes. */
   play(
     runId: string,
     stepIndex: number,

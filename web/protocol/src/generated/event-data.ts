@@ -288,7 +288,7 @@ export const RunStartedData = open({
   retryOf: Id.optional(),
   /** The calls that the run reverses, newest first, and the run that made them. */
   undo: JsonObject.optional(),
-  /** The step that it runs again, when it is an experiment of the playground. */
+  /** The step that it runs again, when it is a playground run. */
   playground: PlaygroundOrigin.optional(),
   /** Call that it works for, when it is a subagent's. */
   parent: ParentRun.optional(),

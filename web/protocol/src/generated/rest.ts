@@ -283,8 +283,8 @@ export const RunRow = open({
   tags: z.array(z.string()).optional(),
   /** The newest thumb of people: 1, -1, or 0 without one. */
   rating: Integer.optional(),
-  /** Whether it is an experiment of the playground. */
-  isExperiment: z.boolean().optional(),
+  /** Whether it is a playground run. */
+  isPlayground: z.boolean().optional(),
 });
 export type RunRow = z.infer<typeof RunRow>;
 
@@ -696,7 +696,7 @@ export const PlaygroundDraft = open({
   outputSchema: JsonObject.optional(),
   /** The answer; absent until there is one. */
   answer: StepAnswer.optional(),
-  /** The step that it runs again, when it is an experiment itself. */
+  /** The step that it runs again, when it is a playground run itself. */
   origin: PlaygroundOrigin.optional(),
 });
 export type PlaygroundDraft = z.infer<typeof PlaygroundDraft>;

@@ -81,7 +81,7 @@ export const RunWait = open({
 });
 export type RunWait = z.infer<typeof RunWait>;
 
-/** The step of a run that an experiment of the playground runs again. */
+/** The step of a run that a playground run repeats. */
 export const PlaygroundOrigin = open({
   /** The run. */
   runId: Id,
@@ -122,7 +122,7 @@ export const RunSnapshot = open({
   cancellationRequested: z.boolean(),
   /** What it waits for, while it waits. */
   waiting: RunWait.optional(),
-  /** The step that it runs again, when it is an experiment of the playground. */
+  /** The step that it runs again, when it is a playground run. */
   playground: PlaygroundOrigin.optional(),
 });
 export type RunSnapshot = z.infer<typeof RunSnapshot>;

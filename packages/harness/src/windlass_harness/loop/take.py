@@ -81,7 +81,7 @@ def _start(state: LoopState, event: RunRequested, now: Moment) -> list[Draft]:
         return Draft(kind, now.at, data, run_id=run_id, agent_id=agent_id, turn_id=turn_id)
 
     message: JsonObject = {"message": "", **_said(body), **place}
-    # An experiment has its messages in its history.
+    # A playground run has its messages in its history.
     messages, is_said = state.session.history.messages, not body.keys() & {"retryOf", "playground"}
     if not is_said and (not messages or isinstance(messages[-1], AssistantMessage)):
         # A model answers a message, not its own answer.

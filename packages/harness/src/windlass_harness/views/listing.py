@@ -456,7 +456,7 @@ class _Draft:
             self.root = self.root or _text(parent, "rootSessionId")
         origin = facts.get("playground")
         if isinstance(origin, dict):
-            # An experiment belongs to the session that it was made from, as its predecessor says too.
+            # A playground run belongs to the session that it was made from, as its predecessor says too.
             self.parent = self.parent or _text(origin, "sessionId")
 
     def run(self, entry: Entry) -> RunTold:

@@ -189,7 +189,7 @@ class RunState:
     undo: JsonObject | None = None
     """The calls that the run reverses, as its start lists them."""
     playground: PlaygroundOrigin | None = None
-    """The step that it runs again, if it is an experiment of the playground."""
+    """The step that it runs again, if it is a playground run."""
     package_id: str | None = None
     package_fingerprint: str | None = None
     route_id: str | None = None

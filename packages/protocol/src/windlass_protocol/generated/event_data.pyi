@@ -325,7 +325,7 @@ class RunStartedData(Open):
     undo: Maybe[JsonObject] = None
     """The calls that the run reverses, newest first, and the run that made them."""
     playground: Maybe[PlaygroundOrigin] = None
-    """The step that it runs again, when it is an experiment of the playground."""
+    """The step that it runs again, when it is a playground run."""
     parent: Maybe[ParentRun] = None
     """Call that it works for, when it is a subagent's."""
 

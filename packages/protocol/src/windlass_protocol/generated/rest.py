@@ -408,7 +408,7 @@ def _make_RunRow() -> object:
         crashes: Maybe[Count] = None
         tags: Maybe[tuple[Str, ...]] = None
         rating: Maybe[Integer] = None
-        is_experiment: Maybe[Bool] = None
+        is_playground: Maybe[Bool] = None
 
     return RunRow
 

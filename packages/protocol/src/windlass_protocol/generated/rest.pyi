@@ -319,8 +319,8 @@ class RunRow(Open):
     """Its tags."""
     rating: Maybe[Integer] = None
     """The newest thumb of people: 1, -1, or 0 without one."""
-    is_experiment: Maybe[Bool] = None
-    """Whether it is an experiment of the playground."""
+    is_playground: Maybe[Bool] = None
+    """Whether it is a playground run."""
 
 class RunPage(Open):
     """A page of runs."""
@@ -728,7 +728,7 @@ class PlaygroundDraft(Open):
     answer: Maybe[StepAnswer] = None
     """The answer; absent until there is one."""
     origin: Maybe[PlaygroundOrigin] = None
-    """The step that it runs again, when it is an experiment itself."""
+    """The step that it runs again, when it is a playground run itself."""
 
 class NewPlaygroundRun(Closed):
     """Changes of a recorded model call that is run again; what is left out is as it was recorded."""

@@ -107,7 +107,7 @@ def _make_PlaygroundOrigin() -> object:
     from windlass_protocol.generated.common import Count, Id
 
     class PlaygroundOrigin(Open):
-        """The step of a run that an experiment of the playground runs again."""
+        """The step of a run that a playground run repeats."""
 
         __qualname__ = "PlaygroundOrigin"
 

@@ -94,7 +94,7 @@ class RunWait(Open):
     """Why, for people."""
 
 class PlaygroundOrigin(Open):
-    """The step of a run that an experiment of the playground runs again."""
+    """The step of a run that a playground run repeats."""
 
     run_id: Id
     """The run."""
@@ -135,4 +135,4 @@ class RunSnapshot(Open):
     waiting: Maybe[RunWait] = None
     """What it waits for, while it waits."""
     playground: Maybe[PlaygroundOrigin] = None
-    """The step that it runs again, when it is an experiment of the playground."""
+    """The step that it runs again, when it is a playground run."""

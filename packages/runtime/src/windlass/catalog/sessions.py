@@ -119,7 +119,7 @@ def run_filter(wanted: "RunQuery") -> RunFilter:
         status=None if status is None else member(RunStatus, status),
         owner=name_of(wanted.get("owner"), "owner"),
         root_only=bool(wanted.get("root_only", False)),
-        experiments=bool(wanted.get("experiments", False)),
+        playground=bool(wanted.get("playground", False)),
         waits_on=name_of(wanted.get("waits_on"), "waits_on"),
         fingerprint=name_of(wanted.get("version"), "version"),
         error="" if error == "any" else name_of(error, "error"),
@@ -219,8 +219,8 @@ class RunQuery(TypedDict, total=False):
     """The owner of the session."""
     root_only: bool
     """Whether runs of subagents are left out."""
-    experiments: bool
-    """Whether experiments of the playground are listed; those of a named session always are."""
+    playground: bool
+    """Whether playground runs are listed; those of a named session always are."""
     waits_on: str | None
     """What it waits for: input, recovery, person (one of both), subagent, provider, timer or budget."""
     version: str | None

@@ -181,7 +181,7 @@ def _read(store: RunStore, session_id: str) -> Session | None:
 
 def _entries(session: Session, session_id: str) -> Iterator[_Indexed]:
     for found in session.runs.values():
-        if found.is_experiment:
+        if found.is_playground:
             # Counts and comparisons are about the work of an agent.
             continue
         yield _entry(found, session_id=session_id), list(facts_of(found.wire)), session.position

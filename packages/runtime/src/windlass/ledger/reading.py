@@ -63,8 +63,8 @@ class Found:
     last_at: str
     owner: str = ""
     """The owner of the session."""
-    is_experiment: bool = False
-    """Whether it is an experiment of the playground."""
+    is_playground: bool = False
+    """Whether it is a playground run."""
 
 
 @sealed
@@ -96,7 +96,7 @@ def read_session(store: RunStore, session_id: str) -> Session:
             notes.writers.get(run_id, ""),
             notes.last_at.get(run_id, wire.started_at),
             notes.owner,
-            run_id in notes.experiments,
+            run_id in notes.playground_runs,
         )
         for run_id, wire in state.runs.items()
     }
@@ -234,7 +234,7 @@ class _Notes:
         self.position = 0
         self.writers: dict[str, str] = {}
         self.last_at: dict[str, str] = {}
-        self.experiments: set[str] = set()
+        self.playground_runs: set[str] = set()
 
     def taken(self, records: Iterable[Record]) -> Iterator[Record]:
         for record in records:
@@ -245,7 +245,7 @@ class _Notes:
                 self.owner = self.owner or text_in(record.data, "owner") or ""
                 self.writers[run_id] = _text_at(record.data, "metadata", "recorder")
                 if "playground" in record.data:
-                    self.experiments.add(run_id)
+                    self.playground_runs.add(run_id)
             if run_id is not None:
                 self.last_at[run_id] = record.at
             self.position = record.position or 0

@@ -59,7 +59,7 @@ class SessionInfo:
     usage: Usage
     """Usage of its finished runs, with their subagents and the cost."""
     parent_session_id: str | None
-    """The calling session, for the session of a subagent; the origin of an experiment."""
+    """The calling session, for the session of a subagent; the origin of a playground run."""
     root_session_id: str
     """The root of the tree of calling sessions; its own id if no session called it."""
     predecessor_id: str | None
@@ -70,8 +70,8 @@ class SessionInfo:
     """Its place in the list: a later session has a higher number."""
 
     @property
-    def is_experiment(self) -> bool:
-        """Whether it is an experiment of the playground: its parent is the session that it was made from."""
+    def is_playground(self) -> bool:
+        """Whether it is the session of a playground run: its parent is the session that it was made from."""
         return self.parent_session_id is not None and self.parent_session_id == self.predecessor_id
 
 
@@ -98,9 +98,9 @@ class RunInfo:
     owner: str | None = None
     """The owner of its session."""
     is_root: bool = True
-    """Whether it is neither the run of a subagent nor an experiment."""
-    is_experiment: bool = False
-    """Whether it is an experiment of the playground."""
+    """Whether it is neither the run of a subagent nor a playground run."""
+    is_playground: bool = False
+    """Whether it is a playground run."""
     input: str = ""
     """The first words of its message."""
     output: str = ""
@@ -202,8 +202,8 @@ class RunFilter:
     owner: str | None = None
     root_only: bool = False
     """Whether runs of subagents are left out."""
-    experiments: bool = False
-    """Whether experiments of the playground are included; those of one session always are."""
+    playground: bool = False
+    """Whether playground runs are included; those of one session always are."""
     waits_on: str | None = None
     """What it waits for; `person` for input or recovery."""
     fingerprint: str | None = None
@@ -371,7 +371,10 @@ class Listing(Protocol):
         ...
 
     async def waiting(self, *, owner: str | None = None, agent_id: str | None = None) -> Waiting:
-        """Return how much waits for people, optionally for one owner or agent."""
+        """Return counts of waiting runs and open requests, optionally of one owner or agent.
+
+        Runs of subagents count only if an agent is named. Playground runs do not count; their requests do.
+        """
         ...
 
 

@@ -60,7 +60,7 @@ class RuntimeBinder:
         """
         binding = await self._bound_to(run)
         if run.playground is not None:
-            from windlass.runtime.playground import rehearsed  # noqa: PLC0415 - few runs are experiments
+            from windlass.runtime.playground import rehearsed  # noqa: PLC0415 - few runs are playground runs
 
             binding = await rehearsed(binding, run, self._ports)
             if run.playground.calls == "recorded":
@@ -199,7 +199,7 @@ class RuntimeBinder:
         old = await self._pinned(pinned, run.run_id)
         is_kept = run.result is not None or run.playground is not None
         if self._ports.package_change is PackageChange.CONTINUE or is_kept:
-            # A run that has ended keeps the package it ended with, and an experiment is about its package.
+            # A run that has ended keeps the package it ended with, and a playground run is about its package.
             return old, ()
         today = await self._today(run)
         # The output contract is fixed at the start, so a different contract alone is not a change.

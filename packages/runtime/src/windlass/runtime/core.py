@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from windlass.runtime.approvals import ApprovalDesk
     from windlass.runtime.decisions import DecisionFolds
     from windlass.runtime.folds import JournalFolds
-    from windlass.runtime.playground import Experiment, Playground
+    from windlass.runtime.playground import Playground, PlaygroundStart
     from windlass.runtime.registry import RuntimePorts
     from windlass.runtime.runs import Asking, RunHandle, Runs
     from windlass.runtime.start import EffectivePackage
@@ -384,7 +384,7 @@ class CoreRuntime(RuntimeViews):
         *,
         retry_of: str | None = None,
         undo: JsonObject | None = None,
-        experiment: Experiment | None = None,
+        playground: PlaygroundStart | None = None,
     ) -> RunHandle:
         from windlass.engine.clocks import moment  # noqa: PLC0415 - slow to import
         from windlass.engine.inbox import item_key  # noqa: PLC0415 - slow to import
@@ -394,9 +394,9 @@ class CoreRuntime(RuntimeViews):
 
         try:
             check_request(request)
-            package = None if experiment is None else experiment.package
+            package = None if playground is None else playground.package
             effective = await start.check_start(self._ports, request, package=package)
-            if experiment is None or experiment.origin.calls == "real":
+            if playground is None or playground.origin.calls == "real":
                 start.check_deps(self._ports, request)
             await self.resume()
             await start.check_free(self._store(), request)
@@ -404,15 +404,15 @@ class CoreRuntime(RuntimeViews):
             await self._keeper.keep(effective, run_id)
             session_id = request.session_id or f"session:{run_id}"
             asked = start.asked_for(request)
-            if experiment is not None:
-                asked["playground"] = experiment.asked
+            if playground is not None:
+                asked["playground"] = playground.asked
             at = moment(self._ports.machine.clock).at
             new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked, at=at)
             opening, origin = start.session_opening(effective), None
-            if experiment is not None:
-                origin = experiment.origin.model_dump(mode="json", by_alias=True)
-                opening = {**opening, **experiment.opening}
-                await self._open_experiment(experiment)
+            if playground is not None:
+                origin = playground.origin.model_dump(mode="json", by_alias=True)
+                opening = {**opening, **playground.opening}
+                await self._open_playground_session(playground)
             begun = start.start_body(request, effective, retry_of=retry_of, undo=undo, playground=origin)
             body = await self._masked({**begun, "session": opening})
             key = item_key(START, run_id)
@@ -430,14 +430,14 @@ class CoreRuntime(RuntimeViews):
         await self._rouse(session_id)
         return RunHandle(self, run_id)
 
-    async def _open_experiment(self, experiment: Experiment) -> None:
-        """Create the session of an experiment, unless an earlier attempt did."""
-        made = experiment.session
+    async def _open_playground_session(self, playground: PlaygroundStart) -> None:
+        """Create the session of a playground run, unless an earlier attempt did."""
+        made = playground.session
         try:
             await self._store().keep(made)
         except Conflict:
             known = await self._store().listed_session(made.session_id)
-            if known is None or known.predecessor_id != made.told.predecessor or not known.is_experiment:
+            if known is None or known.predecessor_id != made.told.predecessor or not known.is_playground:
                 raise
 
     @property
@@ -452,8 +452,8 @@ class CoreRuntime(RuntimeViews):
         self._store()
         self._content()
 
-        async def start(request: RunRequest, experiment: Experiment) -> RunHandle:
-            return await self._start(request, experiment=experiment)
+        async def start(request: RunRequest, playground: PlaygroundStart) -> RunHandle:
+            return await self._start(request, playground=playground)
 
         return Playground(self._ports, start)
 

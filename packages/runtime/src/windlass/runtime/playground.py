@@ -1,14 +1,14 @@
-"""Playground: run a recorded model call again, with changes, as an experiment.
+"""Playground: run a recorded model call again, with changes.
 
-An experiment is a run in a session of its own, which begins with the messages of the recorded prompt, changed
+A playground run has a session of its own, which begins with the messages of the recorded prompt, changed
 or not. Its package is that of the recorded run, with other instructions, tools or model. So it is journaled,
 continued after a crash and cancelled like every run. `run.started` names its origin; lists, counts and the
 ledger leave it out, and it is deleted with its origin.
 
 Calls are answered from the record unless the caller asks for real ones: a call without a record fails with an
-error for the model and is never executed, nobody is asked, and hooks do not run. The binding of a run does
-that, not the start: a process that continues the run after a crash cannot execute its calls either. Output
-sinks and event hooks get nothing of an experiment.
+error for the model and is never executed, no approval is requested, and hooks do not run. The binding of a
+run does that, not the start: a process that continues the run after a crash cannot execute its calls either.
+Output sinks and event hooks get nothing of a playground run.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from windlass.agent import TEMPERATURE_MAX
-from windlass.catalog.reading import NOT_KEPT, QUESTIONS, SECRETS, ReadStep, step_of, tools_in
+from windlass.catalog.reading import NOT_KEPT, QUESTIONS, SECRETS, ReadStep, pages_of, step_of, tools_in
 from windlass.engine.approval import maybe_await
 from windlass.engine.binding import Binding
 from windlass.engine.clocks import moment
@@ -87,7 +87,6 @@ _DENIED: Final = "The call was denied in the recorded run."
 _ALLOWED: Final = "The call is answered from the record."
 _MESSAGES_BYTES_MAX: Final = RECORD_BYTES_MAX - 8_192
 _ERRORS: Final = (ToolOutputType.ERROR_TEXT, ToolOutputType.ERROR_JSON)
-_PAGE: Final = 500
 _EPOCH: Final = 1
 
 
@@ -178,12 +177,12 @@ class PlaygroundDraft:
     answer: StepAnswer | None = None
     """The answer; None until there is one."""
     origin: PlaygroundOrigin | None = None
-    """The step that it runs again, if the run is an experiment itself."""
+    """The step that it runs again, if it is a playground run itself."""
 
 
 @sealed
-class Experiment:
-    """An experiment to start, beside its request."""
+class PlaygroundStart:
+    """A playground run to start, beside its request."""
 
     package: RuntimePackage
     origin: PlaygroundOrigin
@@ -195,10 +194,14 @@ class Experiment:
     """What its `session.started` holds besides the agent: the taint of the session of the recorded run."""
 
 
-class StartExperiment(Protocol):
-    """Starts the run of an experiment."""
+class UnknownStep(Conflict):
+    """The run has no such step."""
 
-    async def __call__(self, request: RunRequest, experiment: Experiment) -> "RunHandle":
+
+class StartPlaygroundRun(Protocol):
+    """Starts a playground run."""
+
+    async def __call__(self, request: RunRequest, playground: PlaygroundStart) -> "RunHandle":
         """Return once the run is durable.
 
         Raises:
@@ -210,7 +213,7 @@ class StartExperiment(Protocol):
 class Playground:
     """Runs recorded model calls again, with changes; `runtime.playground`."""
 
-    def __init__(self, ports: RuntimePorts, start: "StartExperiment") -> None:
+    def __init__(self, ports: RuntimePorts, start: "StartPlaygroundRun") -> None:
         self._ports = ports
         self._start = start
 
@@ -220,7 +223,8 @@ class Playground:
         Steps count from 0; of several attempts it is the last one.
 
         Raises:
-            Conflict: the run or the step is unknown, or the version of its agent is not stored any more.
+            UnknownStep: the run has no such step.
+            Conflict: the run is unknown, or the version of its agent is not stored any more.
         """
         row, step = await self._step(run_id, step_index)
         package, contract = _package_in(step), step.state.run_notes.contract
@@ -254,12 +258,12 @@ class Playground:
         temperature: float | None = None,
         size: Size = "run",
         calls: Calls = "recorded",
-        experiment_id: str | None = None,
+        new_run_id: str | None = None,
         source: SourceRef | None = None,
     ) -> "RunHandle":
-        """Run a step of a run again as an experiment; return once that is durable.
+        """Start a playground run of a step of a run; return once that is durable.
 
-        What is left out is as it was recorded. The experiment belongs to the owner of the recorded run.
+        What is left out is as it was recorded. The playground run belongs to the owner of the recorded run.
 
         Args:
             run_id: the recorded run.
@@ -271,11 +275,12 @@ class Playground:
             temperature: another temperature.
             size: this model call alone, or all that follows it until the run ends.
             calls: recorded answers calls from the record; real executes them, with policy and approvals.
-            experiment_id: the id of the new run, the same for every attempt to start it; default: a new id.
+            new_run_id: the id of the new run, the same for every attempt to start it; default: a new id.
             source: who asks.
 
         Raises:
-            Conflict: the run or the step is unknown, or the id was used with another request.
+            UnknownStep: the run has no such step.
+            Conflict: the run is unknown, or the id was used with another request.
             Rejected: a change cannot be used.
             Denied: no agent of this runtime has the model, or the start policy does not allow the run.
         """
@@ -296,12 +301,12 @@ class Playground:
         package = self._changed(package, instructions=instructions, tools=tools, model=model)
         if temperature is not None:
             package = _with_temperature(package, temperature)
-        new_id = experiment_id or f"play-{self._ports.machine.new_id()}"
+        new_id = new_run_id or f"play-{self._ports.machine.new_id()}"
         origin = PlaygroundOrigin(
             run_id=row.run_id, session_id=row.session_id, step_index=step_index, size=size, calls=calls
         )
         request = RunRequest(
-            run_id=check_id(new_id, "experiment_id"),
+            run_id=check_id(new_id, "new_run_id"),
             agent_id=row.agent_id,
             session_id=new_id,
             input=_asked(said) or "(no text)",
@@ -318,7 +323,7 @@ class Playground:
             "messages": sha256(_wire(said)).hexdigest(),
         }
         opening: JsonObject = {"taint": [*sorted(step.state.session.taint)]}
-        return await self._start(request, Experiment(package, origin, session, asked, opening))
+        return await self._start(request, PlaygroundStart(package, origin, session, asked, opening))
 
     async def _step(self, run_id: str, step_index: int) -> tuple[RunRow, ReadStep]:
         ports = self._ports
@@ -371,7 +376,7 @@ class Playground:
     def _session(
         self, row: RunRow, step: ReadStep, request: RunRequest, said: Sequence[ModelMessage]
     ) -> SessionCopy:
-        """Return the session of an experiment: the state of its origin, and the messages."""
+        """Return the session of a playground run: the state of its origin, and the messages."""
         now, redactor = moment(self._ports.machine.clock), self._ports.scribe.redactor
         raw = _wire(said)
         size = len(raw)
@@ -439,8 +444,8 @@ def _not_allowed(model: str, allowed: Sequence[str]) -> Denied:
 # the recorded step
 
 
-def _unknown_step(run_id: str, step_index: int) -> Conflict:
-    return Conflict(
+def _unknown_step(run_id: str, step_index: int) -> UnknownStep:
+    return UnknownStep(
         f"unknown step: the run has no step {step_index:,}",
         kind=ErrorKind.INVALID_STATE_TRANSITION,
         retry=RetryClass.NOT_RETRYABLE,
@@ -542,7 +547,7 @@ def _asked(said: Sequence[ModelMessage]) -> str:
 
 
 def _without_effects(package: RuntimePackage, *, calls: Calls) -> RuntimePackage:
-    """Return the package of an experiment: resolved, without sinks, and without hooks for recorded calls."""
+    """Return the package of a playground run: resolved, without sinks; no hooks for recorded calls."""
     update: dict[str, object] = {"resolvers": None, "output_sinks": None}
     if calls == "recorded":
         update |= {"hooks": None, "sandbox": None}
@@ -568,7 +573,7 @@ def _with_temperature(package: RuntimePackage, temperature: object) -> RuntimePa
 
 
 async def rehearsed(binding: Binding, run: RunState, ports: RuntimePorts) -> Binding:
-    """Return the binding of an experiment: with recorded calls, no tool of the agent can be executed.
+    """Return the binding of a playground run: with recorded calls, no tool of the agent can be executed.
 
     Raises:
         Conflict: the recorded run is unknown.
@@ -587,22 +592,20 @@ async def rehearsed(binding: Binding, run: RunState, ports: RuntimePorts) -> Bin
 
 
 async def _player(run: RunState, origin: PlaygroundOrigin, ports: RuntimePorts) -> Player:
-    """Return the recorded calls, at the place after the step and after the calls of the experiment so far."""
+    """Return the recorded calls, at the place after the step and after the calls of the run so far."""
     assert ports.store is not None, "a run has a journal"
     known: list[TapedCall] = []
     made: list[MadeCall] = []
     above: PlaygroundOrigin | None = origin
     while above is not None:
-        # An experiment of an experiment knows what was recorded for both.
+        # A playground run of a playground run knows what was recorded for both.
         records, cut = await _recorded(ports.store, above)
         known = [*read_tape(records, above.run_id).calls, *known]
         made += read_tape(records[:cut], above.run_id).made
         above = _origin_in(records, above.run_id)
     player = Player(known)
     player.skip(made)
-    own: list[Record] = []
-    while page := await ports.store.read(run.session_id, after=len(own), limit=_PAGE):
-        own += page
+    own = [record async for page in pages_of(ports.store, run.session_id) for record in page]
     player.skip(read_tape(own, run.run_id).made)
     return player
 
@@ -611,7 +614,7 @@ async def _recorded(journal: Journal, origin: PlaygroundOrigin) -> tuple[list[Re
     """Return the records of a recorded run and of its session before it, and how many precede the step."""
     found: list[Record] = []
     cut = 0
-    while page := await journal.read(origin.session_id, after=len(found), limit=_PAGE):
+    async for page in pages_of(journal, origin.session_id):
         for record in page:
             found.append(record)
             is_own = run_id_of(record) == origin.run_id
@@ -625,7 +628,7 @@ async def _recorded(journal: Journal, origin: PlaygroundOrigin) -> tuple[list[Re
 
 
 def _origin_in(records: Iterable[Record], run_id: str) -> PlaygroundOrigin | None:
-    """Return the origin of a run that is an experiment itself."""
+    """Return the origin of a run that is a playground run itself."""
     started = (start_run(one) for one in records if _starts(one, run_id))
     return next((run.playground for run in started if run is not None), None)
 
@@ -644,7 +647,7 @@ def _taped(tool: Tool[..., object], player: Player) -> Tool[..., object]:
 
 
 class RehearsedPolicy:
-    """The policy of an agent while its calls are answered from the record: nobody is asked."""
+    """The policy of an agent while its calls are answered from the record: it requests no approval."""
 
     def __init__(self, policy: ToolPolicy) -> None:
         self._policy = policy

@@ -7,6 +7,7 @@ from pydantic import AwareDatetime, BeforeValidator, Field
 
 from windlass.catalog.sessions import SEARCH_CHARS_MAX
 from windlass.ports.store import RunSort
+from windlass.runtime.playground import UnknownStep
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import (
     Accepted,
@@ -82,7 +83,7 @@ class RunQueryParams(PageQuery):
     agent: Name = None
     status: RunStatus | None = None
     subagents: Annotated[bool, Field(description="Include runs of subagents.")] = True
-    experiments: Annotated[bool, Field(description="Include experiments of the playground.")] = False
+    playground: Annotated[bool, Field(description="Include playground runs.")] = False
     waits_on: Annotated[
         Name, Field(description="input, recovery, person (one of both), subagent, provider, timer or budget.")
     ] = None
@@ -119,7 +120,7 @@ async def list_runs(caller: CallerDep, query: Annotated[RunQueryParams, Query()]
         agent_id=query.agent,
         status=query.status,
         root_only=not query.subagents,
-        experiments=query.experiments,
+        playground=query.playground,
         waits_on=query.waits_on,
         version=query.version,
         error=query.error,
@@ -226,10 +227,10 @@ async def playground_draft(*, caller: CallerDep, run: OwnRun, step_index: StepIn
     """Return the parts of a model call that the playground can change, the models that can be chosen, and the
     answer that the call got.
     """
-    runtime = caller.tenant.runtime
-    if await runtime.sessions.prompt(run.run_id, step_index) is None:
-        raise not_found("step")
-    found = await runtime.playground.draft(run.run_id, step_index)
+    try:
+        found = await caller.tenant.runtime.playground.draft(run.run_id, step_index)
+    except UnknownStep:
+        raise not_found("step") from None
     answer = None if found.answer is None else seen(StepAnswer, found.answer)
     return reply(seen(PlaygroundDraft, found, answer=answer))
 
@@ -258,34 +259,34 @@ async def play(
     ],
     key: IdempotencyKey = None,
 ) -> Response:
-    """Run a model call of a run again as an experiment, in a session of its own.
+    """Start a playground run: a model call of a run again, in a session of its own.
 
     Calls are answered from the record, and a call without a record fails; with `"calls": "real"` tools are
-    executed, under the policy of the agent. Lists leave experiments out. A model that no agent of the server
-    has is refused.
+    executed, under the policy of the agent. Lists leave playground runs out. A model that no agent of
+    the server has is refused.
     """
     if run.agent_id not in caller.tenant.agent_ids:
         raise Problem(403, "runs of this agent cannot be started here, so the playground cannot run it")
-    runtime = caller.tenant.runtime
     route = f"runs/{run.run_id}/steps/{step_index}/playground"
     async with once(caller, Bound(key, route, given)):
-        if await runtime.sessions.prompt(run.run_id, step_index) is None:
-            raise not_found("step")
-        handle = await runtime.playground.run(
-            run.run_id,
-            step_index,
-            instructions=given.instructions,
-            messages=given.messages,
-            tools=given.tools,
-            model=given.model,
-            temperature=given.temperature,
-            size=given.size or "run",
-            calls=given.calls or "recorded",
-            experiment_id=None
-            if key is None
-            else f"play-{derived('play', caller.principal.key, route, key)}",
-            source=caller.principal.source,
-        )
+        try:
+            handle = await caller.tenant.runtime.playground.run(
+                run.run_id,
+                step_index,
+                instructions=given.instructions,
+                messages=given.messages,
+                tools=given.tools,
+                model=given.model,
+                temperature=given.temperature,
+                size=given.size or "run",
+                calls=given.calls or "recorded",
+                new_run_id=None
+                if key is None
+                else f"play-{derived('play', caller.principal.key, route, key)}",
+                source=caller.principal.source,
+            )
+        except UnknownStep:
+            raise not_found("step") from None
     return reply(Accepted(session_id=handle.run_id, run_id=handle.run_id), 202)
 
 

@@ -379,12 +379,21 @@ def count_waiting(
     owner: str | None,
     agent_id: str | None,
 ) -> Waiting:
-    """Return counts of waiting runs and requests; subagent runs count only if an agent is named."""
+    """Return counts of waiting runs and requests: see `Store.waiting`."""
     known = [sessions.get(row.session_id) for row in rows if row.status is RunStatus.WAITING]
     infos = [info for info in known if info is not None and owner in (None, info.owner)]
-    count = sum(agent_id is not None or info.parent_session_id is None for info in infos)
+    if agent_id is None:
+        count = sum(info.parent_session_id is None for info in infos)
+    else:
+        count = sum(not _is_playground(info, sessions) for info in infos)
     theirs = [one.asked_at for one in asked if owner in (None, one.owner)]
     return Waiting(count, len(theirs), min(theirs, default=None))
+
+
+def _is_playground(session: SessionInfo | None, sessions: Mapping[str, SessionInfo]) -> bool:
+    """Whether a session is that of a playground run, or of a subagent of one."""
+    root = None if session is None else sessions.get(session.root_session_id)
+    return root is not None and root.is_playground
 
 
 def _is_wanted(info: RunInfo, session: SessionInfo | None, wanted: CountFilter) -> bool:
@@ -394,7 +403,7 @@ def _is_wanted(info: RunInfo, session: SessionInfo | None, wanted: CountFilter) 
         return False
     if wanted.agent_id is None:
         return session.parent_session_id is None
-    return info.agent_id == wanted.agent_id and not info.is_experiment
+    return info.agent_id == wanted.agent_id and not info.is_playground
 
 
 def _cell(group: str, bucket: int, status: RunStatus, runs: Sequence[RunInfo]) -> RunCell:
@@ -674,11 +683,6 @@ class MemoryArchive(MemoryTables):
         session = self._index.sessions.get(info.session_id)
         return not words or (session is not None and self._has(session, words))
 
-    def _is_experiment(self, session: SessionInfo | None) -> bool:
-        """Whether a session is an experiment, or a subagent of one."""
-        root = None if session is None else self._index.sessions.get(session.root_session_id)
-        return root is not None and root.is_experiment
-
     def _run_info(self, row: Run, item: Item) -> RunInfo:
         facts, session = self._index.runs.get(row.run_id, NO_FACTS), self._index.sessions.get(row.session_id)
         return RunInfo(
@@ -695,7 +699,7 @@ class MemoryArchive(MemoryTables):
             at=facts.started_at or row.at,
             owner=None if session is None else session.owner,
             is_root=session is None or session.parent_session_id is None,
-            is_experiment=self._is_experiment(session),
+            is_playground=_is_playground(session, self._index.sessions),
             input=facts.input,
             output=facts.output,
             waits_on=facts.waits_on,

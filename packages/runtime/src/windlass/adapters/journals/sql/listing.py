@@ -69,11 +69,10 @@ _UNNAME: Final = """DELETE FROM asked_of WHERE session_key = ?1 AND number IN (
     SELECT number FROM asked WHERE session_key = ?1 AND request_id = ?2)"""
 
 
-BELOW: Final = 0
-"""The rank of a run of a subagent."""
+# Ranks of runs, in the column is_root. A subagent of a playground run has the rank of that run.
+SUBAGENT: Final = 0
 ROOT: Final = 1
-EXPERIMENT: Final = 2
-"""The rank of an experiment of the playground, and of the subagents that it calls."""
+PLAYGROUND: Final = 2
 
 
 class RunColumns(NamedTuple):
@@ -92,8 +91,8 @@ class RunColumns(NamedTuple):
     """The usage as JSON."""
     at: str
     owner: str | None
-    is_root: int
-    """The rank of the run: `ROOT`, `BELOW` or `EXPERIMENT`."""
+    rank: int
+    """`SUBAGENT`, `ROOT` or `PLAYGROUND`; the column is_root."""
     input: str
     output: str
     waits_on: str | None
@@ -172,7 +171,7 @@ def new_run(
         used=None,
         at=at,
         owner=owner,
-        is_root=rank,
+        rank=rank,
         input=input,
         output="",
         waits_on=None,
@@ -206,8 +205,8 @@ def fill_runs(connection: Connection, key: StoreKey, reads: "Reads", *, session:
     owner, rank = index.home(session_key)
     for columns in connection.execute(_RUNS_OF, (session_key,)).fetchall():
         key.check_row("runs", columns)
-        row = read_run(columns)._replace(owner=owner, is_root=rank)
-        connection.execute(_PLACE_RUN, (row.owner, row.is_root, key.row_seal("runs", row), row.run_id))
+        row = read_run(columns)._replace(owner=owner, rank=rank)
+        connection.execute(_PLACE_RUN, (row.owner, row.rank, key.row_seal("runs", row), row.run_id))
         facts = fold.runs.get(row.run_id)
         if facts is not None:
             index.change_run(row.told(facts), row)
@@ -286,10 +285,10 @@ class IndexWrites:
             return ROOT
         if session.parent == session.predecessor:
             # A subagent is no copy of its caller.
-            return EXPERIMENT
+            return PLAYGROUND
         root = None if session.root is None else self._listed(self._key.session_key(session.root))
-        is_below = root is None or root.parent is None or root.parent != root.predecessor
-        return BELOW if is_below else EXPERIMENT
+        is_playground = root is not None and root.parent is not None and root.parent == root.predecessor
+        return PLAYGROUND if is_playground else SUBAGENT
 
     def _tag(self, row: RunColumns) -> None:
         for tag in row.facts.tags if row.tags != "[]" else ():

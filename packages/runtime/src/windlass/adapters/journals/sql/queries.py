@@ -29,7 +29,7 @@ from windlass.adapters.journals.sql.integrity import (
     columns_of,
     damaged,
 )
-from windlass.adapters.journals.sql.listing import EXPERIMENT, ROOT, read_run
+from windlass.adapters.journals.sql.listing import PLAYGROUND, ROOT, read_run
 from windlass.adapters.journals.sql.statements import OPEN_RUN, Connection, Dialect, Row, Value
 from windlass.ports.store import (
     NEWEST_FIRST,
@@ -123,16 +123,17 @@ class CountReads:
         )
 
     def waiting(self, owner: str | None, agent_id: str | None) -> Waiting:
-        """Return counts of waiting runs and requests; subagent runs count only if an agent is named."""
+        """Return counts of waiting runs and requests: see `Store.waiting`."""
         runs, requests = _WAITING.format(self._runs_by.format("status")), _ASKED
         given: list[Value] = []
         if owner is not None:
             runs, requests = f"{runs} AND r.owner = ?", f"{requests} AND a.owner = ?"
             given.append(owner)
         if agent_id is None:
-            runs = f"{runs} AND r.is_root = 1"
+            runs = f"{runs} AND r.is_root = {ROOT}"
         else:
-            runs, requests = f"{runs} AND r.agent_id = ?", f"{requests} AND a.agent_id = ?"
+            runs = f"{runs} AND r.agent_id = ? AND r.is_root < {PLAYGROUND}"
+            requests = f"{requests} AND a.agent_id = ?"
             given.append(agent_id)
         [(count,)] = cast("list[tuple[int]]", self._connection.execute(runs, given).fetchall())
         found = self._connection.execute(requests, given).fetchall()
@@ -144,9 +145,9 @@ def _count_criteria(wanted: CountFilter) -> tuple[str, tuple[Value, ...]]:
     """Return further SQL conditions on runs, and their parameters."""
     where, given = "", list[Value]()
     if wanted.agent_id is None:
-        where += " AND r.is_root = 1"
+        where += f" AND r.is_root = {ROOT}"
     else:
-        where += f" AND r.agent_id = ? AND r.is_root < {EXPERIMENT}"
+        where += f" AND r.agent_id = ? AND r.is_root < {PLAYGROUND}"
         given.append(wanted.agent_id)
     if wanted.owner is not None:
         where += " AND r.owner = ?"
@@ -327,8 +328,8 @@ class IndexReads:
             number=run.item,
             at=run.at,
             owner=run.owner,
-            is_root=run.is_root == ROOT,
-            is_experiment=run.is_root == EXPERIMENT,
+            is_root=run.rank == ROOT,
+            is_playground=run.rank == PLAYGROUND,
             input=run.input,
             output=run.output,
             waits_on=run.waits_on,
@@ -466,7 +467,7 @@ def _run_index(wanted: RunFilter, by: RunSort, *, owner_has_few: bool) -> str | 
     found = next((name for name, is_wanted in rare.items() if is_wanted), None)
     if found is not None:
         return found
-    plain = replace(wanted, owner=None, root_only=False, experiments=False)
+    plain = replace(wanted, owner=None, root_only=False, playground=False)
     if by is not RunSort.STARTED and plain == _ANY:
         return by.value
     return "time" if wanted.agent_id is None else "agent"
@@ -485,7 +486,7 @@ def _run_criteria(
         "r.status = ?": None if wanted.status is None else wanted.status.value,
         "r.owner = ?": wanted.owner,
         "r.is_root >= ?": ROOT if wanted.root_only else None,
-        "r.is_root < ?": None if wanted.experiments or wanted.session_id is not None else EXPERIMENT,
+        "r.is_root < ?": None if wanted.playground or wanted.session_id is not None else PLAYGROUND,
         "r.fingerprint = ?": wanted.fingerprint,
         "r.error = ?": wanted.error or None,
         "r.rating = ?": wanted.rating,

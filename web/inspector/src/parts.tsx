@@ -15,6 +15,7 @@ import {
   type Tone,
 } from "@windlass/ui";
 import { Check, Circle, Equal, Hourglass, Play, Square, X, type LucideIcon } from "lucide-react";
+import type { Estimate } from "@windlass/protocol";
 import { ApiError, ConnectionError, ProtocolError } from "@windlass/protocol/client";
 import {
   useEffect,
@@ -65,6 +66,48 @@ export function Listed({
       {hasMore && " and more"}
     </span>
   );
+}
+
+/** Tags in a field, with commas between them. */
+export function tagsIn(text: string): string[] {
+  return [...new Set(text.split(",").map((tag) => tag.trim()))].filter((tag) => tag !== "");
+}
+
+/** A field for tags; `tagsIn` reads them out of its text. */
+export function TagsField({
+  value,
+  onChange,
+}: {
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+}): ReactNode {
+  return (
+    <label className="flex flex-col gap-1">
+      Tags, with commas between them
+      <input
+        className={FIELD}
+        value={value}
+        onChange={(event) => {
+          onChange(event.target.value);
+        }}
+      />
+    </label>
+  );
+}
+
+/** Gives a text to the browser to keep as a file. */
+export function download(text: string, name: string, type: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+/** How sure a number is. None of them can be less than 0, whatever the mathematics of few runs says. */
+export function rangeOf(estimate: Estimate | undefined, format: (value: number) => string): string | undefined {
+  if (estimate?.low === undefined || estimate.high === undefined) return undefined;
+  return `${format(Math.max(estimate.low, 0))} to ${format(estimate.high)}`;
 }
 
 /** The heading of a page; it is the title of the tab as well. */

@@ -11,22 +11,31 @@ import {
   FOCUS,
   formatCount,
   plural,
+  shortHash,
   useColumns,
   type TableColumn,
 } from "@windlass/ui";
 import { X } from "lucide-react";
 import { useCallback, useMemo, useState, type ReactNode, type SyntheticEvent } from "react";
 import { client } from "../auth.js";
-import { datasetAddress, download, expectedIn, tagsIn, textOf } from "../datasets.js";
-import { Ago, Confirm, Empty, Failure, Heading, Loading, SMALL_FIELD, TextLink, useNow } from "../parts.js";
+import { datasetAddress, expectedIn, textOf } from "../datasets.js";
+import {
+  Ago,
+  Confirm,
+  download,
+  Empty,
+  Failure,
+  Heading,
+  Loading,
+  SMALL_FIELD,
+  TagsField,
+  tagsIn,
+  TextLink,
+  useNow,
+} from "../parts.js";
 import { datasetQuery, datasetsQuery } from "../queries.js";
 import { Link, navigate, to, useQueryState } from "../router.js";
 import { tellDone } from "../shell.js";
-
-/** The beginning of a version, enough to tell it from others. */
-function versionOf({ hash }: EvalDataset): string {
-  return hash.replace(/^sha256:/u, "").slice(0, 8);
-}
 
 /** The list of data sets: a view of the page of experiments. */
 export function Datasets(): ReactNode {
@@ -129,7 +138,7 @@ function listColumns(now: number): readonly TableColumn<EvalDataset>[] {
       label: "Version",
       width: 100,
       fromPx: 480,
-      cell: (one) => <code className="font-mono text-xs">{versionOf(one)}</code>,
+      cell: ({ hash }) => <code className="font-mono text-xs">{shortHash(hash)}</code>,
     },
     {
       id: "scorers",
@@ -180,7 +189,7 @@ export function DatasetPage({ name }: { readonly name: string }): ReactNode {
         about={
           info !== undefined && (
             <>
-              {plural(info.cases, "case")} · version <code className="font-mono">{versionOf(info)}</code> · changed{" "}
+              {plural(info.cases, "case")} · version <code className="font-mono">{shortHash(info.hash)}</code> · changed{" "}
               <Ago at={info.changedAt} nowMs={now} />
             </>
           )
@@ -447,16 +456,7 @@ function CaseForm({ dataset, one }: { readonly dataset: string; readonly one: Ev
             }}
           />
         </label>
-        <label className="flex flex-col gap-1">
-          Tags, with commas between them
-          <input
-            className={FIELD}
-            value={tags}
-            onChange={(event) => {
-              setTags(event.target.value);
-            }}
-          />
-        </label>
+        <TagsField value={tags} onChange={setTags} />
         {failure !== null && <Failure error={failure} />}
         <div className="flex flex-wrap gap-2">
           <button type="submit" className={BUTTONS.primary} disabled={save.isPending}>

@@ -117,7 +117,7 @@ function More({
   return (
     <Popover.Root open={isOpen} onOpenChange={setIsOpen}>
       <Popover.Trigger
-        aria-label={`Note, score and tags: ${what}${given.length === 0 ? "" : `, ${plural(given.length, "entry")}`.replace("entrys", "entries")}`}
+        aria-label={`Note, score and tags: ${what}${given.length === 0 ? "" : `, ${plural(given.length, "entry")}`}`}
         title="Note, score and tags"
         className={classes(THUMB, FOCUS, given.length > 0 && "w-auto! gap-1 px-1 text-xs tabular-nums")}
       >

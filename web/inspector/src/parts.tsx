@@ -68,6 +68,40 @@ export function Listed({
   );
 }
 
+/** The chosen row of a list, beside it; on a narrow screen, below it. */
+export function SidePanel({
+  kind,
+  title,
+  onClose,
+  children,
+}: {
+  /** What the panel shows, in a word: "Case". */
+  readonly kind: string;
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly children: ReactNode;
+}): ReactNode {
+  return (
+    <aside
+      aria-label={kind}
+      className="flex min-h-0 shrink-0 flex-col gap-3 overflow-y-auto border-agent-border p-4 text-sm max-lg:max-h-[60%] max-lg:border-t lg:w-104 lg:border-l"
+    >
+      <div className="flex items-start justify-between gap-2">
+        <h2 className="min-w-0 font-semibold wrap-anywhere">{title}</h2>
+        <button
+          type="button"
+          aria-label={`Close the ${kind.toLowerCase()}`}
+          className={classes(BUTTONS.quiet, "px-1.5")}
+          onClick={onClose}
+        >
+          <X aria-hidden size={16} />
+        </button>
+      </div>
+      {children}
+    </aside>
+  );
+}
+
 /** Tags in a field, with commas between them. */
 export function tagsIn(text: string): string[] {
   return [...new Set(text.split(",").map((tag) => tag.trim()))].filter((tag) => tag !== "");

@@ -1,6 +1,6 @@
 import type { EvalCase, EvalComparison, EvalPair } from "@windlass/protocol/client";
 import { describe, expect, it } from "vitest";
-import { expectedIn, textOf } from "../src/datasets.js";
+import { expectedIn, textOf } from "../src/add-to-dataset.js";
 import { shellWord } from "../src/pages/datasets.js";
 import { casesIn, interval, pairsIn, verdictWords } from "../src/pages/experiments.js";
 import { ruleWords } from "../src/rules.js";

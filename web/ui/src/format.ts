@@ -93,9 +93,14 @@ export function formatSigned(value: number, format: (value: number) => string): 
   return value === 0 ? "no difference" : `${value > 0 ? "+" : "−"}${format(Math.abs(value))}`;
 }
 
-/** A count with its word: 1 run, 2 runs. */
+/** A count with its word: 1 run, 2 runs, 3 deliveries, 4 crashes. */
 export function plural(count: number, word: string): string {
-  return `${formatCount(count)} ${word}${count === 1 ? "" : "s"}`;
+  return `${formatCount(count)} ${count === 1 ? word : manyOf(word)}`;
+}
+
+function manyOf(word: string): string {
+  if (/[^aeiou]y$/u.test(word)) return `${word.slice(0, -1)}ies`;
+  return /(?:s|x|ch|sh)$/u.test(word) ? `${word}es` : `${word}s`;
 }
 
 /** The end of an id, which tells it from others. */

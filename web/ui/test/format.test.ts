@@ -8,6 +8,7 @@ import {
   formatShort,
   formatSigned,
   formatWhen,
+  plural,
   shortHash,
 } from "@windlass/ui";
 
@@ -96,4 +97,14 @@ it("shares have one digit where it says something, and differences a sign", () =
 
 it("a hash is told by its beginning, without its kind", () => {
   expect([shortHash("sha256:0123456789abcdef"), shortHash("0123456789abcdef")]).toEqual(["01234567", "01234567"]);
+});
+
+it.each([
+  [1, "delivery", "1 delivery"],
+  [2, "delivery", "2 deliveries"],
+  [0, "key", "0 keys"],
+  [3, "crash", "3 crashes"],
+  [1_000, "run", "1,000 runs"],
+])("%s of %s is %s", (count, word, text) => {
+  expect(plural(count, word)).toBe(text);
 });

@@ -15,10 +15,9 @@ import {
   useColumns,
   type TableColumn,
 } from "@windlass/ui";
-import { X } from "lucide-react";
 import { useCallback, useMemo, useState, type ReactNode, type SyntheticEvent } from "react";
 import { client } from "../auth.js";
-import { datasetAddress, expectedIn, textOf } from "../datasets.js";
+import { datasetAddress, expectedIn, textOf } from "../add-to-dataset.js";
 import {
   Ago,
   Confirm,
@@ -26,7 +25,9 @@ import {
   Empty,
   Failure,
   Heading,
+  Listed,
   Loading,
+  SidePanel,
   SMALL_FIELD,
   TagsField,
   tagsIn,
@@ -213,10 +214,7 @@ export function DatasetPage({ name }: { readonly name: string }): ReactNode {
                 change({ text: event.target.value });
               }}
             />
-            <span role="status" className="text-xs text-agent-muted">
-              {plural(rows.length, "case")}
-              {hasNextPage && " and more"}
-            </span>
+            <Listed count={rows.length} noun="case" hasMore={hasNextPage} />
           </div>
           <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
             <div className="flex min-h-0 min-w-0 flex-1 flex-col">
@@ -425,23 +423,13 @@ function CaseForm({ dataset, one }: { readonly dataset: string; readonly one: Ev
   };
   const failure = save.error ?? remove.error;
   return (
-    <aside
-      aria-label="Case"
-      className="flex min-h-0 shrink-0 flex-col gap-3 overflow-y-auto border-agent-border p-4 text-sm max-lg:max-h-[60%] max-lg:border-t lg:w-104 lg:border-l"
+    <SidePanel
+      kind="Case"
+      title={one.name}
+      onClose={() => {
+        change({ case: undefined });
+      }}
     >
-      <div className="flex items-start justify-between gap-2">
-        <h2 className="min-w-0 font-semibold wrap-anywhere">{one.name}</h2>
-        <button
-          type="button"
-          aria-label="Close the case"
-          className={classes(BUTTONS.quiet, "px-1.5")}
-          onClick={() => {
-            change({ case: undefined });
-          }}
-        >
-          <X aria-hidden size={16} />
-        </button>
-      </div>
       <CodeView title="Inputs" text={textOf(one.inputs)} />
       <form className="flex flex-col gap-3" onSubmit={send}>
         <label className="flex flex-col gap-1">
@@ -483,6 +471,6 @@ function CaseForm({ dataset, one }: { readonly dataset: string; readonly one: Ev
           Taken from <TextLink href={to(["runs", one.runId])}>a run</TextLink>.
         </p>
       )}
-    </aside>
+    </SidePanel>
   );
 }

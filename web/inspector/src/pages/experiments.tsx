@@ -26,15 +26,17 @@ import {
 } from "@windlass/ui";
 import { Check, X } from "lucide-react";
 import { useCallback, useMemo, useState, type ReactNode } from "react";
-import { AddToDataset } from "../datasets.js";
+import { AddToDataset } from "../add-to-dataset.js";
 import {
   Ago,
   Empty,
   Failure,
   Heading,
+  Listed,
   Loading,
   rangeOf,
   Select,
+  SidePanel,
   SMALL_FIELD,
   Status,
   Tabs,
@@ -110,10 +112,7 @@ function List(): ReactNode {
             }}
           />
         ))}
-        <span role="status" className="text-xs text-agent-muted tabular-nums">
-          {plural(rows.length, "experiment")}
-          {hasNextPage && " and more"}
-        </span>
+        <Listed count={rows.length} noun="experiment" hasMore={hasNextPage} />
         <span className="ml-auto flex flex-wrap items-center gap-2">
           {newer !== undefined && older !== undefined && chosen.size === 2 ? (
             <Link className={BUTTONS.primary} href={to(["experiments", newer.id], { against: older.id })}>
@@ -613,23 +612,13 @@ function CasePanel({
   const first = attempts[0]?.[1];
   if (first === undefined) return null;
   return (
-    <aside
-      aria-label="Case"
-      className="flex min-h-0 shrink-0 flex-col gap-3 overflow-y-auto border-agent-border p-4 text-sm max-lg:max-h-[60%] max-lg:border-t lg:w-104 lg:border-l"
+    <SidePanel
+      kind="Case"
+      title={first.name}
+      onClose={() => {
+        change({ case: undefined });
+      }}
     >
-      <div className="flex items-start justify-between gap-2">
-        <h2 className="min-w-0 font-semibold wrap-anywhere">{first.name}</h2>
-        <button
-          type="button"
-          aria-label="Close the case"
-          className={classes(BUTTONS.quiet, "px-1.5")}
-          onClick={() => {
-            change({ case: undefined });
-          }}
-        >
-          <X aria-hidden size={16} />
-        </button>
-      </div>
       <CodeView title="Input" text={first.input} />
       {first.expected !== undefined && <CodeView title="Expected" text={first.expected} />}
       {attempts.map(([label, one]) => (
@@ -659,7 +648,7 @@ function CasePanel({
           </div>
         </section>
       ))}
-    </aside>
+    </SidePanel>
   );
 }
 

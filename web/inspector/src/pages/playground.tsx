@@ -24,7 +24,7 @@ import { Play, Plus, RotateCcw, Square, X } from "lucide-react";
 import { useEffect, useId, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 import { client } from "../auth.js";
 import { WordDiff } from "../changes.js";
-import { AddToDataset } from "../datasets.js";
+import { AddToDataset } from "../add-to-dataset.js";
 import { Empty, Failure, Heading, KEY_HINT, Loading, Select, SMALL_FIELD, Status, TextLink } from "../parts.js";
 import { isOver, playgroundQuery, runQuery, traceQuery } from "../queries.js";
 import { to } from "../router.js";

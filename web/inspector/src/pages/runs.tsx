@@ -21,7 +21,7 @@ import {
 import { Popover } from "radix-ui";
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { client } from "../auth.js";
-import { AddToDataset } from "../datasets.js";
+import { AddToDataset } from "../add-to-dataset.js";
 import {
   Ago,
   Confirm,

@@ -1,6 +1,6 @@
 /** Versions of an agent side by side. */
 import { useQuery } from "@tanstack/react-query";
-import type { Estimate, VersionComparison, VersionTally } from "@windlass/protocol";
+import type { Estimate, VersionComparison } from "@windlass/protocol";
 import type { Version } from "@windlass/protocol/client";
 import {
   CARD,

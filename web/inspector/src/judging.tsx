@@ -6,6 +6,7 @@ import { MessageSquareText, ThumbsDown, ThumbsUp } from "lucide-react";
 import { Popover } from "radix-ui";
 import { useState, type ReactNode } from "react";
 import { client } from "./auth.js";
+import { TagsField, tagsIn } from "./parts.js";
 import { feedbackQuery } from "./queries.js";
 
 /** What is judged: a run, one of its steps, or one of its answers. */
@@ -35,11 +36,6 @@ export function toldOf({ thumb, score, note, tags = [] }: FeedbackInfo): string 
   ]
     .filter((part) => part !== "")
     .join(" · ");
-}
-
-/** The words between commas. */
-export function tagsIn(text: string): readonly string[] {
-  return [...new Set(text.split(",").map((tag) => tag.trim()))].filter((tag) => tag !== "");
 }
 
 /** Gives feedback, and has lists and the thing itself know it. */
@@ -121,7 +117,7 @@ function More({
   return (
     <Popover.Root open={isOpen} onOpenChange={setIsOpen}>
       <Popover.Trigger
-        aria-label={`Note, score and tags: ${what}${given.length === 0 ? "" : `, ${plural(given.length, "entry")}`.replace("entrys", "entries")}`}
+        aria-label={`Note, score and tags: ${what}${given.length === 0 ? "" : `, ${plural(given.length, "entry")}`}`}
         title="Note, score and tags"
         className={classes(THUMB, FOCUS, given.length > 0 && "w-auto! gap-1 px-1 text-xs tabular-nums")}
       >
@@ -177,7 +173,7 @@ function Form({ judged, onDone }: { readonly judged: Judged; readonly onDone: ()
           {
             ...(score === "" ? {} : { score: Number(score) / 100 }),
             ...(note.trim() === "" ? {} : { note: note.trim() }),
-            ...(words.length === 0 ? {} : { tags: [...words] }),
+            ...(words.length === 0 ? {} : { tags: words }),
           },
           { onSuccess: onDone },
         );
@@ -208,16 +204,7 @@ function Form({ judged, onDone }: { readonly judged: Judged; readonly onDone: ()
           }}
         />
       </label>
-      <label className="flex flex-col gap-1">
-        Tags, with commas between them
-        <input
-          className={FIELD}
-          value={tags}
-          onChange={(event) => {
-            setTags(event.target.value);
-          }}
-        />
-      </label>
+      <TagsField value={tags} onChange={setTags} />
       {give.error !== null && (
         <p role="alert" className="text-agent-danger-text">
           {give.error.message}

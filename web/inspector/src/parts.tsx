@@ -15,6 +15,7 @@ import {
   type Tone,
 } from "@windlass/ui";
 import { Check, Circle, Equal, Hourglass, Play, Square, X, type LucideIcon } from "lucide-react";
+import type { Estimate } from "@windlass/protocol";
 import { ApiError, ConnectionError, ProtocolError } from "@windlass/protocol/client";
 import {
   useEffect,
@@ -65,6 +66,82 @@ export function Listed({
       {hasMore && " and more"}
     </span>
   );
+}
+
+/** The chosen row of a list, beside it; on a narrow screen, below it. */
+export function SidePanel({
+  kind,
+  title,
+  onClose,
+  children,
+}: {
+  /** What the panel shows, in a word: "Case". */
+  readonly kind: string;
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly children: ReactNode;
+}): ReactNode {
+  return (
+    <aside
+      aria-label={kind}
+      className="flex min-h-0 shrink-0 flex-col gap-3 overflow-y-auto border-agent-border p-4 text-sm max-lg:max-h-[60%] max-lg:border-t lg:w-104 lg:border-l"
+    >
+      <div className="flex items-start justify-between gap-2">
+        <h2 className="min-w-0 font-semibold wrap-anywhere">{title}</h2>
+        <button
+          type="button"
+          aria-label={`Close the ${kind.toLowerCase()}`}
+          className={classes(BUTTONS.quiet, "px-1.5")}
+          onClick={onClose}
+        >
+          <X aria-hidden size={16} />
+        </button>
+      </div>
+      {children}
+    </aside>
+  );
+}
+
+/** Tags in a field, with commas between them. */
+export function tagsIn(text: string): string[] {
+  return [...new Set(text.split(",").map((tag) => tag.trim()))].filter((tag) => tag !== "");
+}
+
+/** A field for tags; `tagsIn` reads them out of its text. */
+export function TagsField({
+  value,
+  onChange,
+}: {
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+}): ReactNode {
+  return (
+    <label className="flex flex-col gap-1">
+      Tags, with commas between them
+      <input
+        className={FIELD}
+        value={value}
+        onChange={(event) => {
+          onChange(event.target.value);
+        }}
+      />
+    </label>
+  );
+}
+
+/** Gives a text to the browser to keep as a file. */
+export function download(text: string, name: string, type: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+/** How sure a number is. None of them can be less than 0, whatever the mathematics of few runs says. */
+export function rangeOf(estimate: Estimate | undefined, format: (value: number) => string): string | undefined {
+  if (estimate?.low === undefined || estimate.high === undefined) return undefined;
+  return `${format(Math.max(estimate.low, 0))} to ${format(estimate.high)}`;
 }
 
 /** The heading of a page; it is the title of the tab as well. */

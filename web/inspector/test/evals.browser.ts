@@ -13,7 +13,7 @@ inBrowser("evaluations, schedules and deliveries", () => {
     const { page, faults } = await openPage(server.url, "/experiments");
     const list = page.getByRole("grid", { name: "Experiments" });
     await list.getByText("prices-old").waitFor();
-    await list.getByText("63 %").waitFor();
+    await list.getByText("62.5 %").waitFor();
     await page.screenshot({ path: `${SHOTS}/experiments.png` });
     await list.getByRole("checkbox", { name: "Choose all rows" }).check();
     await page.getByRole("link", { name: "Compare the two" }).click();
@@ -30,7 +30,7 @@ inBrowser("evaluations, schedules and deliveries", () => {
     expect(page.url()).toContain("show=fixed");
     await page.getByLabel("Compare with").selectOption("");
     const cases = page.getByRole("grid", { name: "Cases", exact: true });
-    await page.getByRole("definition").getByText("88 %", { exact: true }).waitFor();
+    await page.getByRole("definition").getByText("87.5 %", { exact: true }).waitFor();
     expect(await cases.getByRole("row").nth(1).innerText()).toMatch(/failed\s*vienna/u);
     await cases.getByRole("row").nth(1).press("Enter");
     const panel = page.getByRole("complementary", { name: "Case" });

@@ -12,7 +12,8 @@ import { intervalOf, niceMax, stacked } from "../src/chart.js";
 import { askedFor, wantedOf } from "../src/pages/approvals.js";
 import { branchesOf, fixFor } from "../src/pages/chat.js";
 import { changeOf, pointsOf, seriesOf, toolSeries, waitingByKind } from "../src/pages/overview.js";
-import { feedbackOn, tagsIn, thumbOf, toldOf } from "../src/judging.js";
+import { feedbackOn, thumbOf, toldOf } from "../src/judging.js";
+import { tagsIn } from "../src/parts.js";
 import { everyone, familyOf } from "../src/family.js";
 import type { TraceNode } from "@windlass/ui";
 import { runAt } from "../src/pages/chat.js";
@@ -535,7 +536,7 @@ describe("the playground", () => {
     expect(differenceOf(100, 150, format)).toBe("+50 (+50 %)");
     expect(differenceOf(100, 75, format)).toBe("−25 (−25 %)");
     expect(differenceOf(0, 5, format)).toBe("+5");
-    expect(differenceOf(7, 7, format)).toBe("same");
+    expect(differenceOf(7, 7, format)).toBe("no difference");
     expect(differenceOf(undefined, 7, format)).toBe("–");
   });
 

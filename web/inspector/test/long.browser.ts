@@ -2,7 +2,11 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { inBrowser, openPage, Windlass } from "./rig.js";
 
-const MESSAGES = 40;
+/**
+ * More than a page of records, and fewer rows than `MessageList` draws all of: from 60 rows on it draws a part of them, and
+ * at that change the reader does not stay where they are.
+ */
+const MESSAGES = 28;
 /** The records of a page of `@windlass/ui`. */
 const PAGE = 200;
 
@@ -31,14 +35,44 @@ inBrowser("a long chat", () => {
     expect(asked.map((query) => [query.get("last"), query.get("before")])).toEqual([[String(PAGE), null]]);
     expect(await log.getByText("Message 1.").count()).toBe(0);
 
-    // The reader goes up until an earlier page is there; what they look at stays where it is.
+    // An earlier page is asked for on the way up. It comes when the reader is at the top, and what they see stays there.
+    let letThrough = (): void => undefined;
+    const isAtTop = new Promise<void>((resolve) => {
+      letThrough = resolve;
+    });
+    await page.route(/\/events\?.*before=/u, async (route) => {
+      await isAtTop;
+      await route.continue();
+    });
+    const scrolled = (): Promise<number> => log.evaluate((frame) => frame.scrollTop);
     await log.hover();
-    while (asked.length === 1) await page.mouse.wheel(0, -200);
+    await expect
+      .poll(async () => {
+        await page.mouse.wheel(0, -200);
+        return [asked.length, await scrolled()];
+      })
+      .toEqual([2, 0]);
     expect([asked[1]?.get("last"), asked[1]?.get("follow")]).toEqual([String(PAGE), "false"]);
-    await expect.poll(() => log.evaluate((frame) => frame.scrollTop)).toBeGreaterThan(1_000);
+    const seen = log.getByText(
+      await log
+        .getByText(/^Message \d+\.$/u)
+        .first()
+        .innerText(),
+      { exact: true },
+    );
+    const place = async (): Promise<number> => Math.round((await seen.boundingBox())?.y ?? 0);
+    const before = await place();
+    letThrough();
+    await expect.poll(scrolled).toBeGreaterThan(0);
+    await expect.poll(place).toBe(before);
     // Whatever is read, and however often, it is read once.
     const first = log.getByText("Message 1.", { exact: true });
-    while ((await first.count()) === 0) await page.mouse.wheel(0, -2_000);
+    await expect
+      .poll(async () => {
+        await page.mouse.wheel(0, -2_000);
+        return first.count();
+      })
+      .toBe(1);
     const ends = asked.slice(1).map((query) => Number(query.get("before")));
     expect(new Set(ends).size).toBe(ends.length);
     expect(ends.toSorted((one, other) => other - one)).toEqual(ends);

@@ -40,6 +40,12 @@ inBrowser("the look of the inspector", () => {
       ["/decisions?view=failures", /runs failed/u],
       ["/decisions?view=versions&agent=demo", "Tokens of a run"],
       ["/decisions?view=proposals", "Nothing is proposed."],
+      ["/feedback", "Tags, with commas between them"],
+      ["/experiments", "There are no experiments yet."],
+      ["/experiments?view=datasets", "There are no data sets yet."],
+      ["/schedules", "There are no schedules yet."],
+      ["/schedules?view=deliveries", "There are no dead letters."],
+      [`/playground/${done.runId}/0`, "Recorded"],
       ["/overview", "Tools by failure rate"],
       ["/nowhere", "There is no such page."],
     );

@@ -83,14 +83,34 @@ export function formatShort(count: number): string {
   return SHORT.format(count).replace("K", "k");
 }
 
-/** A count with its word: 1 run, 2 runs. */
+/** A share in percent, with one digit if it is not whole: 5 %, 62.5 %. */
+export function formatPercent(share: number): string {
+  return `${formatCount(Math.round(share * 1_000) / 10)} %`;
+}
+
+/** A difference with its sign: +5 %, −3 s. */
+export function formatSigned(value: number, format: (value: number) => string): string {
+  return value === 0 ? "no difference" : `${value > 0 ? "+" : "−"}${format(Math.abs(value))}`;
+}
+
+/** A count with its word: 1 run, 2 runs, 3 deliveries, 4 crashes. */
 export function plural(count: number, word: string): string {
-  return `${formatCount(count)} ${word}${count === 1 ? "" : "s"}`;
+  return `${formatCount(count)} ${count === 1 ? word : manyOf(word)}`;
+}
+
+function manyOf(word: string): string {
+  if (/[^aeiou]y$/u.test(word)) return `${word.slice(0, -1)}ies`;
+  return /(?:s|x|ch|sh)$/u.test(word) ? `${word}es` : `${word}s`;
 }
 
 /** The end of an id, which tells it from others. */
 export function shortId(id: string): string {
   return id.length <= 10 ? id : `…${id.slice(-8)}`;
+}
+
+/** The beginning of a hash, which tells it from others. */
+export function shortHash(hash: string): string {
+  return hash.replace(/^sha256:/u, "").slice(0, 8);
 }
 
 /** A size: 820 B, 12 kB, 3.4 MB. */

@@ -1,5 +1,16 @@
 import { describe, expect, it } from "vitest";
-import { formatAgo, formatCost, formatDuration, formatMoment, formatShort, formatWhen } from "@windlass/ui";
+import {
+  formatAgo,
+  formatCost,
+  formatDuration,
+  formatMoment,
+  formatPercent,
+  formatShort,
+  formatSigned,
+  formatWhen,
+  plural,
+  shortHash,
+} from "@windlass/ui";
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -66,4 +77,34 @@ it("money keeps the digits that tell it from nothing", () => {
 
 it("large counts are short", () => {
   expect([7, 999, 18_904, 3_400_000].map(formatShort)).toEqual(["7", "999", "18.9k", "3.4M"]);
+});
+
+it("shares have one digit where it says something, and differences a sign", () => {
+  expect([0, 0.05, 0.625, 1 / 3, 1, 20].map(formatPercent)).toEqual([
+    "0 %",
+    "5 %",
+    "62.5 %",
+    "33.3 %",
+    "100 %",
+    "2,000 %",
+  ]);
+  expect([0.25, -0.25, 0].map((share) => formatSigned(share, formatPercent))).toEqual([
+    "+25 %",
+    "−25 %",
+    "no difference",
+  ]);
+});
+
+it("a hash is told by its beginning, without its kind", () => {
+  expect([shortHash("sha256:0123456789abcdef"), shortHash("0123456789abcdef")]).toEqual(["01234567", "01234567"]);
+});
+
+it.each([
+  [1, "delivery", "1 delivery"],
+  [2, "delivery", "2 deliveries"],
+  [0, "key", "0 keys"],
+  [3, "crash", "3 crashes"],
+  [1_000, "run", "1,000 runs"],
+])("%s of %s is %s", (count, word, text) => {
+  expect(plural(count, word)).toBe(text);
 });

@@ -11,22 +11,32 @@ import {
   FOCUS,
   formatCount,
   plural,
+  shortHash,
   useColumns,
   type TableColumn,
 } from "@windlass/ui";
-import { X } from "lucide-react";
 import { useCallback, useMemo, useState, type ReactNode, type SyntheticEvent } from "react";
 import { client } from "../auth.js";
-import { datasetAddress, download, expectedIn, tagsIn, textOf } from "../datasets.js";
-import { Ago, Confirm, Empty, Failure, Heading, Loading, SMALL_FIELD, TextLink, useNow } from "../parts.js";
+import { datasetAddress, expectedIn, textOf } from "../add-to-dataset.js";
+import {
+  Ago,
+  Confirm,
+  download,
+  Empty,
+  Failure,
+  Heading,
+  Listed,
+  Loading,
+  SidePanel,
+  SMALL_FIELD,
+  TagsField,
+  tagsIn,
+  TextLink,
+  useNow,
+} from "../parts.js";
 import { datasetQuery, datasetsQuery } from "../queries.js";
 import { Link, navigate, to, useQueryState } from "../router.js";
 import { tellDone } from "../shell.js";
-
-/** The beginning of a version, enough to tell it from others. */
-function versionOf({ hash }: EvalDataset): string {
-  return hash.replace(/^sha256:/u, "").slice(0, 8);
-}
 
 /** The list of data sets: a view of the page of experiments. */
 export function Datasets(): ReactNode {
@@ -129,7 +139,7 @@ function listColumns(now: number): readonly TableColumn<EvalDataset>[] {
       label: "Version",
       width: 100,
       fromPx: 480,
-      cell: (one) => <code className="font-mono text-xs">{versionOf(one)}</code>,
+      cell: ({ hash }) => <code className="font-mono text-xs">{shortHash(hash)}</code>,
     },
     {
       id: "scorers",
@@ -180,7 +190,7 @@ export function DatasetPage({ name }: { readonly name: string }): ReactNode {
         about={
           info !== undefined && (
             <>
-              {plural(info.cases, "case")} · version <code className="font-mono">{versionOf(info)}</code> · changed{" "}
+              {plural(info.cases, "case")} · version <code className="font-mono">{shortHash(info.hash)}</code> · changed{" "}
               <Ago at={info.changedAt} nowMs={now} />
             </>
           )
@@ -204,10 +214,7 @@ export function DatasetPage({ name }: { readonly name: string }): ReactNode {
                 change({ text: event.target.value });
               }}
             />
-            <span role="status" className="text-xs text-agent-muted">
-              {plural(rows.length, "case")}
-              {hasNextPage && " and more"}
-            </span>
+            <Listed count={rows.length} noun="case" hasMore={hasNextPage} />
           </div>
           <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
             <div className="flex min-h-0 min-w-0 flex-1 flex-col">
@@ -416,23 +423,13 @@ function CaseForm({ dataset, one }: { readonly dataset: string; readonly one: Ev
   };
   const failure = save.error ?? remove.error;
   return (
-    <aside
-      aria-label="Case"
-      className="flex min-h-0 shrink-0 flex-col gap-3 overflow-y-auto border-agent-border p-4 text-sm max-lg:max-h-[60%] max-lg:border-t lg:w-104 lg:border-l"
+    <SidePanel
+      kind="Case"
+      title={one.name}
+      onClose={() => {
+        change({ case: undefined });
+      }}
     >
-      <div className="flex items-start justify-between gap-2">
-        <h2 className="min-w-0 font-semibold wrap-anywhere">{one.name}</h2>
-        <button
-          type="button"
-          aria-label="Close the case"
-          className={classes(BUTTONS.quiet, "px-1.5")}
-          onClick={() => {
-            change({ case: undefined });
-          }}
-        >
-          <X aria-hidden size={16} />
-        </button>
-      </div>
       <CodeView title="Inputs" text={textOf(one.inputs)} />
       <form className="flex flex-col gap-3" onSubmit={send}>
         <label className="flex flex-col gap-1">
@@ -447,16 +444,7 @@ function CaseForm({ dataset, one }: { readonly dataset: string; readonly one: Ev
             }}
           />
         </label>
-        <label className="flex flex-col gap-1">
-          Tags, with commas between them
-          <input
-            className={FIELD}
-            value={tags}
-            onChange={(event) => {
-              setTags(event.target.value);
-            }}
-          />
-        </label>
+        <TagsField value={tags} onChange={setTags} />
         {failure !== null && <Failure error={failure} />}
         <div className="flex flex-wrap gap-2">
           <button type="submit" className={BUTTONS.primary} disabled={save.isPending}>
@@ -483,6 +471,6 @@ function CaseForm({ dataset, one }: { readonly dataset: string; readonly one: Ev
           Taken from <TextLink href={to(["runs", one.runId])}>a run</TextLink>.
         </p>
       )}
-    </aside>
+    </SidePanel>
   );
 }

@@ -14,23 +14,29 @@ import {
   formatCost,
   formatCount,
   formatDuration,
+  formatPercent,
   formatShort,
+  formatSigned,
   formatWhen,
   plural,
+  shortHash,
   shortId,
   useColumns,
   type TableColumn,
 } from "@windlass/ui";
 import { Check, X } from "lucide-react";
 import { useCallback, useMemo, useState, type ReactNode } from "react";
-import { AddToDataset } from "../datasets.js";
+import { AddToDataset } from "../add-to-dataset.js";
 import {
   Ago,
   Empty,
   Failure,
   Heading,
+  Listed,
   Loading,
+  rangeOf,
   Select,
+  SidePanel,
   SMALL_FIELD,
   Status,
   Tabs,
@@ -46,11 +52,6 @@ const MUTED = "text-agent-muted";
 /** On a phone the sums and filters scroll away, and the table has most of the screen. */
 const SCROLLED = "flex min-h-0 flex-1 flex-col max-sm:overflow-y-auto";
 const BESIDE = "flex min-h-0 flex-1 flex-col max-sm:min-h-[75dvh] lg:flex-row";
-
-/** A share as a percentage. */
-export function percent(share: number): string {
-  return `${(share * 100).toFixed(share === 0 || share === 1 || Math.abs(share) >= 0.1 ? 0 : 1)} %`;
-}
 
 /** The interval of a rate in few characters; nothing if there is none. */
 export function interval({ low, high }: Estimate): string {
@@ -111,10 +112,7 @@ function List(): ReactNode {
             }}
           />
         ))}
-        <span role="status" className="text-xs text-agent-muted tabular-nums">
-          {plural(rows.length, "experiment")}
-          {hasNextPage && " and more"}
-        </span>
+        <Listed count={rows.length} noun="experiment" hasMore={hasNextPage} />
         <span className="ml-auto flex flex-wrap items-center gap-2">
           {newer !== undefined && older !== undefined && chosen.size === 2 ? (
             <Link className={BUTTONS.primary} href={to(["experiments", newer.id], { against: older.id })}>
@@ -199,7 +197,7 @@ function listColumns(now: number): readonly TableColumn<EvalExperiment>[] {
       label: "Version",
       width: 96,
       fromPx: 1_100,
-      cell: ({ fingerprint }) => <code className="font-mono text-xs">{versionOf(fingerprint)}</code>,
+      cell: ({ fingerprint }) => <code className="font-mono text-xs">{shortHash(fingerprint)}</code>,
     },
     { id: "dataset", label: "Data set", width: 120, fromPx: 710, cell: ({ dataset }) => dataset },
     { id: "cases", label: "Cases", width: 70, isNumber: true, fromPx: 780, cell: ({ cases }) => formatCount(cases) },
@@ -224,11 +222,6 @@ function listColumns(now: number): readonly TableColumn<EvalExperiment>[] {
   ];
 }
 
-/** Enough of a fingerprint to tell it from others. */
-function versionOf(fingerprint: string): string {
-  return fingerprint.replace(/^sha256:/u, "").slice(0, 8);
-}
-
 /** The share of cases that pass, with its interval; while it goes on, how far it is. */
 function Rate({ experiment }: { readonly experiment: EvalExperiment }): ReactNode {
   const { endedAt, passRate, attempts, passed, cases, repeats } = experiment;
@@ -240,7 +233,7 @@ function Rate({ experiment }: { readonly experiment: EvalExperiment }): ReactNod
       <Bar share={isOver ? share : total === 0 ? 0 : attempts / total} isProgress={!isOver} />
       {isOver ? (
         <>
-          <span className="font-semibold">{percent(share)}</span>
+          <span className="font-semibold">{formatPercent(share)}</span>
           <span className={classes(MUTED, "text-xs")}>{interval(passRate)}</span>
         </>
       ) : (
@@ -279,7 +272,7 @@ export function ExperimentPage({ experimentId }: { readonly experimentId: string
         about={
           info !== undefined && (
             <>
-              {info.agentId} <code className="font-mono">{versionOf(info.fingerprint)}</code>
+              {info.agentId} <code className="font-mono">{shortHash(info.fingerprint)}</code>
               {info.model !== undefined && ` · ${info.model}`} · {info.dataset}, {plural(info.cases, "case")}
               {info.repeats > 1 && ` × ${info.repeats}`} · begun <Ago at={info.at} nowMs={now} />
             </>
@@ -315,8 +308,8 @@ function Against({
   const { data } = useInfiniteQuery(experimentsQuery({ dataset: info.dataset }));
   const others = data?.pages.flatMap(({ experiments }) => experiments).filter(({ id }) => id !== info.id) ?? [];
   const known = others.map((one) => {
-    const rate = one.passRate === undefined ? "not ended" : percent(one.passRate.value);
-    return [one.id, `${one.id}: ${one.agentId} ${versionOf(one.fingerprint)}, ${rate}`] as const;
+    const rate = one.passRate === undefined ? "not ended" : formatPercent(one.passRate.value);
+    return [one.id, `${one.id}: ${one.agentId} ${shortHash(one.fingerprint)}, ${rate}`] as const;
   });
   const isKnown = against === undefined || others.some(({ id }) => id === against);
   return (
@@ -343,7 +336,7 @@ function Sums({ info, cases }: { readonly info: EvalExperiment; readonly cases: 
   const sums: Sum[] = [
     info.passRate === undefined
       ? { label: "Scored so far", value: `${cases.length} of ${info.cases * info.repeats}`, range: `${passed} passed` }
-      : { label: "Pass rate", value: percent(info.passRate.value), range: rangeOf(info.passRate, percent) },
+      : { label: "Pass rate", value: formatPercent(info.passRate.value), range: rangeOf(info.passRate, formatPercent) },
   ];
   if (info.costMicros !== undefined)
     sums.push({ label: "Cost a case", value: formatCost(info.costMicros.value), range: `${formatCost(cost)} in all` });
@@ -376,10 +369,6 @@ function Sums({ info, cases }: { readonly info: EvalExperiment; readonly cases: 
       ))}
     </dl>
   );
-}
-
-function rangeOf({ low, high }: Estimate, format: (value: number) => string): string | undefined {
-  return low === undefined || high === undefined ? undefined : `${format(Math.max(low, 0))} to ${format(high)}`;
 }
 
 // Cases.
@@ -623,23 +612,13 @@ function CasePanel({
   const first = attempts[0]?.[1];
   if (first === undefined) return null;
   return (
-    <aside
-      aria-label="Case"
-      className="flex min-h-0 shrink-0 flex-col gap-3 overflow-y-auto border-agent-border p-4 text-sm max-lg:max-h-[60%] max-lg:border-t lg:w-104 lg:border-l"
+    <SidePanel
+      kind="Case"
+      title={first.name}
+      onClose={() => {
+        change({ case: undefined });
+      }}
     >
-      <div className="flex items-start justify-between gap-2">
-        <h2 className="min-w-0 font-semibold wrap-anywhere">{first.name}</h2>
-        <button
-          type="button"
-          aria-label="Close the case"
-          className={classes(BUTTONS.quiet, "px-1.5")}
-          onClick={() => {
-            change({ case: undefined });
-          }}
-        >
-          <X aria-hidden size={16} />
-        </button>
-      </div>
       <CodeView title="Input" text={first.input} />
       {first.expected !== undefined && <CodeView title="Expected" text={first.expected} />}
       {attempts.map(([label, one]) => (
@@ -669,7 +648,7 @@ function CasePanel({
           </div>
         </section>
       ))}
-    </aside>
+    </SidePanel>
   );
 }
 
@@ -769,8 +748,8 @@ function Verdict({ found }: { readonly found: EvalComparison }): ReactNode {
         <Status status={comparison.verdict} />
         <span>{verdictWords(found)}</span>
         <span className={classes(MUTED, "w-full text-xs wrap-anywhere")}>
-          {next.id} ({next.agentId} {versionOf(next.fingerprint)}, {formatWhen(next.at)}) against{" "}
-          <TextLink href={to(["experiments", old.id])}>{old.id}</TextLink> ({old.agentId} {versionOf(old.fingerprint)},{" "}
+          {next.id} ({next.agentId} {shortHash(next.fingerprint)}, {formatWhen(next.at)}) against{" "}
+          <TextLink href={to(["experiments", old.id])}>{old.id}</TextLink> ({old.agentId} {shortHash(old.fingerprint)},{" "}
           {formatWhen(old.at)})
         </span>
         {(onlyOld.length > 0 || onlyNew.length > 0) && (
@@ -781,17 +760,21 @@ function Verdict({ found }: { readonly found: EvalComparison }): ReactNode {
         )}
       </p>
       <dl className="flex flex-wrap gap-x-6 gap-y-1 tabular-nums">
-        <Fact label="Pass rate" value={gain && signed(gain.value, percent)} range={gain && spread(gain, percent)} />
+        <Fact
+          label="Pass rate"
+          value={gain && formatSigned(gain.value, formatPercent)}
+          range={gain && spread(gain, formatPercent)}
+        />
         <Fact label="Fixed" value={formatCount(fixed)} />
         <Fact label="Broken" value={formatCount(broken)} />
         <Fact
           label="Cost a case"
-          value={comparison.costMicros && signed(comparison.costMicros.value, formatCost)}
+          value={comparison.costMicros && formatSigned(comparison.costMicros.value, formatCost)}
           range={comparison.costMicros && spread(comparison.costMicros, formatCost)}
         />
         <Fact
           label="Time a case"
-          value={comparison.durationMs && signed(comparison.durationMs.value, formatDuration)}
+          value={comparison.durationMs && formatSigned(comparison.durationMs.value, formatDuration)}
           range={comparison.durationMs && spread(comparison.durationMs, formatDuration)}
         />
         {comparison.pValue !== undefined && <Fact label="p" value={comparison.pValue.toPrecision(2)} />}
@@ -818,13 +801,10 @@ function Fact({
   );
 }
 
-/** A difference with its sign. */
-export function signed(value: number, format: (value: number) => string): string {
-  return value === 0 ? "±0" : `${value > 0 ? "+" : "−"}${format(Math.abs(value))}`;
-}
-
 function spread({ low, high }: Estimate, format: (value: number) => string): string | undefined {
-  return low === undefined || high === undefined ? undefined : `${signed(low, format)} to ${signed(high, format)}`;
+  return low === undefined || high === undefined
+    ? undefined
+    : `${formatSigned(low, format)} to ${formatSigned(high, format)}`;
 }
 
 function meanOf(attempts: readonly EvalCase[], field: "score" | "costMicros" | "durationMs"): number | undefined {
@@ -846,7 +826,7 @@ function Change({
   if (before === undefined || after === undefined) return "–";
   return (
     <span className={after > before ? undefined : MUTED} title={`${format(before)}, then ${format(after)}`}>
-      {signed(after - before, format)}
+      {formatSigned(after - before, format)}
     </span>
   );
 }
@@ -904,17 +884,17 @@ const PAIR_COLUMNS: readonly TableColumn<EvalPair>[] = [
   {
     id: "cost",
     label: "Cost",
-    width: 84,
+    width: 112,
     isNumber: true,
-    fromPx: 1_060,
+    fromPx: 1_090,
     cell: (pair) => <Change pair={pair} field="costMicros" format={formatCost} />,
   },
   {
     id: "duration",
     label: "Time",
-    width: 84,
+    width: 112,
     isNumber: true,
-    fromPx: 1_150,
+    fromPx: 1_200,
     cell: (pair) => <Change pair={pair} field="durationMs" format={formatDuration} />,
   },
   {

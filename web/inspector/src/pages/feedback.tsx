@@ -4,8 +4,19 @@ import type { RunRow } from "@windlass/protocol/client";
 import { BUTTONS, CARD, classes, FIELD, formatWhen } from "@windlass/ui";
 import { ThumbsDown, ThumbsUp } from "lucide-react";
 import { useState, type ReactNode } from "react";
-import { tagsIn, useGive } from "../judging.js";
-import { ButtonLink, Empty, Failure, Heading, KEY_HINT, Loading, Select, TextLink } from "../parts.js";
+import { useGive } from "../judging.js";
+import {
+  ButtonLink,
+  Empty,
+  Failure,
+  Heading,
+  KEY_HINT,
+  Loading,
+  Select,
+  TagsField,
+  tagsIn,
+  TextLink,
+} from "../parts.js";
 import { agentsQuery, runQuery, runsQuery } from "../queries.js";
 import { to, useQueryState } from "../router.js";
 import { useKeys } from "../shell.js";
@@ -71,7 +82,7 @@ function Judged({ run, onDone }: { readonly run: RunRow; readonly onDone: () => 
       {
         thumb,
         ...(note.trim() === "" ? {} : { note: note.trim() }),
-        ...(words.length === 0 ? {} : { tags: [...words] }),
+        ...(words.length === 0 ? {} : { tags: words }),
       },
       { onSuccess: onDone },
     );
@@ -114,16 +125,7 @@ function Judged({ run, onDone }: { readonly run: RunRow; readonly onDone: () => 
           }}
         />
       </label>
-      <label className="flex flex-col gap-1">
-        Tags, with commas between them
-        <input
-          className={FIELD}
-          value={tags}
-          onChange={(event) => {
-            setTags(event.target.value);
-          }}
-        />
-      </label>
+      <TagsField value={tags} onChange={setTags} />
       {error !== null && <Failure error={error} />}
       <div className="flex flex-wrap gap-2">
         <button

@@ -10,9 +10,11 @@ import {
   formatCost,
   formatCount,
   formatDuration,
+  formatPercent,
   formatShort,
   Panel,
   plural,
+  shortHash,
 } from "@windlass/ui";
 import { useId, useMemo, type ReactNode } from "react";
 import { Chart, colorOf, Swatch, type ChartSeries } from "../chart.js";
@@ -156,7 +158,7 @@ export function seriesOf(stats: Stats, pick: Measure, label: string): readonly C
 
 /** A version by the start of its fingerprint; agents and models as they are. */
 function nameOf(name: string): string {
-  return name.startsWith("sha256:") ? name.slice(7, 15) : cut(name, 28);
+  return name.startsWith("sha256:") ? shortHash(name) : cut(name, 28);
 }
 
 /** How a number changed, in words for everyone and a sign for those who see it; undefined if it did not. */
@@ -174,7 +176,6 @@ export function pointsOf(now: RunNumbers, before: RunNumbers | undefined): strin
 }
 
 const failedShare = ({ failed, runs }: RunNumbers): number => failed / Math.max(runs, 1);
-const percent = (share: number): string => `${(share * 100).toFixed(share === 0 || share === 1 ? 0 : 1)} %`;
 
 function tokensOf({ inputTokens, outputTokens }: RunNumbers): number {
   return inputTokens + outputTokens;
@@ -275,7 +276,7 @@ function RunFigures({
         {...shared}
         className="xl:col-span-2"
         title="Failed"
-        total={percent(failedShare(total))}
+        total={formatPercent(failedShare(total))}
         change={pointsOf(total, before)}
         about={`${formatCount(total.failed)} of ${formatCount(total.runs)}`}
         kind="bars"
@@ -337,7 +338,7 @@ function ToolFigures({ tools, ...shared }: Shared & { readonly tools: readonly T
         {...shared}
         className="xl:col-span-2"
         title="Failed calls"
-        total={percent(failed / Math.max(calls, 1))}
+        total={formatPercent(failed / Math.max(calls, 1))}
         about={`${formatCount(failed)} of ${formatCount(calls)}`}
         kind="bars"
         format={formatShort}
@@ -465,7 +466,7 @@ function ToolsByRate({ tools, range }: { readonly tools: Stats["failingTools"]; 
               {formatCount(failed)} of {formatCount(calls)}
               {calls < CALLS_ENOUGH && ", few calls"}
             </span>
-            <span className="w-12 shrink-0 text-right tabular-nums">{percent(failed / Math.max(calls, 1))}</span>
+            <span className="w-12 shrink-0 text-right tabular-nums">{formatPercent(failed / Math.max(calls, 1))}</span>
           </li>
         ))}
       </ul>

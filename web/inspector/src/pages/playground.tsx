@@ -13,6 +13,8 @@ import {
   formatCost,
   formatCount,
   formatDuration,
+  formatPercent,
+  formatSigned,
   formatValue,
   plural,
   sentence,
@@ -22,7 +24,7 @@ import { Play, Plus, RotateCcw, Square, X } from "lucide-react";
 import { useEffect, useId, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 import { client } from "../auth.js";
 import { WordDiff } from "../changes.js";
-import { AddToDataset } from "../datasets.js";
+import { AddToDataset } from "../add-to-dataset.js";
 import { Empty, Failure, Heading, KEY_HINT, Loading, Select, SMALL_FIELD, Status, TextLink } from "../parts.js";
 import { isOver, playgroundQuery, runQuery, traceQuery } from "../queries.js";
 import { to } from "../router.js";
@@ -397,7 +399,7 @@ export function fieldsOf(message: ModelMessage): readonly Field[] {
         return [{ label: NAMES[message.role], text: part.text, isCode: false, with: (text) => set({ text }) }];
       case "tool-call": {
         const arrange = (text: string): ModelMessage => set({ input: jsonOr(text) });
-        return [{ label: `Call of ${part.toolName}`, text: shownJson(part.input), isCode: true, with: arrange }];
+        return [{ label: `Call of ${part.toolName}`, text: formatValue(part.input), isCode: true, with: arrange }];
       }
       case "tool-result": {
         const { output } = part;
@@ -409,7 +411,7 @@ export function fieldsOf(message: ModelMessage): readonly Field[] {
           const kind = typeof value === "string" ? "text" : "json";
           return set({ output: { ...output, type: isError ? `error-${kind}` : kind, value } });
         };
-        const text = isDenied ? (output.reason ?? "") : shownJson(output.value ?? null);
+        const text = isDenied ? (output.reason ?? "") : formatValue(output.value ?? null);
         const label = `${isDenied ? "Denial" : isError ? "Error" : "Result"} of ${part.toolName}`;
         return [{ label, text, isCode: output.type.endsWith("json"), with: arrange }];
       }
@@ -425,10 +427,6 @@ const NAMES: Readonly<Record<ModelMessage["role"], string>> = {
   assistant: "Assistant",
   tool: "Tool",
 };
-
-function shownJson(value: JsonValue): string {
-  return typeof value === "string" ? value : JSON.stringify(value, undefined, 1);
-}
 
 /** The value that a text is as JSON, or the text itself. */
 function jsonOr(text: string): JsonValue {
@@ -867,9 +865,8 @@ export function differenceOf(
 ): string {
   if (before === undefined || after === undefined) return "–";
   const more = after - before;
-  if (more === 0) return "same";
-  const share = before === 0 ? "" : ` (${more > 0 ? "+" : "−"}${Math.round(Math.abs(more / before) * 100)} %)`;
-  return `${more > 0 ? "+" : "−"}${format(Math.abs(more))}${share}`;
+  const share = more === 0 || before === 0 ? "" : ` (${formatSigned(more / before, formatPercent)})`;
+  return `${formatSigned(more, format)}${share}`;
 }
 
 // A case of a data set.

@@ -23,7 +23,7 @@ import {
 } from "@windlass/ui";
 import { useCallback, useMemo, useRef, useState, type ReactNode } from "react";
 import { client } from "../auth.js";
-import { AddToDataset } from "../datasets.js";
+import { AddToDataset } from "../add-to-dataset.js";
 import {
   ButtonLink,
   Empty,
@@ -361,7 +361,7 @@ function RunFacts({
           root.tokens > 0 ? `${formatCount(root.tokens)} tokens` : "",
           root.costMicros === undefined ? "" : formatCost(root.costMicros),
           formatWhen(root.span.startAt),
-          crashes > 0 ? `survived ${plural(crashes, "crash").replace("crashs", "crashes")}` : "",
+          crashes > 0 ? `survived ${plural(crashes, "crash")}` : "",
         ];
   return <>{facts.filter((fact) => fact !== "").join(" · ")}</>;
 }

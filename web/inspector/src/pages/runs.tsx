@@ -21,10 +21,11 @@ import {
 import { Popover } from "radix-ui";
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { client } from "../auth.js";
-import { AddToDataset } from "../datasets.js";
+import { AddToDataset } from "../add-to-dataset.js";
 import {
   Ago,
   Confirm,
+  download,
   Empty,
   Failure,
   Heading,
@@ -508,11 +509,7 @@ function NoRuns({ isFiltered }: { readonly isFiltered: boolean }): ReactNode {
 /** Writes runs into a file, a line of JSON each. */
 function save(runs: readonly RunRow[]): void {
   const lines = runs.map((run) => `${JSON.stringify(run)}\n`);
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob(lines, { type: "application/x-ndjson" }));
-  link.download = "runs.jsonl";
-  link.click();
-  URL.revokeObjectURL(link.href);
+  download(lines.join(""), "runs.jsonl", "application/x-ndjson");
 }
 
 /** Deletes the sessions of runs, after a question: a run is a part of its session. */

@@ -13,11 +13,10 @@ import {
   useColumns,
   type TableColumn,
 } from "@windlass/ui";
-import { X } from "lucide-react";
 import { useCallback, useMemo, type ReactNode } from "react";
 import { client } from "../auth.js";
 import { ruleWords } from "../rules.js";
-import { Ago, Empty, Failure, Heading, Loading, Status, Tabs, TextLink, useNow } from "../parts.js";
+import { Ago, Empty, Failure, Heading, Listed, Loading, SidePanel, Status, Tabs, TextLink, useNow } from "../parts.js";
 import { deliveriesQuery, schedulesQuery, ticksQuery } from "../queries.js";
 import { navigate, to, useQueryState } from "../router.js";
 import { tellDone } from "../shell.js";
@@ -192,23 +191,13 @@ function SchedulePanel({ schedule }: { readonly schedule: ScheduleInfo }): React
     },
   });
   return (
-    <aside
-      aria-label="Schedule"
-      className="flex min-h-0 shrink-0 flex-col gap-3 overflow-y-auto border-agent-border p-4 text-sm max-lg:max-h-[60%] max-lg:border-t lg:w-96 lg:border-l"
+    <SidePanel
+      kind="Schedule"
+      title={name}
+      onClose={() => {
+        change({ schedule: undefined });
+      }}
     >
-      <div className="flex items-start justify-between gap-2">
-        <h2 className="min-w-0 font-semibold wrap-anywhere">{name}</h2>
-        <button
-          type="button"
-          aria-label="Close the schedule"
-          className={classes(BUTTONS.quiet, "px-1.5")}
-          onClick={() => {
-            change({ schedule: undefined });
-          }}
-        >
-          <X aria-hidden size={16} />
-        </button>
-      </div>
       <p>
         {ruleWords(schedule)} ({timezone}), by {agent}.
         <span className="text-agent-muted">
@@ -275,7 +264,7 @@ function SchedulePanel({ schedule }: { readonly schedule: ScheduleInfo }): React
           </ul>
         </>
       )}
-    </aside>
+    </SidePanel>
   );
 }
 
@@ -331,12 +320,7 @@ function Deliveries(): ReactNode {
         >
           All that were not taken
         </Chip>
-        {rows !== undefined && (
-          <span role="status" className="text-xs text-agent-muted">
-            {rows.length === 1 ? "1 delivery" : `${formatCount(rows.length)} deliveries`}
-            {hasNextPage && " and more"}
-          </span>
-        )}
+        {rows !== undefined && <Listed count={rows.length} noun="delivery" hasMore={hasNextPage} />}
       </div>
       {act.error !== null && <Failure error={act.error} />}
       {error !== null && <Failure error={error} onRetry={() => void refetch()} />}

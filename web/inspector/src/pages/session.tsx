@@ -10,6 +10,7 @@ import { navigate, to, useQueryState } from "../router.js";
 import {
   ButtonLink,
   Confirm,
+  download,
   Empty,
   Failure,
   Heading,
@@ -279,7 +280,7 @@ function Keeping({ session, title }: { readonly session: SessionInfo; readonly t
   const queries = useQueryClient();
   const save = useMutation({
     mutationFn: async () => {
-      saveAs(`session-${sessionId}.jsonl`, await client.exportSession(sessionId));
+      download(await client.exportSession(sessionId), `session-${sessionId}.jsonl`, "application/x-ndjson");
     },
   });
   const remove = useMutation({
@@ -347,14 +348,4 @@ function Keeping({ session, title }: { readonly session: SessionInfo; readonly t
       )}
     </>
   );
-}
-
-/** Gives a text to the browser to keep as a file. */
-function saveAs(name: string, text: string): void {
-  const address = URL.createObjectURL(new Blob([text], { type: "application/x-ndjson" }));
-  const link = document.createElement("a");
-  link.href = address;
-  link.download = name;
-  link.click();
-  URL.revokeObjectURL(address);
 }

@@ -1,10 +1,21 @@
 /** Versions of an agent side by side. */
 import { useQuery } from "@tanstack/react-query";
-import type { Estimate, VersionComparison, VersionTally } from "@windlass/protocol";
+import type { Estimate, VersionComparison } from "@windlass/protocol";
 import type { Version } from "@windlass/protocol/client";
-import { CARD, classes, formatCost, formatCount, formatDuration, formatShort, plural } from "@windlass/ui";
+import {
+  CARD,
+  classes,
+  formatCost,
+  formatCount,
+  formatDuration,
+  formatPercent,
+  formatShort,
+  formatSigned,
+  plural,
+  shortHash,
+} from "@windlass/ui";
 import type { ReactNode } from "react";
-import { Ago, Empty, Failure, Loading, Select, Status, useNow } from "../parts.js";
+import { Ago, Empty, Failure, Loading, rangeOf, Select, Status, useNow } from "../parts.js";
 import { compareQuery, versionsQuery } from "../queries.js";
 import { useQueryState } from "../router.js";
 
@@ -12,11 +23,7 @@ type Metric = "successRate" | "costMicros" | "durationMs" | "tokens";
 
 const METRICS: readonly { readonly id: Metric; readonly label: string; readonly format: (value: number) => string }[] =
   [
-    {
-      id: "successRate",
-      label: "Succeeded",
-      format: (share) => `${(share * 100).toFixed(share === 1 || share === 0 ? 0 : 1)} %`,
-    },
+    { id: "successRate", label: "Succeeded", format: formatPercent },
     { id: "costMicros", label: "Cost of a run", format: formatCost },
     { id: "durationMs", label: "Time of a run", format: formatDuration },
     { id: "tokens", label: "Tokens of a run", format: formatShort },
@@ -58,7 +65,7 @@ function VersionsOf({ agent }: { readonly agent: string }): ReactNode {
     ({ tally }) =>
       [
         tally.fingerprint,
-        `${nameOf(tally)}${tally.fingerprint === current ? " (now)" : ""}, ${plural(tally.runs, "run")}`,
+        `${shortHash(tally.fingerprint)}${tally.fingerprint === current ? " (now)" : ""}, ${plural(tally.runs, "run")}`,
       ] as const,
   );
   return (
@@ -98,11 +105,6 @@ function pick(versions: readonly Version[], fingerprint: string | null): Version
   return versions.find(({ tally }) => tally.fingerprint === fingerprint);
 }
 
-/** Enough of a fingerprint to tell it from others. */
-function nameOf({ fingerprint }: Pick<VersionTally, "fingerprint">): string {
-  return fingerprint.replace(/^sha256:/u, "").slice(0, 10);
-}
-
 function Only({ version, agent }: { readonly version: Version | undefined; readonly agent: string }): ReactNode {
   const now = useNow();
   if (version === undefined) return null;
@@ -110,7 +112,7 @@ function Only({ version, agent }: { readonly version: Version | undefined; reado
   return (
     <>
       <p className="text-sm text-agent-muted">
-        {agent} has run in one version so far, <span className="font-mono">{nameOf(tally)}</span>: first{" "}
+        {agent} has run in one version so far, <span className="font-mono">{shortHash(tally.fingerprint)}</span>: first{" "}
         <Ago at={firstAt} nowMs={now} />, last <Ago at={lastAt} nowMs={now} />. Change its instructions, tools or model,
         and the two can be compared here.
       </p>
@@ -180,7 +182,7 @@ export function ComparisonTable({ comparison }: { readonly comparison: VersionCo
             <div>
               <p className="font-medium">{label}</p>
               {comparison[id] !== undefined && (
-                <p className="text-xs text-agent-muted">{signed(comparison[id].value, format)}</p>
+                <p className="text-xs text-agent-muted">{formatSigned(comparison[id].value, format)}</p>
               )}
             </div>
             <div className="flex min-w-0 flex-col gap-1.5">
@@ -217,18 +219,6 @@ export function ComparisonTable({ comparison }: { readonly comparison: VersionCo
 
 function told(estimate: Estimate | undefined, format: (value: number) => string): string {
   return estimate === undefined ? "–" : format(estimate.value);
-}
-
-/** How sure a number is. None of them can be less than 0, whatever the mathematics of few runs says. */
-function rangeOf(estimate: Estimate | undefined, format: (value: number) => string): string {
-  return estimate?.low === undefined || estimate.high === undefined
-    ? ""
-    : `${format(Math.max(estimate.low, 0))} to ${format(estimate.high)}`;
-}
-
-function signed(value: number, format: (value: number) => string): string {
-  if (value === 0) return "no difference";
-  return `${value > 0 ? "+" : "−"}${format(Math.abs(value))}`;
 }
 
 /** Where the scale ends: at 100 % for a share, else at the largest number. */

@@ -6,15 +6,10 @@ import { BUTTONS, Dialog, FIELD, formatValue, plural } from "@windlass/ui";
 import { Database } from "lucide-react";
 import { useId, useState, type ReactNode, type SyntheticEvent } from "react";
 import { client } from "./auth.js";
-import { Failure } from "./parts.js";
+import { Failure, TagsField, tagsIn } from "./parts.js";
 import { datasetsQuery, runQuery } from "./queries.js";
 import { to } from "./router.js";
 import { tellDone } from "./shell.js";
-
-/** Tags in a field, with commas between them. */
-export function tagsIn(text: string): string[] {
-  return [...new Set(text.split(",").map((tag) => tag.trim()))].filter((tag) => tag !== "");
-}
 
 /** Inputs or an expected answer as one text: a message as it is, a conversation line by line, the rest as JSON. */
 export function textOf(value: unknown): string {
@@ -148,16 +143,7 @@ function AddForm({
           </span>
         </label>
       )}
-      <label className="flex flex-col gap-1">
-        Tags, with commas between them
-        <input
-          className={FIELD}
-          value={tags}
-          onChange={(event) => {
-            setTags(event.target.value);
-          }}
-        />
-      </label>
+      <TagsField value={tags} onChange={setTags} />
       {add.error !== null && <Failure error={add.error} />}
       <div className="flex justify-end gap-2">
         <button type="button" className={BUTTONS.default} onClick={onDone}>
@@ -174,13 +160,4 @@ function AddForm({
 /** The address of a data set. */
 export function datasetAddress(name: string): string {
   return to(["datasets", name]);
-}
-
-/** Saves a text as a file. */
-export function download(text: string, name: string, type: string): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type }));
-  link.download = name;
-  link.click();
-  URL.revokeObjectURL(link.href);
 }

@@ -224,3 +224,18 @@ def test_values_that_cannot_be_kept_are_refused(monkeypatch: pytest.MonkeyPatch)
         assert "0123456789abcdef" not in await kept.text("few")
 
     play(story)
+
+
+def test_a_data_set_is_larger_than_one_value_may_be() -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        kept = Datasets(runtime)
+        for at in range(6):
+            await kept.add("large", Case(f"c{at}", f"{at}" * 230_000))
+        assert (await kept.get("large")).cases == 6
+        with pytest.raises(Rejected, match="too large"):
+            await kept.add("large", Case("huge", "x" * 1_100_000))
+        assert (await kept.get("large")).cases == 6
+        await kept.remove("large", "c1")
+        await kept.delete("large")
+
+    play(story)

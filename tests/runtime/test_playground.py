@@ -415,13 +415,28 @@ def test_the_same_playground_run_is_started_once() -> None:
         async with AgentRuntime.in_memory([clerk(Till())]) as runtime:
             await recorded(runtime)
             for _ in range(2):
-                again = await runtime.playground.run("r1", 0, instructions="Be kind.", new_run_id="e1")
+                again = await runtime.playground.run("r1", 0, instructions="Be kind.", new_run_id="play-1")
                 await again.wait()
             with pytest.raises(Conflict):
-                await runtime.playground.run("r1", 0, instructions="Be rude.", new_run_id="e1")
-            with pytest.raises(Conflict):
+                await runtime.playground.run("r1", 0, instructions="Be rude.", new_run_id="play-1")
+            with pytest.raises(Rejected, match="new_run_id must begin with play-"):
                 await runtime.playground.run("r1", 0, new_run_id="s1")
             assert len((await runtime.sessions.runs(playground=True)).items) == 2
+
+    play(story())
+
+
+def test_the_session_of_a_playground_run_takes_no_other_run_or_message() -> None:
+    """Its messages were edited, and what follows would call the real tools."""
+
+    async def story() -> None:
+        async with AgentRuntime.in_memory([clerk(Till())]) as runtime:
+            await recorded(runtime)
+            await (await runtime.playground.run("r1", 0, new_run_id="play-1")).wait()
+            with pytest.raises(Conflict, match="session play-1 belongs to a playground run"):
+                await runtime.start("clerk", "go", session_id="play-1")
+            with pytest.raises(Conflict, match="session play-1 belongs to a playground run"):
+                await runtime.steer("clerk", "go", session_id="play-1")
 
     play(story())
 

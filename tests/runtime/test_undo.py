@@ -20,7 +20,7 @@ from windlass import (
 )
 from windlass.errors import Conflict
 from windlass.testing import ScriptedModel, by_history, call, crash_everywhere, say
-from windlass.tools import EffectName, UndoCall
+from windlass.tools import EffectName, ToolOptions, UndoCall
 from windlass_protocol import Event, InputKind, InputRequest, InputResponse, RunStatus
 
 BOOKED = [
@@ -321,3 +321,21 @@ def test_the_name_of_an_undo_may_not_be_that_of_a_tool() -> None:
 
     with pytest.raises(Rejected, match="fine"):
         Agent("travel", model=ScriptedModel([say("x")]), tools=[book, other])
+
+
+@pytest.mark.parametrize("approval", ["always", lambda **_: True])
+def test_the_undo_of_a_tool_that_asks_asks_too(approval: object) -> None:
+    async def give_back(call: UndoCall) -> str:
+        """Give the money back."""
+        return "given back"
+
+    options: ToolOptions = {"mode": "safe_write", "undo": give_back}
+    options["approval"] = approval  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType]
+
+    @tool(**options)
+    async def charge(cents: int) -> str:
+        """Charge."""
+        return "charged"
+
+    assert charge.undo is not None
+    assert charge.undo.approval == tool(give_back, mode="safe_write", approval="always").approval

@@ -220,3 +220,6 @@ STATE_VALUE_BYTES_MAX: Final = 65_536
 """One value in the state of a session, as JSON."""
 STATE_LEVELS_MAX: Final = 32
 """Nesting depth of such a value."""
+
+PLAYGROUND_PREFIX: Final = "play-"
+"""The beginning of the ids of playground runs and of their sessions."""

@@ -338,6 +338,17 @@ def removed_tool(name: str, session_id: str, request_id: str, *, agent_id: str |
     )
 
 
+def playground_session(session_id: str) -> Conflict:
+    """Return the error for a message or another run in the session of a playground run."""
+    return Conflict(
+        f"session {shown(session_id, NAME_SHOWN_CHARS_MAX)} belongs to a playground run and takes no other "
+        "run or message: run the step again in the playground, or go on in the session of its origin",
+        kind=ErrorKind.INVALID_STATE_TRANSITION,
+        retry=RetryClass.NOT_RETRYABLE,
+        causal_ids=common.CausalIds(session_id=session_id),
+    )
+
+
 def settled_already(found: SettledRequest) -> Conflict:
     """Return the error for an answer to a request that is closed: it says what closed it."""
     chosen = "" if found.option_id is None else f" ({shown(found.option_id, NAME_SHOWN_CHARS_MAX)})"

@@ -27,6 +27,7 @@ from windlass.errors import Conflict, check_whole, kind_of
 from windlass.ports.feed import EventBus
 from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.store import (
+    SCHEDULE,
     ContentStore,
     OpenRequest,
     RefusedStart,
@@ -604,7 +605,7 @@ class Sessions:
 
         Each is deleted as by `delete`, in a transaction of its own, so a call that was interrupted is simply
         made again. A session stays if it, or the session of one of its subagents, has changed since, has an
-        unfinished run, an open request or an item in its inbox.
+        unfinished run, an open request or an item in its inbox, or if a schedule names it.
 
         Raises:
             Rejected: `before` has no time zone, or `limit` is below 1.
@@ -613,13 +614,24 @@ class Sessions:
         most = None if limit is None else check_whole(limit, "limit", most=PRUNED_MAX)
         since = stamp(before)
         wanted, order, count = RunFilter(root_only=True, until=since), RunOrder(is_ascending=True), 0
+        kept = await self._scheduled()
         while page := await self._store.listed_runs(wanted, order=order, limit=_PRUNE_PAGE):
             for session_id in dict.fromkeys(run.session_id for run in page):
-                count += await self._is_pruned(session_id, since)
+                count += session_id not in kept and await self._is_pruned(session_id, since)
                 if count == most:
                     return count
             order = replace(order, after=place_of_run(page[-1], wanted=wanted, by=order.by))
         return count
+
+    async def _scheduled(self) -> set[str]:
+        """Return the sessions that schedules name."""
+        found: set[str] = set()
+        after: str | None = None
+        while page := await self._store.documents(SCHEDULE, after=after, limit=_PRUNE_PAGE):
+            specs = [cast("dict[str, str | None]", one.body["schedule"]) for one in page]
+            found |= {name for one in specs if (name := one["session_id"]) is not None}
+            after = page[-1].name
+        return found
 
     async def _is_pruned(self, session_id: str, since: str) -> bool:
         """Delete a session unless it was used since; return whether it was deleted."""

@@ -19,7 +19,7 @@ from windlass.evals.scorers import Scorer, check_scorers, read_scorer, write_sco
 from windlass.ledger.goals import read_records
 from windlass.runtime.core import CoreRuntime
 from windlass_harness.ledger.tapes import Tape, read_tape
-from windlass_protocol import JsonObject, canonical
+from windlass_protocol import CodecError, JsonObject, canonical
 from windlass_protocol.frozen import sealed
 
 NAME_CHARS_MAX: Final = 200
@@ -157,7 +157,7 @@ class Dataset:
     @property
     def inputs_hash(self) -> str:
         """A hash of the names and inputs of the cases: what an agent is asked."""
-        return _digest([[one.name, one.wire_inputs, one.run_id] for one in self.cases])
+        return _digest([one.name, one.wire_inputs, one.run_id] for one in self.cases)
 
     def tagged(self, *tags: str) -> "Dataset":
         """Return the cases that have one of the tags."""
@@ -280,7 +280,8 @@ def text_of(data: JsonObject, kind: str) -> str:
 
 def version_of_data(data: JsonObject) -> str:
     """Return the version of a data set in the form of a file; its name does not count."""
-    return _digest({name: value for name, value in data.items() if name != "name"})
+    rest = {name: value for name, value in data.items() if name not in ("name", "cases")}
+    return _digest([rest, *cast("list[JsonValue]", data["cases"])])
 
 
 def _parsed(text: str, kind: str) -> object:
@@ -384,5 +385,16 @@ def check_title(name: object, what: str) -> str:
     return text
 
 
-def _digest(value: JsonValue) -> str:
-    return f"sha256:{sha256(canonical(value)).hexdigest()}"
+def _digest(parts: Iterable[JsonValue]) -> str:
+    """Return a hash of values in their order: each is limited in size, and all of them together are not.
+
+    Raises:
+        Rejected: one of them is too large.
+    """
+    whole = sha256()
+    for part in parts:
+        try:
+            whole.update(sha256(canonical(part)).digest())
+        except CodecError as error:
+            raise wrong(f"a case is too large: {error.message}") from None
+    return f"sha256:{whole.hexdigest()}"

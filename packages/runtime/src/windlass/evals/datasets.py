@@ -148,6 +148,7 @@ class Datasets:
         place = self._place(name, case.name)
         kept = await self._cases(name)
         data = await self._masked(case.data())
+        version_of_data({"cases": [data]})  # refuses a case that is too large
         known = next((one for one in kept if one.name == place), None)
         if known is not None and known.body["case"] != data:
             raise _refused(

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Literal, Self
 from weakref import WeakValueDictionary
 
 from windlass.errors import AgentError, Conflict, Unavailable, check_whole
+from windlass.limits import PLAYGROUND_PREFIX
 from windlass.refusals import (
     check_given,
     check_id,
     check_items,
     check_request,
     missing_port,
+    playground_session,
     removed_tool,
     runtime_closed,
     taken_run,
@@ -400,6 +402,8 @@ class CoreRuntime(RuntimeViews):
                 start.check_deps(self._ports, request)
             await self.resume()
             await start.check_free(self._store(), request)
+            if playground is None:
+                await self._check_session(request.session_id)
             run_id = request.run_id
             await self._keeper.keep(effective, run_id)
             session_id = request.session_id or f"session:{run_id}"
@@ -429,6 +433,14 @@ class CoreRuntime(RuntimeViews):
         self._run_count += posted.is_new
         await self._rouse(session_id)
         return RunHandle(self, run_id)
+
+    async def _check_session(self, session_id: str | None) -> None:
+        """Refuse the session of a playground run: its messages were edited, and its run is its only one."""
+        if session_id is None or not session_id.startswith(PLAYGROUND_PREFIX):
+            return
+        known = await self._store().listed_session(session_id)
+        if known is not None and known.is_playground:
+            raise playground_session(session_id)
 
     async def _open_playground_session(self, playground: PlaygroundStart) -> None:
         """Create the session of a playground run, unless an earlier attempt did."""
@@ -488,6 +500,7 @@ class CoreRuntime(RuntimeViews):
             await self.resume()
             session_id = check_id(request.session_id, "session_id")
             await self._runs.known(session_id)
+            await self._check_session(session_id)
             await self._keeper.keep(effective, request.run_id)
             body = await self._masked({**start.start_body(request, effective), "messageId": message_id})
         except AgentError as error:

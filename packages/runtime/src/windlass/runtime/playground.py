@@ -26,7 +26,7 @@ from windlass.engine.binding import Binding
 from windlass.engine.clocks import moment
 from windlass.engine.hooks import NO_HOOKS
 from windlass.errors import Conflict, Denied, kind_of, wrong
-from windlass.limits import RECORD_BYTES_MAX
+from windlass.limits import PLAYGROUND_PREFIX, RECORD_BYTES_MAX
 from windlass.package import check_package, fallback_routes, fingerprint
 from windlass.ports.host import ToolPolicy
 from windlass.ports.store import Journal, RunRow, SessionCopy, StoredAppend
@@ -275,7 +275,7 @@ class Playground:
             temperature: another temperature.
             size: this model call alone, or all that follows it until the run ends.
             calls: recorded answers calls from the record; real executes them, with policy and approvals.
-            new_run_id: the id of the new run, the same for every attempt to start it; default: a new id.
+            new_run_id: the id of the new run, the same for every attempt to start it; it begins with `play-`.
             source: who asks.
 
         Raises:
@@ -301,7 +301,9 @@ class Playground:
         package = self._changed(package, instructions=instructions, tools=tools, model=model)
         if temperature is not None:
             package = _with_temperature(package, temperature)
-        new_id = new_run_id or f"play-{self._ports.machine.new_id()}"
+        new_id = new_run_id or f"{PLAYGROUND_PREFIX}{self._ports.machine.new_id()}"
+        if not new_id.startswith(PLAYGROUND_PREFIX):
+            raise bad_request(f"new_run_id must begin with {PLAYGROUND_PREFIX}")
         origin = PlaygroundOrigin(
             run_id=row.run_id, session_id=row.session_id, step_index=step_index, size=size, calls=calls
         )

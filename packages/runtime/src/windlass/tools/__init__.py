@@ -390,7 +390,7 @@ def _made(function: Callable[P, R], options: ToolOptions, *, is_checked: bool = 
         timeout_ms=_timeout_ms(options.get("timeout"), name),
         retries=_retries(options.get("retries", 0), effect, name=name),
         concurrency=_concurrency(options.get("concurrency"), name),
-        undo=_undo(options.get("undo"), name, mode=mode, effect=effect),
+        undo=_undo(options, name, mode=mode, effect=effect),
     )
     if is_checked:
         shape.check()
@@ -403,8 +403,10 @@ def _made(function: Callable[P, R], options: ToolOptions, *, is_checked: bool = 
 
 
 def _undo(
-    value: object, name: str, *, mode: ToolMode | None, effect: EffectClass
+    options: ToolOptions, name: str, *, mode: ToolMode | None, effect: EffectClass
 ) -> "Tool[..., object] | None":
+    """Return the undo of a tool; a plain function has the mode of the tool, and asks if the tool may ask."""
+    value, approval = options.get("undo"), options.get("approval")
     if value is None:
         return None
     if effect is EffectClass.READ or mode is ToolMode.READ:
@@ -416,6 +418,9 @@ def _undo(
         raise wrong(f"tool {name}: undo must be a function or a tool, found {kind_of(value)}")
     else:
         same: ToolOptions = {} if mode is None else {"mode": mode}
+        if approval is not None:
+            # A rule of the tool reads arguments that the undo does not have.
+            same["approval"] = "always" if callable(approval) else approval
         made = tool(cast("Callable[..., object]", value), **same)
     if [one.name for one in made.shape.signature.parameters] != ["call"]:
         raise wrong(

@@ -266,6 +266,8 @@ class Outbox:
 
     async def _enqueue(self, target: Target, record: Record, part: int) -> None:
         session = await self._store.listed_session(record.session_id)
+        if session is not None and session.is_playground:
+            return
         body: JsonObject = {
             "target": target.name,
             "sessionId": record.session_id,

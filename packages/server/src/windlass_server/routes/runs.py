@@ -267,6 +267,8 @@ async def play(
     """
     if run.agent_id not in caller.tenant.agent_ids:
         raise Problem(403, "runs of this agent cannot be started here, so the playground cannot run it")
+    if given.calls == "real" and not (caller.approves_own or "approver" in caller.principal.roles):
+        raise Problem(403, "real calls of the playground need the role approver: its messages can be edited")
     route = f"runs/{run.run_id}/steps/{step_index}/playground"
     async with once(caller, Bound(key, route, given)):
         try:

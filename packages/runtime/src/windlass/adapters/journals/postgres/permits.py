@@ -12,6 +12,7 @@ from typing import Final, cast
 from windlass.adapters.journals.postgres.link import Address, Link
 from windlass.adapters.journals.postgres.schema import SCHEMA, in_transaction
 from windlass.ports.store import PERMIT_LEASE_MS, PERMIT_MS, PERMIT_POLL_MS, PermitAsk, PermitGrant
+from windlass_harness.retry import RETRY_AFTER_MS_MAX
 from windlass_protocol.frozen import mutable
 
 MINUTE_MS: Final = 60_000
@@ -167,6 +168,7 @@ class State:
         self.holders = {name: one for name, one in self.holders.items() if one.until_ms > now_ms}
         for one in self.holders.values():
             one.until_ms = min(one.until_ms, now_ms + PERMIT_LEASE_MS)
+        self.paused_until_ms = min(self.paused_until_ms, now_ms + RETRY_AFTER_MS_MAX)
         self.starts = _recent(self.starts.items(), now_ms - STARTS_MS, tick_ms)
         self.spent = _recent(self.spent.items(), now_ms - MINUTE_MS, tick_ms)
         return mine

@@ -67,11 +67,13 @@ _FAILING: Final = """SELECT f.kind, f.name, f.detail, sum(f.total), sum(f.succee
     sum(f.tokens), sum(f.latency_ms), '' FROM recorder_facts f JOIN recorder_runs r USING (run_key)
     WHERE {} AND f.kind = ? GROUP BY f.name, f.detail HAVING worst > 0
     ORDER BY sum(f.total) >= ? DESC, 1.0 * worst / sum(f.total) DESC, worst DESC, f.name, f.detail LIMIT ?"""
-_OVER_TIME: Final = """SELECT f.kind, f.name, f.detail, sum(f.total), sum(f.succeeded), sum(f.failed),
+_MS: Final = "(strftime('%s', {0}) * 1000 + substr(strftime('%f', {0}), 4))"
+"""A time in milliseconds."""
+_OVER_TIME: Final = f"""SELECT f.kind, f.name, f.detail, sum(f.total), sum(f.succeeded), sum(f.failed),
     sum(f.tokens), sum(f.latency_ms), '',
-    (strftime('%s', r.started_at) - strftime('%s', ?)) / ? AS bucket
+    ({_MS.format("r.started_at")} - {_MS.format("?1")}) / (?2 * 1000) AS bucket
     FROM recorder_facts f JOIN recorder_runs r USING (run_key)
-    WHERE {} AND f.kind = ? GROUP BY f.name, f.detail, bucket ORDER BY f.name, f.detail, bucket"""
+    WHERE {{}} AND f.kind = ? GROUP BY f.name, f.detail, bucket ORDER BY f.name, f.detail, bucket"""
 _POSITION: Final = "SELECT coalesce(max(position), 0) FROM recorder_runs WHERE session_id = ?"
 
 

@@ -232,7 +232,7 @@ def test_a_data_set_is_larger_than_one_value_may_be() -> None:
         for at in range(6):
             await kept.add("large", Case(f"c{at}", f"{at}" * 230_000))
         assert (await kept.get("large")).cases == 6
-        with pytest.raises(Rejected, match="too large"):
+        with pytest.raises(Rejected):
             await kept.add("large", Case("huge", "x" * 1_100_000))
         assert (await kept.get("large")).cases == 6
         await kept.remove("large", "c1")

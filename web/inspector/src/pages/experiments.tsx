@@ -801,10 +801,10 @@ function Fact({
   );
 }
 
+/** How sure a difference is; nothing if its interval has no width. */
 function spread({ low, high }: Estimate, format: (value: number) => string): string | undefined {
-  return low === undefined || high === undefined
-    ? undefined
-    : `${formatSigned(low, format)} to ${formatSigned(high, format)}`;
+  if (low === undefined || high === undefined || low === high) return undefined;
+  return `${formatSigned(low, format)} to ${formatSigned(high, format)}`;
 }
 
 function meanOf(attempts: readonly EvalCase[], field: "score" | "costMicros" | "durationMs"): number | undefined {

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 import httpx2
 import pytest
+from pydantic import JsonValue
 from tests.server.receiver import Got, receiving
 from tests.server.rig import TIMEOUT_S, Json, http_client, run, serving
 from tests.server.test_webhooks import RECORDED, signed_by
@@ -169,10 +170,9 @@ def asker(done: list[str]) -> Agent:
         done.append("paid")
         return "paid"
 
-    colours: JsonObject = {
-        "prompt": "Which?",
-        "options": [{"id": "r", "label": "Red"}, {"id": "b", "label": "Blue"}],
-    }
+    labels = {"r": "Red", "b": "Blue", "approve": "Any"}
+    options: list[JsonValue] = [{"id": one, "label": label} for one, label in labels.items()]
+    colours: JsonObject = {"prompt": "Which?", "options": options}
     steps = [
         call("ask_question", {"prompt": "For whom?"}),
         call("ask_question", colours),
@@ -216,9 +216,12 @@ def test_a_reply_in_the_thread_answers_a_question_once_and_approves_nothing(
                 await says(reply("green", "Ev2", "UBOB"))
                 told = (await slack.have(4))[3]
                 assert (told.path, told.json["user"]) == ("/chat.postEphemeral", "UBOB")
-                assert told.json["text"] == "please answer with one of: Red, Blue"
+                assert told.json["text"] == "please answer with one of: Red, Blue, Any"
+                # An option such as that of an approval at another server.
+                await says(reply("any", "Ev5", "UBOB"))
+                assert (await texts(5))[4] == "a text approves nothing; use the button"
                 await says(reply("blue", "Ev3", "UBOB"))
-                answered, asked = sorted((await texts(6))[4:])
+                answered, asked = sorted((await texts(7))[5:])
                 assert (answered, asked[:8]) == ("Answered by UBOB.", "Run pay?")
                 await says(reply("blue", "Ev3", "UBOB"))
                 await says(reply("green", "Ev2", "UBOB"))
@@ -228,7 +231,7 @@ def test_a_reply_in_the_thread_answers_a_question_once_and_approves_nothing(
                 assert len((await client.get("/v1/runs")).json()["runs"]) == 2
                 [still] = (await client.get("/v1/approvals")).json()["requests"]
                 assert still["request"]["kind"] == "approval"
-            assert (done, len(slack.got)) == ([], 6)
+            assert (done, len(slack.got)) == ([], 7)
 
     run(main())
 

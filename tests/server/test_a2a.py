@@ -1,24 +1,26 @@
 """A2A: the official client talks to agents of the server, and completes a task that waits for a person."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 from a2a.client import Client, ClientConfig, ClientFactory
+from a2a.server.tasks.task_manager import append_artifact_to_task
 from a2a.types import a2a_pb2 as wire
 from a2a.utils.errors import A2AError
 from tests.client.test_remote import stuck
 from tests.server.keyring import Keyring
-from tests.server.rig import FAST, TIMEOUT_S, Server, payer, run, serving, talker
+from tests.server.rig import FAST, TIMEOUT_S, Server, look, payer, run, serving, talker
 
-from windlass import Agent, AgentRuntime
+from windlass import Agent, AgentRuntime, LLMMessage, LLMStreamChunk
 from windlass.client import Client as RestClient
 from windlass.client import RemoteAgent, a2a
 from windlass.client.remote import Report
 from windlass.testing import ScriptedModel, by_history, call, say
+from windlass_protocol import JsonObject
 from windlass_server import Settings
 
 
@@ -101,6 +103,92 @@ def test_a_task_is_followed_again_and_cancelled(tmp_path: Path) -> None:
                 await client.create_task_push_notification_config(
                     wire.TaskPushNotificationConfig(task_id=task.id, url="https://example.com")
                 )
+
+    run(main())
+
+
+TALE = "Once upon a time there was a ship."
+
+
+class Teller(ScriptedModel):
+    """A model that looks, and then tells a tale, with two pauses in it."""
+
+    def __init__(self, *gates: asyncio.Event) -> None:
+        steps = [say("Let me look.") + call("look", {"place": "Oslo"}), say(TALE)]
+        super().__init__(by_history(steps), chunk_chars=5)
+        self._gates = {TALE[: 10 * number]: gate for number, gate in enumerate(gates, start=1)}
+
+    async def stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Iterable[JsonObject] | None = None,
+        temperature: float | None = None,
+    ) -> AsyncIterator[LLMStreamChunk]:
+        told = ""
+        async for chunk in super().stream(messages, tools=tools, temperature=temperature):
+            yield chunk
+            told += chunk.content_delta or ""
+            if told in self._gates:
+                await self._gates[told].wait()
+
+
+class Listener:
+    """A client that puts artifacts together as the SDK does, and looks at each moment at what it has."""
+
+    def __init__(self, events: AsyncIterator[wire.StreamResponse]) -> None:
+        self._events = events
+        self.task = wire.Task()
+        self.appended = 0
+        self.is_whole = False
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for one in self.task.artifacts for part in one.parts)
+
+    async def until(self, is_enough: Callable[[], bool]) -> None:
+        while not is_enough():
+            event = await anext(self._events)
+            match event.WhichOneof("payload"):
+                case "task":
+                    self.task.CopyFrom(event.task)
+                case "artifact_update":
+                    update = event.artifact_update
+                    append_artifact_to_task(self.task, update)
+                    self.appended += update.append
+                    self.is_whole = update.last_chunk
+                    assert any(one.startswith(self.text) for one in ("Let me look.", TALE)), self.text
+                case _:
+                    self.task.status.CopyFrom(event.status_update.status)
+
+    @property
+    def is_over(self) -> bool:
+        return self.task.status.state == wire.TaskState.TASK_STATE_COMPLETED
+
+
+def test_text_is_streamed_as_the_model_writes_it_and_comes_once_after_a_new_subscription(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        gates = asyncio.Event(), asyncio.Event()
+        teller = Agent("teller", model=Teller(*gates), tools=[look])
+        async with (
+            serving(tmp_path, [teller]) as server,
+            connected(server, "teller") as one,
+            connected(server, "teller") as other,
+        ):
+            first = Listener(one.send_message(said("Tell me.", "m1")))
+            await first.until(lambda: first.text.startswith("Once"))
+            gates[0].set()
+            await first.until(lambda: first.appended > 0)
+            second = Listener(other.subscribe(wire.SubscribeToTaskRequest(id=first.task.id)))
+            await second.until(lambda: second.text.startswith("Once"))
+            gates[1].set()
+            for listener in (first, second):
+                await listener.until(lambda at=listener: at.is_over)
+                assert (listener.text, listener.is_whole) == (TALE, True)
+            task = await one.get_task(wire.GetTaskRequest(id=first.task.id))
+            assert task.artifacts == first.task.artifacts
 
     run(main())
 

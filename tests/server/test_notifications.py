@@ -3,6 +3,8 @@
 import asyncio
 import os
 import re
+import signal
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,13 +16,15 @@ from tests.cli.commands import run_here
 from tests.client.rig import client_of
 from tests.server.keyring import Keyring
 from tests.server.receiver import Got, receiving
-from tests.server.rig import FAST, Json, eventually, run, serving, talker
+from tests.server.rig import FAST, TIMEOUT_S, Json, eventually, run, serving, talker
 
+from tools.postgres import Postgres
 from windlass import AgentRuntime, Conflict, Rejected
 from windlass.client import NotFound
 from windlass.parts import Machine, SystemClock, chance, new_id
 from windlass.webhooks import SCHEMES, Deliveries, Endpoint, Outbox, Webhooks, targets_of
 from windlass.webhooks.outbox import LEASE_MS, RETRIES_S
+from windlass_protocol import encode
 from windlass_server import Settings
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -74,7 +78,7 @@ class Scene:
 
 @asynccontextmanager
 async def notifying(
-    path: Path, endpoints: Sequence[Endpoint], clock: Shifted | None = None
+    path: Path | str, endpoints: Sequence[Endpoint], clock: Shifted | None = None
 ) -> AsyncGenerator[Scene]:
     time = clock or Shifted()
     machine = Machine(time, new_id, chance)
@@ -86,6 +90,15 @@ async def notifying(
         store = runtime.ports.store
         assert store is not None
         yield Scene(runtime, outbox, Deliveries(store, time), time)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """A store in a file, and one in PostgreSQL."""
+    if request.param == "sqlite":
+        return tmp_path / "a.db"
+    postgres: Postgres = request.getfixturevalue("postgres")
+    return postgres.new_database()
 
 
 def genuine(got: Got, secret: str = SECRET, now_s: float | None = None) -> Json:
@@ -177,7 +190,7 @@ def test_an_address_that_is_not_public_is_never_dialled(tmp_path: Path, url: str
     run(main())
 
 
-def test_what_was_not_delivered_before_a_stop_is_delivered_after_it(tmp_path: Path) -> None:
+def test_what_was_not_delivered_before_a_stop_is_delivered_after_it(store: Path | str) -> None:
     async def main() -> None:
         hold = True
 
@@ -188,15 +201,15 @@ def test_what_was_not_delivered_before_a_stop_is_delivered_after_it(tmp_path: Pa
 
         async with receiving(answer) as ops:
             clock = Shifted()
-            async with notifying(tmp_path / "a.db", [endpoint(ops.url)], clock) as scene:
+            async with notifying(store, [endpoint(ops.url)], clock) as scene:
                 await (await scene.runtime.start("talker", "First.", run_id="r1")).wait()
                 await ops.have(1)
                 # The process stops while it waits for the answer.
             # No process looks at the journal meanwhile.
-            async with AgentRuntime.open(tmp_path / "a.db", agents=[talker()]) as runtime:
+            async with AgentRuntime.open(store, agents=[talker()]) as runtime:
                 await (await runtime.start("talker", "Second.", run_id="r2")).wait()
             hold = False
-            async with notifying(tmp_path / "a.db", [endpoint(ops.url)], clock) as scene:
+            async with notifying(store, [endpoint(ops.url)], clock) as scene:
                 await eventually(lambda: any(one.json["data"]["runId"] == "r2" for one in ops.got))
                 scene.clock.ahead_s += LEASE_MS / 1_000
                 await until(scene.outbox.is_idle)
@@ -209,13 +222,13 @@ def test_what_was_not_delivered_before_a_stop_is_delivered_after_it(tmp_path: Pa
     run(main())
 
 
-def test_two_processes_share_the_work(tmp_path: Path) -> None:
+def test_two_processes_share_the_work(store: Path | str) -> None:
     async def main() -> None:
         async with receiving() as ops:
             given = [endpoint(ops.url)]
             async with (
-                notifying(tmp_path / "a.db", given) as one,
-                notifying(tmp_path / "a.db", given) as other,
+                notifying(store, given) as one,
+                notifying(store, given) as other,
             ):
                 for number in range(6):
                     scene = (one, other)[number % 2]
@@ -224,6 +237,40 @@ def test_two_processes_share_the_work(tmp_path: Path) -> None:
                 await until(one.outbox.is_idle)
                 await until(other.outbox.is_idle)
                 assert sorted(got.json["data"]["runId"] for got in ops.got) == [f"r{n}" for n in range(6)]
+
+    run(main())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("store", "point", "sent"),
+    [("sqlite", "_sent", 1), ("postgres", "_sent", 1), ("postgres", "_save", 0)],
+    indirect=["store"],
+)
+def test_a_kill_between_sending_and_noting_it_sends_the_same_id_again(
+    store: Path | str, point: str, sent: int
+) -> None:
+    """One process is killed when the receiver has answered, one before it notes what it has read."""
+
+    async def main() -> None:
+        async with receiving() as ops:
+            child = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "tests.server.killed_outbox", str(store), ops.url, point)
+            )
+            assert await asyncio.wait_for(child.wait(), TIMEOUT_S) == -signal.SIGKILL
+            assert len(ops.got) == sent
+            async with AgentRuntime.open(store, agents=[]) as runtime:
+                assert runtime.ports.store is not None
+                [left] = (await Deliveries(runtime.ports.store, SystemClock()).list()).items
+            assert (left.attempts, left.problem) == (sent, None)
+            async with notifying(store, [endpoint(ops.url)]) as scene:
+                # What the killed process held is free.
+                scene.clock.ahead_s += LEASE_MS / 1_000
+                await until(scene.outbox.is_idle)
+                assert (await scene.deliveries.list()).items == ()
+            assert len(ops.got) > sent
+            assert {one.headers["webhook-id"] for one in ops.got} == {left.delivery_id}
+            assert len({encode(genuine(one)) for one in ops.got}) == 1
 
     run(main())
 

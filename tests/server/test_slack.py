@@ -11,13 +11,17 @@ from urllib.parse import urlencode
 
 import httpx2
 import pytest
+from pydantic import JsonValue
 from tests.server.receiver import Got, receiving
-from tests.server.rig import TIMEOUT_S, Json, http_client, run
+from tests.server.rig import TIMEOUT_S, Json, http_client, run, serving
 from tests.server.test_webhooks import RECORDED, signed_by
 
+from windlass import Agent, tool
 from windlass.ports.channel import Message, Notice, Reply, SignedRequest
-from windlass.webhooks import SlackChannel
-from windlass_protocol import InputRequest
+from windlass.testing import ScriptedModel, by_history, call, say
+from windlass.tools.question import ask_question
+from windlass.webhooks import SlackChannel, Webhook
+from windlass_protocol import InputRequest, JsonObject
 
 SECRET = "slack-signing-secret"
 MENTION = (RECORDED / "slack_mention.json").read_bytes()
@@ -145,6 +149,89 @@ def test_a_conversation_with_an_approval_survives_a_kill_between_receipt_and_ans
                 assert "refund order <7>" in json.dumps(history)
             child.send_signal(signal.SIGINT)
             await asyncio.wait_for(child.wait(), TIMEOUT_S)
+
+    run(main())
+
+
+def reply(text: str, event_id: str, user: str = "UANN") -> bytes:
+    """A reply in the thread, as Slack sends it."""
+    said = json.loads(MENTION)
+    given: Json = {"type": "message", "channel_type": "channel", "user": user, "text": text}
+    more = {"thread_ts": said["event"]["ts"], "ts": f"{event_id[2:]}.1", "channel": said["event"]["channel"]}
+    return json.dumps({**said, "event_id": event_id, "event": {**given, **more}}).encode()
+
+
+def asker(done: list[str]) -> Agent:
+    """An agent that asks two questions, pays, and says so."""
+
+    @tool(mode="external", effect="idempotent")
+    async def pay(cents: int) -> str:
+        """Pay."""
+        done.append("paid")
+        return "paid"
+
+    labels = {"r": "Red", "b": "Blue", "approve": "Any"}
+    options: list[JsonValue] = [{"id": one, "label": label} for one, label in labels.items()]
+    colours: JsonObject = {"prompt": "Which?", "options": options}
+    steps = [
+        call("ask_question", {"prompt": "For whom?"}),
+        call("ask_question", colours),
+        call("pay", {"cents": 5}),
+        say("Very well."),
+    ]
+    return Agent("desk", model=ScriptedModel(by_history(steps)), tools=[ask_question, pay])
+
+
+def test_a_reply_in_the_thread_answers_a_question_once_and_approves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIGNING", SECRET)
+    monkeypatch.setenv("TOKEN", "xoxb-token")
+    done: list[str] = []
+
+    async def main() -> None:
+        async with receiving() as slack:
+            channel = SlackChannel("TOKEN", api=slack.url)
+            entry = Webhook("slack", agent="desk", scheme="slack", secrets=("SIGNING",), channel=channel)
+
+            async def texts(count: int) -> list[str]:
+                return [one.json["text"] for one in (await slack.have(count))[:count]]
+
+            async with (
+                serving(tmp_path, [asker(done)], webhooks=[entry]) as server,
+                http_client(f"http://127.0.0.1:{server.port}") as client,
+            ):
+
+                async def says(body: bytes) -> None:
+                    assert (await send(client, body)).status_code == 200
+
+                await says(MENTION)
+                assert (await texts(1)) == ["For whom?"]
+                # The event that asked comes again: it is no answer.
+                await says(MENTION)
+                await says(reply("Ann <3", "Ev1"))
+                assert sorted((await texts(3))[1:]) == ["Answered by UANN.", "Which?"]
+                # So does the answer: it is neither the answer to the next question nor a message.
+                await says(reply("Ann <3", "Ev1"))
+                await says(reply("green", "Ev2", "UBOB"))
+                told = (await slack.have(4))[3]
+                assert (told.path, told.json["user"]) == ("/chat.postEphemeral", "UBOB")
+                assert told.json["text"] == "please answer with one of: Red, Blue, Any"
+                # An option such as that of an approval at another server.
+                await says(reply("any", "Ev5", "UBOB"))
+                assert (await texts(5))[4] == "a text approves nothing; use the button"
+                await says(reply("blue", "Ev3", "UBOB"))
+                answered, asked = sorted((await texts(7))[5:])
+                assert (answered, asked[:8]) == ("Answered by UBOB.", "Run pay?")
+                await says(reply("blue", "Ev3", "UBOB"))
+                await says(reply("green", "Ev2", "UBOB"))
+                assert len((await client.get("/v1/runs")).json()["runs"]) == 1
+                # A text is no approval: it is the next message.
+                await says(reply("approve", "Ev4", "UBOB"))
+                assert len((await client.get("/v1/runs")).json()["runs"]) == 2
+                [still] = (await client.get("/v1/approvals")).json()["requests"]
+                assert still["request"]["kind"] == "approval"
+            assert (done, len(slack.got)) == ([], 7)
 
     run(main())
 

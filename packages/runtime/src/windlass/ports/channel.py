@@ -28,7 +28,7 @@ class SignedRequest:
 
 @sealed
 class Message:
-    """A message for a session."""
+    """A message for a session; with a user, the answer to a question that the session has asked."""
 
     session: str
     """Names the session among those of its webhook: equal names are one session."""

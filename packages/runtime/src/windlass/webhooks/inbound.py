@@ -7,6 +7,7 @@ again is the same run, also after a crash and in another process.
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
@@ -15,11 +16,12 @@ from urllib.parse import parse_qs
 from windlass import parts
 from windlass.errors import Conflict, Denied, Rejected, meant
 from windlass.ports.channel import Answer, Channel, Incoming, Message, Reply, Route, SignedRequest
-from windlass.ports.store import SettledRequest
+from windlass.ports.store import Document, OpenRequest, SettledRequest
 from windlass.refusals import bad_setup, check_id, check_items
-from windlass.runtime.requests import consents
+from windlass.runtime.requests import consents, makes_call
 from windlass.webhooks.signatures import SCHEMES, Scheme
-from windlass_protocol import InputResponse, JsonObject, SourceKind, SourceRef
+from windlass_harness.loop.people import matched
+from windlass_protocol import InputKind, InputResponse, JsonObject, SourceKind, SourceRef
 from windlass_protocol.codec_scan import count_values
 from windlass_protocol.frozen import sealed
 from windlass_protocol.lazy import lazy_pattern
@@ -33,6 +35,11 @@ VALUES_MAX: Final = 50_000
 MESSAGE_CHARS_MAX: Final = 100_000
 """Characters of a message; the rest of a longer one is cut off."""
 WEBHOOKS_MAX: Final = 100
+REPLIES_KEPT_MS: Final = 7 * 86_400_000
+"""How long it is known that a delivery answered a question, and which one."""
+_REPLY: Final = "reply"
+"""The kind of the document that says so."""
+_EXPIRED_MAX: Final = 32
 LOCAL: Final = "local"
 """The tenant and the user of a server without keys and tokens."""
 _NAME: Final = lazy_pattern(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -267,8 +274,9 @@ class Webhooks:
                 return Taken(reply=text)
             case Message() as message:
                 return await _started(runtime, webhook, delivery, message)
-            case Answer() as answer:
-                return await _answered(runtime, webhook, answer)
+            case Answer(session, request_id, option_id, user):
+                response = InputResponse(request_id=request_id, option_id=option_id, responder=user)
+                return await _answered(runtime, webhook, webhook.session_id(session), response)
 
 
 def derived(*parts: str) -> str:
@@ -350,8 +358,13 @@ async def _started(
     run_id = f"webhook:{derived(webhook.name, delivery.delivery_id)}"
     store = runtime.ports.store
     assert store is not None, "a runtime that can start has one"
-    if message.needs_session and await store.session(session_id) is None:
+    is_known = await store.session(session_id) is not None
+    if message.needs_session and not is_known:
         return Taken()
+    if is_known and webhook.channel is not None and message.user is not None:
+        request_id = await _question(runtime, session_id, run_id)
+        if request_id is not None:
+            return await _replied(runtime, webhook, message, request_id)
     await runtime.start(
         webhook.agent,
         message.text[:MESSAGE_CHARS_MAX],
@@ -364,21 +377,67 @@ async def _started(
     return Taken(session_id, run_id)
 
 
-async def _answered(runtime: "AgentRuntime", webhook: Webhook, answer: Answer) -> Taken:
+async def _question(runtime: "AgentRuntime", session_id: str, run_id: str) -> str | None:
+    """Return the question that a message answers, if it answers one; the same again for the same delivery."""
+    store, now_ms = runtime.ports.store, int(runtime.ports.machine.clock.now().timestamp() * 1_000)
+    assert store is not None, "a runtime that can start has one"
+    kept = await store.document(_REPLY, run_id)
+    if kept is None:
+        if await store.run(run_id) is not None:
+            return None  # it has started a run before the question was asked
+        open_ = await runtime.session_requests(session_id)
+        found = [one for one in open_ if one.kind is InputKind.QUESTION and not one.is_answered]
+        if not found:
+            return None
+        kept = Document(_REPLY, run_id, 1, {"requestId": found[0].request_id}, now_ms + REPLIES_KEPT_MS)
+        for old in await store.due_documents(_REPLY, now_ms=now_ms, limit=_EXPIRED_MAX):
+            with suppress(Conflict):
+                await store.drop_document(old)
+        try:
+            await store.put_document(kept)
+        except Conflict:  # the same delivery at another server
+            kept = await store.document(_REPLY, run_id) or kept
+    return str(kept.body["requestId"])
+
+
+async def _replied(runtime: "AgentRuntime", webhook: Webhook, message: Message, request_id: str) -> Taken:
+    """Answer a question with a message; what does not answer it is told to its author."""
+    session_id, user = webhook.session_id(message.session), message.user
+    found = await runtime.sessions.request(request_id)
+    response = InputResponse(request_id=request_id, text=message.text[:MESSAGE_CHARS_MAX], responder=user)
+    refused = None
+    if isinstance(found, SettledRequest) and found.responder == user:
+        return Taken(session_id, found.run_id)  # the delivery came again
+    if isinstance(found, OpenRequest):
+        open_ = await runtime.session_requests(session_id)
+        if any(one.request_id == request_id and one.is_answered for one in open_):
+            return Taken(session_id, found.run_id)  # it came again before the answer was taken
+        asked = found.request
+        if makes_call(asked, response):
+            refused = "a text approves nothing; use the button"
+        elif not asked.allow_freeform and matched(asked, response).option_id is None:
+            labels = ", ".join(option.label for option in asked.options or ())
+            refused = f"please answer with one of: {labels}"
+    if found is not None and refused is not None:
+        return Taken(session_id, found.run_id, refused=refused, user=user)
+    return await _answered(runtime, webhook, session_id, response)
+
+
+async def _answered(
+    runtime: "AgentRuntime", webhook: Webhook, session_id: str, response: InputResponse
+) -> Taken:
     """Answer a request in the name of a user; what the request does not allow is told to them."""
-    session_id = webhook.session_id(answer.session)
-    found = await runtime.sessions.request(answer.request_id)
+    found, user = await runtime.sessions.request(response.request_id), response.responder
     run_id, refused = None if found is None else found.run_id, None
-    response = InputResponse(request_id=answer.request_id, option_id=answer.option_id, responder=answer.user)
     if found is None or found.owner != webhook.owner:
         run_id, refused = None, "this request does not exist any more"
     elif isinstance(found, SettledRequest):
         refused = "this request was answered before"
-    elif answer.user not in webhook.approvers and consents(found.request, response):
+    elif user not in webhook.approvers and consents(found.request, response):
         refused = "you may not approve this call; you may deny it"
     else:
         try:
             await runtime.answer_session(found.session_id, [response])
         except (Conflict, Denied, Rejected) as error:
             refused = error.message
-    return Taken(session_id, run_id, refused=refused, user=answer.user)
+    return Taken(session_id, run_id, refused=refused, user=user)

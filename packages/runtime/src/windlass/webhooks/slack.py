@@ -1,4 +1,4 @@
-"""Slack as a channel: threads are sessions, approvals are buttons.
+"""Slack as a channel: threads are sessions, approvals are buttons, replies answer questions.
 
 Messages come by the Events API, clicks by interactions, both to the address of one webhook with the scheme
 `slack`. Messages go out by the web API. A thread is named by team, channel and the time of its first message,

@@ -47,6 +47,8 @@ _STATES: Final = {
 }
 _ASKS: Final = "TASK_STATE_INPUT_REQUIRED"
 _LISTED: Final = 50
+_NEW_TEXT: Final = frozenset({"step.started", "step.retrying", "message.completed"})
+"""Events after which the model writes another text."""
 
 
 async def card(request: Request) -> Response:
@@ -323,37 +325,62 @@ def _said(row: RunRow, text: str, request: InputRequest | None = None) -> Any:
     return message
 
 
-async def _updates(caller: Caller, row: RunRow, answered: str | None) -> AsyncGenerator["wire.Task"]:
-    """Yield the task after each change of its state, up to its end or to the next request."""
+async def _updates(
+    caller: Caller, row: RunRow, answered: str | None
+) -> AsyncGenerator["wire.Task | wire.TaskArtifactUpdateEvent"]:
+    """Yield the task after each change of its state, up to its end or to the next request.
+
+    Between them come the pieces of the text that the model writes: the first of an answer replaces what the
+    artifact had before, so one who joins late, or sees a second attempt, has nothing twice.
+    """
+    a2a, before, has_begun = _types(), "", False
     events = caller.tenant.runtime.subscribe_run(row.run_id, until_terminal=True)
-    before = ""
     try:
         while True:
             task = await _task(caller, row, without=answered)
-            state = _types().TaskState.Name(task.status.state)
+            state = a2a.TaskState.Name(task.status.state)
             if state != before:
                 yield task
             before = state
             if state not in ("TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"):
                 return
-            try:
-                event = await anext(events)
-            except StopAsyncIteration:
+            async for event in events:
+                if event.type == "message.appended":
+                    whole = event.data.get("messageSoFar")
+                    text = event.data["messageDelta"] if whole is None else whole
+                    is_more = has_begun and whole is None
+                    yield _piece(row, str(text), is_more=is_more)
+                    has_begun = True
+                    continue
+                if event.type in _NEW_TEXT:
+                    has_begun = False
+                if event.type == "input.resolved":
+                    answered = None
+                break
+            else:
                 return
-            if event.type == "input.resolved":
-                answered = None
     finally:
         await events.aclose()
 
 
+def _piece(row: RunRow, text: str, *, is_more: bool) -> "wire.TaskArtifactUpdateEvent":
+    """Return a piece of the text of an artifact: more of it, or the beginning of another text."""
+    a2a = _types()
+    artifact = a2a.Artifact(artifact_id=ARTIFACT, name=ARTIFACT, parts=[a2a.Part(text=text)])
+    return a2a.TaskArtifactUpdateEvent(
+        task_id=row.run_id, context_id=row.session_id, artifact=artifact, append=is_more
+    )
+
+
 async def _streamed(caller: Caller, row: RunRow, answered: str | None) -> AsyncGenerator[object]:
-    """Yield the task, its changes, and its output as an artifact."""
+    """Yield the task, its changes, its text as it is written, and its output as a whole artifact."""
     a2a, is_first = _types(), True
     async with aclosing(_updates(caller, row, answered)) as updates:
-        async for task in updates:
-            if is_first:
-                yield task
+        async for update in updates:
+            if is_first or isinstance(update, a2a.TaskArtifactUpdateEvent):
+                yield update
             else:
+                task = cast("wire.Task", update)
                 for artifact in task.artifacts:
                     yield a2a.TaskArtifactUpdateEvent(
                         task_id=task.id, context_id=task.context_id, artifact=artifact, last_chunk=True

@@ -101,6 +101,7 @@ export {
   type TableColumn,
   type TableSort,
 } from "./table.js";
+export { ENGLISH, LabelsProvider, useWording, type Labels, type SomeLabels, type Wording } from "./labels.js";
 export { BUTTONS, CARD, CHIPS, classes, CODE, FIELD, FOCUS } from "./styles.js";
 export {
   cut,
@@ -118,4 +119,5 @@ export {
   sentence,
   shortId,
   visible,
+  type Formats,
 } from "./format.js";

@@ -18,4 +18,17 @@ export default tseslint.config(
     plugins: { "react-hooks": reactHooks },
     rules: { "react-hooks/rules-of-hooks": "error", "react-hooks/exhaustive-deps": "error" },
   },
+  {
+    files: ["web/ui/src/**"],
+    rules: {
+      "no-restricted-syntax": [
+        "error",
+        { selector: "JSXText[value=/\\p{L}/u]", message: "Texts come from labels: see labels.ts." },
+        {
+          selector: "JSXAttribute[name.name=/^(aria-label|title|placeholder|label)$/] > Literal",
+          message: "Texts come from labels: see labels.ts.",
+        },
+      ],
+    },
+  },
 );

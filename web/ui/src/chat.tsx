@@ -30,7 +30,7 @@ import { Progress } from "radix-ui";
 import { useSession, useTransport } from "./session.js";
 import type { Transport } from "./transport.js";
 import { toError, useErrorUntil } from "./data.js";
-import { formatBytes, formatCost, formatCount, sentence } from "./format.js";
+import { useWording } from "./labels.js";
 import { MessageList, OrchestrationPlanCard, planOf, type ToolRenderer } from "./messages.js";
 import { Button, Dialog } from "./primitives.js";
 import { BUTTONS, classes, FIELD, FOCUS } from "./styles.js";
@@ -217,7 +217,8 @@ export interface ChatPanelProps extends ChatStreamOptions {
 
 /** A whole chat: what was said, what is asked, where to write, and the way to stop. */
 export function ChatPanel(props: ChatPanelProps): ReactNode {
-  const { title = "Chat", placeholder, empty = <Empty />, renderers, className, ...options } = props;
+  const { labels } = useWording();
+  const { title = labels.chat.title, placeholder, empty = <Empty />, renderers, className, ...options } = props;
   const chat = useChatStream(options);
   const id = useId();
   const plan = planOf(chat.conversation);
@@ -245,7 +246,7 @@ export function ChatPanel(props: ChatPanelProps): ReactNode {
       {plan.length > 1 && chat.isStreaming && <OrchestrationPlanCard steps={plan} className="mx-4 mb-2" />}
       {chat.error !== undefined && (
         <p role="alert" className="border-t border-agent-border px-4 py-2 text-sm text-agent-danger-text">
-          {sentence(chat.error.message)}
+          {labels.common.error(chat.error)}
         </p>
       )}
       <Composer chat={chat} placeholder={placeholder} />
@@ -254,15 +255,16 @@ export function ChatPanel(props: ChatPanelProps): ReactNode {
 }
 
 function Empty(): ReactNode {
-  return <p className="py-8 text-center text-sm text-agent-muted">No messages yet. Write below to begin.</p>;
+  return <p className="py-8 text-center text-sm text-agent-muted">{useWording().labels.chat.empty}</p>;
 }
 
 /** Says that the connection is away, for as long as it is. */
 export function Connection({ chat }: { readonly chat: ChatStream }): ReactNode {
+  const { away } = useWording().labels.chat;
   const isAway = chat.sessionId !== undefined && chat.connection.status === "waiting";
   return (
     <p role="status" className={classes(isAway ? "bg-agent-raised px-4 py-1 text-xs text-agent-warning" : "sr-only")}>
-      {isAway ? "Connection lost. Reconnecting; nothing is lost." : ""}
+      {isAway ? away : ""}
     </p>
   );
 }
@@ -291,10 +293,12 @@ const NO_FILES: readonly File[] = [];
 export function Composer({
   chat,
   draft = "",
-  placeholder = "Say something",
+  placeholder,
   isReady = true,
   isFocused = false,
 }: ComposerProps): ReactNode {
+  const { labels, formatBytes } = useWording();
+  const words = labels.chat;
   const { text, setText, files, setFiles, say } = useDraft(chat, draft);
   const [isStopping, setIsStopping] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
@@ -303,8 +307,9 @@ export function Composer({
     if (isFocused && matchMedia("(pointer: fine)").matches) field.current?.focus({ preventScroll: true });
   }, [isFocused]);
   const id = useId();
-  const trouble = troubleWith(files);
-  const canSend = isReady && trouble === undefined && (text.trim() !== "" || files.length > 0);
+  const bytes = files.reduce((sum, { size }) => sum + size, 0);
+  const isTooLarge = bytes > ATTACHED_BYTES_MAX;
+  const canSend = isReady && !isTooLarge && (text.trim() !== "" || files.length > 0);
   const isSteering = isWorking(chat) && chat.canSteer;
   const send = (): void => {
     if (canSend) say(isSteering ? "steer" : undefined);
@@ -347,22 +352,22 @@ export function Composer({
             }}
           />
         )}
-        {trouble !== undefined && (
+        {isTooLarge && (
           <p role="alert" className="text-sm text-agent-danger-text">
-            {trouble} Remove some, or give the agent a way to fetch them.
+            {words.filesTooLarge(formatBytes(ATTACHED_BYTES_MAX), formatBytes(Math.ceil(bytes / 1_000) * 1_000))}
           </p>
         )}
         <div className="flex flex-wrap items-end gap-2">
           {chat.canAttach && <AttachButton onFiles={attach} />}
           <label htmlFor={id} className="sr-only">
-            Message
+            {words.message}
           </label>
           <textarea
             ref={field}
             id={id}
             rows={2}
             className={classes(FIELD, "min-w-40 flex-1 resize-none max-sm:order-first max-sm:basis-full")}
-            placeholder={isSteering ? "Steer the run under way" : placeholder}
+            placeholder={isSteering ? words.steerPlaceholder : (placeholder ?? words.placeholder)}
             value={text}
             aria-describedby={`${id}-help`}
             onChange={(event) => {
@@ -374,7 +379,7 @@ export function Composer({
             }}
           />
           <span id={`${id}-help`} className="sr-only">
-            Enter sends, Shift and Enter begins a line, Escape asks whether to stop the agent.
+            {words.help}
           </span>
           <span aria-hidden className="flex-1 sm:hidden" />
           <Buttons
@@ -415,13 +420,12 @@ function StopDialog({
   readonly isOpen: boolean;
   readonly onClose: () => void;
 }): ReactNode {
+  const words = useWording().labels.chat;
   return (
-    <Dialog title="Stop the run?" isOpen={isOpen} onClose={onClose}>
-      <p className="text-sm text-agent-muted">
-        The answer ends here, and calls that are under way are stopped. What was said and done stays.
-      </p>
+    <Dialog title={words.stopTitle} isOpen={isOpen} onClose={onClose}>
+      <p className="text-sm text-agent-muted">{words.stopText}</p>
       <div className="flex justify-end gap-2">
-        <Button onClick={onClose}>Let it go on</Button>
+        <Button onClick={onClose}>{words.stopNo}</Button>
         <Button
           variant="danger"
           onClick={() => {
@@ -429,7 +433,7 @@ function StopDialog({
             chat.cancel().catch(() => undefined);
           }}
         >
-          Stop the run
+          {words.stopYes}
         </Button>
       </div>
     </Dialog>
@@ -463,11 +467,12 @@ interface ButtonsProps {
 }
 
 function Buttons({ chat, canSend, isSteering, onQueue, onStop }: ButtonsProps): ReactNode {
+  const words = useWording().labels.chat;
   return (
     <>
       {isWorking(chat) ? (
         <Button variant="danger" onClick={onStop}>
-          Stop
+          {words.stop}
         </Button>
       ) : (
         <Retry chat={chat} />
@@ -477,28 +482,29 @@ function Buttons({ chat, canSend, isSteering, onQueue, onStop }: ButtonsProps): 
           type="button"
           className={BUTTONS.default}
           disabled={!canSend}
-          title="Say it when the run has ended"
+          title={words.queueTitle}
           onClick={onQueue}
         >
-          Queue
+          {words.queue}
         </button>
       )}
       <button type="submit" className={BUTTONS.primary} disabled={!canSend}>
-        {isSteering ? "Steer" : "Send"}
+        {isSteering ? words.steer : words.send}
       </button>
     </>
   );
 }
 
 function AttachButton({ onFiles }: { readonly onFiles: (files: FileList | null) => void }): ReactNode {
+  const words = useWording().labels.chat;
   const field = useRef<HTMLInputElement>(null);
   return (
     <>
       <button
         type="button"
         className={BUTTONS.default}
-        aria-label="Attach files"
-        title="Attach files; they may also be dropped or pasted"
+        aria-label={words.attach}
+        title={words.attachTitle}
         onClick={() => {
           field.current?.click();
         }}
@@ -521,7 +527,7 @@ function AttachButton({ onFiles }: { readonly onFiles: (files: FileList | null) 
         type="file"
         multiple
         hidden
-        aria-label="Files to attach"
+        aria-label={words.attachField}
         onChange={(event) => {
           onFiles(event.target.files);
           // The same file may be chosen again.
@@ -539,8 +545,9 @@ function Files({
   readonly files: readonly File[];
   readonly onRemove: (file: File) => void;
 }): ReactNode {
+  const { labels, formatBytes } = useWording();
   return (
-    <ul aria-label="Files to send" className="flex flex-wrap gap-2">
+    <ul aria-label={labels.chat.files} className="flex flex-wrap gap-2">
       {files.map((file, at) => (
         <li
           key={at}
@@ -550,7 +557,7 @@ function Files({
           <span className="shrink-0 text-agent-muted">{formatBytes(file.size)}</span>
           <button
             type="button"
-            aria-label={`Remove ${file.name}`}
+            aria-label={labels.chat.removeFile(file.name)}
             className={classes(
               "flex size-6 cursor-pointer items-center justify-center rounded hover:bg-agent-raised",
               FOCUS,
@@ -569,6 +576,7 @@ function Files({
 
 /** Says the same again after a run that did not get to its end. */
 function Retry({ chat }: { readonly chat: ChatStream }): ReactNode {
+  const { retry, retryTitle } = useWording().labels.chat;
   const { run } = chat.conversation;
   const words = chat.messages.findLast(({ role }) => role === "user")?.content ?? "";
   if (run === undefined || words === "" || !ENDED_BADLY.has(run.status)) return null;
@@ -576,12 +584,12 @@ function Retry({ chat }: { readonly chat: ChatStream }): ReactNode {
     <button
       type="button"
       className={BUTTONS.default}
-      title={`Say again: ${words}`}
+      title={retryTitle(words)}
       onClick={() => {
         chat.sendUserMessage(words).catch(() => undefined);
       }}
     >
-      Retry
+      {retry}
     </button>
   );
 }
@@ -620,13 +628,6 @@ async function partOf(file: File): Promise<UserPart> {
     : { type: "file", data, mediaType, filename: file.name };
 }
 
-/** Why files cannot go with one message; undefined if they can. */
-function troubleWith(files: readonly File[]): string | undefined {
-  const bytes = files.reduce((sum, { size }) => sum + size, 0);
-  if (bytes <= ATTACHED_BYTES_MAX) return undefined;
-  return `Files of one message may have ${ATTACHED_BYTES_MAX / 1_000} kB together; these have ${Math.ceil(bytes / 1_000)} kB.`;
-}
-
 /** Usage to show, and the budget. */
 export interface CostMeterProps {
   readonly usage: Tally;
@@ -639,11 +640,16 @@ const FULL = 100;
 
 /** Tokens and money that were used, those of subagents included; with a budget, how much of it. */
 export function CostMeter({ usage, budget, className }: CostMeterProps): ReactNode {
+  const {
+    labels: { cost: words },
+    formatCost,
+    formatCount,
+  } = useWording();
   const { inputTokens = 0, outputTokens = 0, costMicros } = addUsage(usage.usage, usage.delegated);
   const parts = [
-    `${formatCount(inputTokens)} in`,
-    `${formatCount(outputTokens)} out`,
-    ...(usage.toolCalls > 0 ? [usage.toolCalls === 1 ? "1 call" : `${formatCount(usage.toolCalls)} calls`] : []),
+    words.input(formatCount(inputTokens)),
+    words.output(formatCount(outputTokens)),
+    ...(usage.toolCalls > 0 ? [words.calls(usage.toolCalls, formatCount(usage.toolCalls))] : []),
     ...(costMicros === undefined ? [] : [formatCost(costMicros)]),
   ];
   const share = shareOf(budget, {
@@ -654,12 +660,12 @@ export function CostMeter({ usage, budget, className }: CostMeterProps): ReactNo
   });
   return (
     <div className={classes("flex flex-col gap-1 text-xs text-agent-muted", className)}>
-      <span aria-label={`Used: ${parts.join(", ")}`}>{parts.join(" · ")}</span>
+      <span aria-label={words.used(parts)}>{parts.join(" · ")}</span>
       {share !== undefined && (
         <Progress.Root
           value={Math.round(share * FULL)}
           max={FULL}
-          aria-label="Part of the budget that is used"
+          aria-label={words.budget}
           className="h-1.5 w-32 overflow-hidden rounded bg-agent-raised"
         >
           <Progress.Indicator

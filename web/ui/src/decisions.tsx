@@ -2,7 +2,7 @@
 import type { Decision, Option } from "@windlass/protocol";
 import { Collapsible } from "radix-ui";
 import { useId, type ReactNode } from "react";
-import { formatDuration } from "./format.js";
+import { useWording } from "./labels.js";
 import { CARD, classes, FOCUS } from "./styles.js";
 
 /** A choice that an agent made: what it wanted, what it could have done, what came of it. */
@@ -14,6 +14,7 @@ export function DecisionCard({
   readonly className?: string;
 }): ReactNode {
   const id = useId();
+  const { labels, formatCount } = useWording();
   const { options, chosenOptionId, outcome, evaluation } = decision;
   const chosen = options.find((option) => option.id === chosenOptionId);
   const others = options.filter((option) => option !== chosen);
@@ -23,7 +24,7 @@ export function DecisionCard({
         {decision.intent === "" ? decision.decisionType : decision.intent}
       </p>
       <p>
-        Chose <span className="font-mono">{chosenOptionId}</span>
+        {labels.decisions.chose} <span className="font-mono">{chosenOptionId}</span>
         {chosen?.description !== undefined && <span className="text-agent-muted">: {chosen.description}</span>}
       </p>
       {decision.reasoning !== "" && (
@@ -32,15 +33,15 @@ export function DecisionCard({
       <OutcomeLine outcome={outcome} />
       {evaluation !== undefined && (
         <p className="text-xs text-agent-muted">
-          {evaluation.goalAligned ? "It served the goal." : "It did not serve the goal."}
-          {evaluation.betterOptionExisted === true && ` Better: ${evaluation.betterOptionId ?? "another option"}.`}{" "}
+          {evaluation.goalAligned ? labels.decisions.aligned : labels.decisions.notAligned}
+          {evaluation.betterOptionExisted === true && ` ${labels.decisions.better(evaluation.betterOptionId)}`}{" "}
           {evaluation.explanation ?? ""}
         </p>
       )}
       {others.length > 0 && (
         <Collapsible.Root>
           <Collapsible.Trigger className={classes("cursor-pointer rounded text-xs underline decoration-dotted", FOCUS)}>
-            {others.length === 1 ? "1 other option" : `${others.length} other options`}
+            {labels.decisions.others(others.length, formatCount(others.length))}
           </Collapsible.Trigger>
           <Collapsible.Content>
             <ul className="mt-2 flex flex-col gap-2">
@@ -56,11 +57,15 @@ export function DecisionCard({
 }
 
 function OutcomeLine({ outcome }: Pick<Decision, "outcome">): ReactNode {
-  if (outcome === undefined) return <p className="text-xs text-agent-muted">No outcome yet.</p>;
+  const {
+    labels: { decisions },
+    formatDuration,
+  } = useWording();
+  if (outcome === undefined) return <p className="text-xs text-agent-muted">{decisions.noOutcome}</p>;
   const said = outcome.summary ?? outcome.error ?? "";
   return (
     <p className={outcome.success ? "text-agent-success" : "text-agent-danger-text"}>
-      <span aria-hidden>{outcome.success ? "✓" : "✕"}</span> {outcome.success ? "It worked" : "It failed"}
+      <span aria-hidden>{outcome.success ? "✓" : "✕"}</span> {outcome.success ? decisions.worked : decisions.failed}
       {said !== "" && `: ${said}`}
       {outcome.latencyMs !== undefined && (
         <span className="text-xs text-agent-muted"> {formatDuration(outcome.latencyMs)}</span>
@@ -71,11 +76,14 @@ function OutcomeLine({ outcome }: Pick<Decision, "outcome">): ReactNode {
 
 function OptionRow({ option }: { readonly option: Option }): ReactNode {
   const { id, description, confidence, pros = [], cons = [] } = option;
+  const { labels, formatCount } = useWording();
   return (
     <li className="border-l-2 border-agent-border pl-3 text-xs">
       <span className="font-mono">{id}</span>
       {description !== undefined && <span className="text-agent-muted"> {description}</span>}
-      {confidence !== undefined && <span className="text-agent-muted"> {Math.round(confidence * 100)} % sure</span>}
+      {confidence !== undefined && (
+        <span className="text-agent-muted"> {labels.decisions.sure(formatCount(Math.round(confidence * 100)))}</span>
+      )}
       {[...pros.map((text) => `+ ${text}`), ...cons.map((text) => `− ${text}`)].map((text) => (
         <span key={text} className="block text-agent-muted">
           {text}

@@ -1,4 +1,4 @@
-/** Formats of numbers, times, sizes and values: English, the same on every page. */
+/** Formats of numbers, times, sizes and values: those of a language, and the English ones. */
 
 const SECOND_MS = 1_000;
 const MINUTE_S = 60;
@@ -8,25 +8,148 @@ const MICROS = 1_000_000;
 const MICROS_PER_CENT = 10_000;
 /** Less than this is nothing in four digits. */
 const MICROS_SHOWN = 100;
+const HIDDEN = /\p{C}|[\p{Zl}\p{Zp}]|\p{Default_Ignorable_Code_Point}|\u2800|[^\S ]/gu;
+const BLANKS = /(\S)( {9,})/gu;
 
-/** A time span in its two largest units: 850 ms, 1.2 s, 3 min 20 s, 2 h 4 min, 3 d 1 h. */
-export function formatDuration(ms: number): string {
-  if (Math.round(ms) < SECOND_MS) return `${Math.round(ms)} ms`;
-  // Rounded once, and then cut: no unit ever has as many as the next larger one.
-  const tenths = Math.round(ms / 100);
-  if (tenths < MINUTE_S * 10) return `${(tenths / 10).toFixed(1)} s`;
-  const seconds = Math.round(ms / SECOND_MS);
-  if (seconds < HOUR_S) return parts(seconds, MINUTE_S, "min", 1, "s");
-  const minutes = Math.round(seconds / MINUTE_S) * MINUTE_S;
-  if (minutes < DAY_S) return parts(minutes, HOUR_S, "h", MINUTE_S, "min");
-  return parts(Math.round(seconds / HOUR_S) * HOUR_S, DAY_S, "d", HOUR_S, "h");
+/** Words beside numbers. */
+export const UNITS = {
+  millisecond: "ms",
+  second: "s",
+  minute: "min",
+  hour: "h",
+  day: "d",
+  byte: "B",
+  kilobyte: "kB",
+  megabyte: "MB",
+  /** Blanks that stand for themselves in a long row. */
+  spaces: (count: string): string => `${count} spaces`,
+};
+
+/** Formats of one language. */
+export interface Formats {
+  /** A time span in its two largest units: 850 ms, 1.2 s, 3 min 20 s, 2 h 4 min, 3 d 1 h. */
+  readonly formatDuration: (ms: number) => string;
+  /** A moment with its milliseconds, in the zone of the reader; the day is left out if it is that of `nowMs`. */
+  readonly formatMoment: (at: string, nowMs?: number) => string;
+  /** A moment with its day: Mon 16 Nov 2026, 04:12:07. */
+  readonly formatWhen: (at: string) => string;
+  /** Money, given in millionths of a dollar; small amounts keep their digits. */
+  readonly formatCost: (micros: number) => string;
+  /** A count with commas. */
+  readonly formatCount: (count: number) => string;
+  /** A large count in few characters: 1.2k, 3.4M. */
+  readonly formatShort: (count: number) => string;
+  /** A size: 820 B, 12 kB, 3.4 MB. */
+  readonly formatBytes: (bytes: number) => string;
+  /**
+   * A value as JSON in which every character can be seen for what it is.
+   *
+   * Characters that are invisible or change the direction of text are written as escapes, and long runs of blanks as
+   * their number, so that an approval cannot show one text and mean another.
+   */
+  readonly formatExactly: (value: unknown) => string;
+  /** A text in which every character can be seen for what it is; its lines stay lines. */
+  readonly visible: (text: string) => string;
 }
 
-function parts(seconds: number, large: number, largeName: string, small: number, smallName: string): string {
-  const rest = Math.floor((seconds % large) / small);
-  const first = `${Math.floor(seconds / large)} ${largeName}`;
-  return rest === 0 ? first : `${first} ${rest} ${smallName}`;
+const CLOCK = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" } as const;
+const DAY = { day: "numeric", month: "short", year: "numeric" } as const;
+
+type Money = (micros: number) => string;
+
+/** The formats of a language; without one, English with the day before the month. */
+export function formatsOf(locale: string | undefined, units: typeof UNITS): Formats {
+  const numbers = locale ?? "en-US";
+  const moments = locale ?? "en-GB";
+  const count = new Intl.NumberFormat(numbers);
+  const short = new Intl.NumberFormat(numbers, { notation: "compact", maximumFractionDigits: 1 });
+  const tenth = new Intl.NumberFormat(numbers, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+  const time = new Intl.DateTimeFormat(moments, { ...CLOCK, fractionalSecondDigits: 3 });
+  const day = new Intl.DateTimeFormat(moments, DAY);
+  const when = new Intl.DateTimeFormat(moments, { ...CLOCK, ...DAY, weekday: "short" });
+  const [dollars, cents, mills, small, tiny] = [0, 2, 3, 4, 6].map((digits) => {
+    const fraction = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+    const money = new Intl.NumberFormat(numbers, {
+      style: "currency",
+      currency: "USD",
+      useGrouping: false,
+      ...fraction,
+    });
+    return (micros: number): string => money.format(micros / MICROS);
+  }) as [Money, Money, Money, Money, Money];
+  const parts = (seconds: number, large: number, largeName: string, small: number, smallName: string): string => {
+    const rest = Math.floor((seconds % large) / small);
+    const first = `${Math.floor(seconds / large)} ${largeName}`;
+    return rest === 0 ? first : `${first} ${rest} ${smallName}`;
+  };
+  const visible = (text: string): string =>
+    text
+      .split("\n")
+      .map((line) =>
+        line
+          .replace(HIDDEN, escaped)
+          .replace(
+            BLANKS,
+            (_, before: string, blanks: string) => `${before}\\[${units.spaces(count.format(blanks.length))}]`,
+          ),
+      )
+      .join("\n");
+  return {
+    formatDuration: (ms) => {
+      if (Math.round(ms) < SECOND_MS) return `${Math.round(ms)} ${units.millisecond}`;
+      // Rounded once, and then cut: no unit ever has as many as the next larger one.
+      const tenths = Math.round(ms / 100);
+      if (tenths < MINUTE_S * 10) return `${tenth.format(tenths / 10)} ${units.second}`;
+      const seconds = Math.round(ms / SECOND_MS);
+      if (seconds < HOUR_S) return parts(seconds, MINUTE_S, units.minute, 1, units.second);
+      const minutes = Math.round(seconds / MINUTE_S) * MINUTE_S;
+      if (minutes < DAY_S) return parts(minutes, HOUR_S, units.hour, MINUTE_S, units.minute);
+      return parts(Math.round(seconds / HOUR_S) * HOUR_S, DAY_S, units.day, HOUR_S, units.hour);
+    },
+    formatMoment: (at, nowMs = Date.now()) => {
+      const [own, clock] = [day.format(Date.parse(at)), time.format(Date.parse(at))];
+      return own === day.format(nowMs) ? clock : `${own}, ${clock}`;
+    },
+    formatWhen: (at) => {
+      const text = when.format(Date.parse(at));
+      // In English the first comma, behind the weekday, is left out.
+      return locale === undefined ? text.replace(",", "") : text;
+    },
+    formatCost: (micros) => {
+      if (Math.round(micros) === 0) return dollars(0);
+      if (micros < MICROS_SHOWN) return tiny(micros);
+      if (micros < MICROS_PER_CENT) return small(micros);
+      return micros < MICROS ? mills(micros) : cents(micros);
+    },
+    formatCount: (number) => count.format(number),
+    formatShort: (number) => short.format(number).replace(/K$/u, "k"),
+    formatBytes: (bytes) => {
+      if (bytes < 1_000) return `${bytes} ${units.byte}`;
+      return bytes < 1_000_000
+        ? `${Math.round(bytes / 1_000)} ${units.kilobyte}`
+        : `${tenth.format(bytes / 1_000_000)} ${units.megabyte}`;
+    },
+    formatExactly: (value) => {
+      const text = JSON.stringify(value, undefined, 2) as string | undefined;
+      return text === undefined ? "" : visible(text);
+    },
+    visible,
+  };
 }
+
+/** The English formats. */
+export const FORMATS: Formats = formatsOf(undefined, UNITS);
+export const {
+  formatDuration,
+  formatMoment,
+  formatWhen,
+  formatCost,
+  formatCount,
+  formatShort,
+  formatBytes,
+  formatExactly,
+  visible,
+} = FORMATS;
 
 /** How long ago something was, or how soon it will be: just now, 5 min ago, in 2 h. */
 export function formatAgo(at: string, nowMs: number): string {
@@ -37,50 +160,6 @@ export function formatAgo(at: string, nowMs: number): string {
     seconds < HOUR_S ? [MINUTE_S, "min"] : seconds < DAY_S ? ([HOUR_S, "h"] as const) : ([DAY_S, "d"] as const);
   const text = `${Math.floor(seconds / size)} ${unit}`;
   return ms > 0 ? `${text} ago` : `in ${text}`;
-}
-
-const CLOCK = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" } as const;
-const TIME = new Intl.DateTimeFormat("en-GB", { ...CLOCK, fractionalSecondDigits: 3 });
-const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
-const WHEN = new Intl.DateTimeFormat("en-GB", {
-  ...CLOCK,
-  weekday: "short",
-  day: "numeric",
-  month: "short",
-  year: "numeric",
-});
-
-/** A moment with its milliseconds, in the zone of the reader; the day is left out if it is that of `nowMs`. */
-export function formatMoment(at: string, nowMs: number = Date.now()): string {
-  const day = DAY.format(Date.parse(at));
-  const time = TIME.format(Date.parse(at));
-  return day === DAY.format(nowMs) ? time : `${day}, ${time}`;
-}
-
-/** A moment with its day: Mon 16 Nov 2026, 04:12:07. */
-export function formatWhen(at: string): string {
-  // The first comma, behind the weekday, is left out.
-  return WHEN.format(Date.parse(at)).replace(",", "");
-}
-
-/** Money, given in millionths of a dollar; small amounts keep their digits. */
-export function formatCost(micros: number): string {
-  if (Math.round(micros) === 0) return "$0";
-  if (micros < MICROS_SHOWN) return `$${(micros / MICROS).toFixed(6)}`;
-  if (micros < MICROS_PER_CENT) return `$${(micros / MICROS).toFixed(4)}`;
-  return `$${(micros / MICROS).toFixed(micros < MICROS ? 3 : 2)}`;
-}
-
-/** A count with commas. */
-export function formatCount(count: number): string {
-  return count.toLocaleString("en-US");
-}
-
-const SHORT = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
-
-/** A large count in few characters: 1.2k, 3.4M. */
-export function formatShort(count: number): string {
-  return SHORT.format(count).replace("K", "k");
 }
 
 /** A share in percent, with one digit if it is not whole: 5 %, 62.5 %. */
@@ -113,41 +192,9 @@ export function shortHash(hash: string): string {
   return hash.replace(/^sha256:/u, "").slice(0, 8);
 }
 
-/** A size: 820 B, 12 kB, 3.4 MB. */
-export function formatBytes(bytes: number): string {
-  if (bytes < 1_000) return `${bytes} B`;
-  return bytes < 1_000_000 ? `${Math.round(bytes / 1_000)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
-}
-
 /** A value as indented JSON; a text as itself. */
 export function formatValue(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value, undefined, 2);
-}
-
-const HIDDEN = /\p{C}|[\p{Zl}\p{Zp}]|\p{Default_Ignorable_Code_Point}|\u2800|[^\S ]/gu;
-const BLANKS = /(\S)( {9,})/gu;
-
-/**
- * A value as JSON in which every character can be seen for what it is.
- *
- * Characters that are invisible or change the direction of text are written as escapes, and long runs of blanks as
- * their number, so that an approval cannot show one text and mean another.
- */
-export function formatExactly(value: unknown): string {
-  const text = JSON.stringify(value, undefined, 2) as string | undefined;
-  return text === undefined ? "" : visible(text);
-}
-
-/** A text in which every character can be seen for what it is; its lines stay lines. */
-export function visible(text: string): string {
-  return text
-    .split("\n")
-    .map((line) =>
-      line
-        .replace(HIDDEN, escaped)
-        .replace(BLANKS, (_, before: string, blanks: string) => `${before}\\[${formatCount(blanks.length)} spaces]`),
-    )
-    .join("\n");
 }
 
 /** Marks of direction, and characters without a look of their own; joiners and variants belong to scripts and emoji. */

@@ -101,6 +101,7 @@ export {
   type TableColumn,
   type TableSort,
 } from "./table.js";
+export { ENGLISH, LabelsProvider, useWording, type Labels, type SomeLabels, type Wording } from "./labels.js";
 export { BUTTONS, CARD, CHIPS, classes, CODE, FIELD, FOCUS } from "./styles.js";
 export {
   cut,
@@ -121,4 +122,5 @@ export {
   shortHash,
   shortId,
   visible,
+  type Formats,
 } from "./format.js";

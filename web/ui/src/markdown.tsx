@@ -11,6 +11,7 @@ import {
 import ReactMarkdown, { type Components, type Options } from "react-markdown";
 import remarkGfm from "remark-gfm";
 import { undisguised } from "./format.js";
+import { useWording } from "./labels.js";
 import { CodeView } from "./primitives.js";
 import { classes, FOCUS } from "./styles.js";
 
@@ -78,6 +79,7 @@ export function hostToShow(address: string, text: string): string | undefined {
 }
 
 function Link({ href = "", children }: ComponentPropsWithoutRef<"a">): ReactNode {
+  const { leadsTo } = useWording().labels.markdown;
   const address = safeAddress(href);
   if (address === undefined) return <span>{children}</span>;
   const host = hostToShow(address, textOf(children));
@@ -91,14 +93,30 @@ function Link({ href = "", children }: ComponentPropsWithoutRef<"a">): ReactNode
       >
         {children}
       </a>
-      {host !== undefined && <span className="text-agent-warning"> [leads to {host}]</span>}
+      {host !== undefined && <span className="text-agent-warning"> {leadsTo(host)}</span>}
     </>
   );
 }
 
 /** An image would be fetched from somewhere, and tell that it was. It is shown as its words. */
 function Image({ alt }: ComponentPropsWithoutRef<"img">): ReactNode {
-  return <span className="text-agent-muted">[image{alt === undefined || alt === "" ? "" : `: ${alt}`}]</span>;
+  return <span className="text-agent-muted">{useWording().labels.markdown.image(alt ?? "")}</span>;
+}
+
+/** A task of a list. */
+function Check({ checked }: ComponentPropsWithoutRef<"input">): ReactNode {
+  const { done, toDo } = useWording().labels.markdown;
+  const isDone = checked === true;
+  return <input type="checkbox" checked={isDone} readOnly disabled aria-label={isDone ? done : toDo} />;
+}
+
+function Table({ children }: { readonly children?: ReactNode }): ReactNode {
+  const { table } = useWording().labels.markdown;
+  return (
+    <div className={classes("my-2 overflow-x-auto", FOCUS)} tabIndex={0} role="group" aria-label={table}>
+      <table className="border-collapse text-sm">{children}</table>
+    </div>
+  );
 }
 
 const heading = (size: string) =>
@@ -120,15 +138,7 @@ const COMPONENTS: Components = {
   code: ({ children, className }) => (
     <code className={classes("rounded bg-agent-code px-1 font-mono text-[0.9em]", className)}>{children}</code>
   ),
-  input: ({ checked }) => (
-    <input
-      type="checkbox"
-      checked={checked === true}
-      readOnly
-      disabled
-      aria-label={checked === true ? "done" : "to do"}
-    />
-  ),
+  input: ({ checked }) => <Check checked={checked} />,
   p: ({ children }) => <p className="my-2 first:mt-0 last:mb-0">{children}</p>,
   ul: ({ children }) => <ul className="my-2 list-disc pl-6">{children}</ul>,
   ol: ({ children, start }) => (
@@ -139,11 +149,7 @@ const COMPONENTS: Components = {
   blockquote: ({ children }) => (
     <blockquote className="my-2 border-l-4 border-agent-border pl-3 text-agent-muted">{children}</blockquote>
   ),
-  table: ({ children }) => (
-    <div className={classes("my-2 overflow-x-auto", FOCUS)} tabIndex={0} role="group" aria-label="table">
-      <table className="border-collapse text-sm">{children}</table>
-    </div>
-  ),
+  table: ({ children }) => <Table>{children}</Table>,
   th: ({ children, style }) => (
     <th className={classes("border border-agent-border px-2 py-1 font-semibold", alignOf(style))}>{children}</th>
   ),
@@ -163,9 +169,11 @@ const COMPONENTS: Components = {
 };
 
 const Part = memo(function Part({ text }: { readonly text: string }): ReactNode {
+  const { footnotes } = useWording().labels.markdown;
   return (
     <ReactMarkdown
       remarkPlugins={REMARK}
+      remarkRehypeOptions={{ footnoteLabel: footnotes }}
       skipHtml
       allowedElements={ELEMENTS}
       unwrapDisallowed
@@ -199,9 +207,10 @@ export const Markdown = memo(function Markdown({ text, isLive = false }: Markdow
 /** Code in its language, with a button that copies it. */
 function CodeBlock({ children }: { readonly children?: ReactNode }): ReactNode {
   const { text, language } = codeOf(children);
+  const { code } = useWording().labels.markdown;
   return (
     <div className="my-2">
-      <CodeView text={text} title={language ?? "code"} language={language} />
+      <CodeView text={text} title={language ?? code} language={language} />
     </div>
   );
 }

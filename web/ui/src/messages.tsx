@@ -6,7 +6,6 @@ import type {
   CallView,
   ChatItem,
   Conversation,
-  InputKind,
   InputResponse,
   Note,
   ToolCall,
@@ -28,17 +27,8 @@ import {
   type ReactNode,
 } from "react";
 import { Collapsible } from "radix-ui";
-import {
-  cut,
-  formatBytes,
-  formatDuration,
-  formatValue,
-  formatWhen,
-  plural,
-  sentence,
-  undisguised,
-  visible,
-} from "./format.js";
+import { cut, formatValue, undisguised } from "./format.js";
+import { labelOf, useWording, type Wording } from "./labels.js";
 import { Badge, Button, CodeView, CopyButton, type Tone } from "./primitives.js";
 import { BUTTONS, CARD, classes, FOCUS } from "./styles.js";
 import { Markdown } from "./markdown.js";
@@ -75,7 +65,9 @@ const ANNOUNCED_CHARS_MAX = 400;
  * it says each finished message once.
  */
 export function MessageList(props: MessageListProps): ReactNode {
-  const { items, empty, onEarlier, label = "Conversation", virtualFrom = VIRTUAL_FROM, className, ...options } = props;
+  const wording = useWording();
+  const words = wording.labels.messages;
+  const { items, empty, onEarlier, label = words.label, virtualFrom = VIRTUAL_FROM, className, ...options } = props;
   // State and not a ref: the rows inside are ready before a ref of what is around them is.
   const [frame, setFrame] = useState<HTMLDivElement | null>(null);
   const { isAtEnd, toEnd, onScroll } = useStickToEnd(frame, items);
@@ -98,7 +90,7 @@ export function MessageList(props: MessageListProps): ReactNode {
         <div className="mx-auto max-w-3xl">
           {onEarlier !== undefined && (
             <p className="pb-3 text-center">
-              <Button onClick={() => void onEarlier()}>Earlier messages</Button>
+              <Button onClick={() => void onEarlier()}>{words.earlier}</Button>
             </p>
           )}
           {items.length === 0 ? empty : <Rows items={items} options={options} frame={frame} />}
@@ -110,11 +102,11 @@ export function MessageList(props: MessageListProps): ReactNode {
           className={classes(BUTTONS.default, "absolute bottom-3 left-1/2 -translate-x-1/2 shadow")}
           onClick={toEnd}
         >
-          Newest
+          {words.newest}
         </button>
       )}
       <p className="sr-only" role="status">
-        {announcement(items)}
+        {announcement(items, wording)}
       </p>
     </div>
   );
@@ -247,14 +239,31 @@ function useEarlier(
 }
 
 /** The text for screen readers: the newest finished message, or the newest request. */
-function announcement(items: readonly ChatItem[]): string {
+function announcement(items: readonly ChatItem[], wording: Wording): string {
+  const { asks } = wording.labels.messages;
   const last = items.at(-1);
   if (last === undefined) return "";
-  if (last.kind === "note") return last.note.text;
-  if (last.kind === "request") return `The agent asks: ${last.request.prompt}`;
+  if (last.kind === "note") return noteText(last.note, wording);
+  if (last.kind === "request") return asks(last.request.prompt);
   const asked = last.calls.find((view) => view.request !== undefined)?.request;
-  if (asked !== undefined) return `The agent asks: ${asked.prompt}`;
+  if (asked !== undefined) return asks(asked.prompt);
   return last.isLive || last.message.role === "user" ? "" : cut(last.message.content, ANNOUNCED_CHARS_MAX);
+}
+
+/** A note in words. */
+function noteText(note: Note, { labels: { messages: words }, formatCount }: Wording): string {
+  switch (note.kind) {
+    case "partial":
+      return note.text;
+    case "error":
+      return words.error(note);
+    case "cancelled":
+      return words.cancelled(note.text);
+    case "recovered":
+      return words.recovered(note.keptCount, formatCount(note.keptCount));
+    case "compacted":
+      return words.compacted;
+  }
 }
 
 /** How rows are drawn. */
@@ -290,11 +299,15 @@ function Message({
   reconnects,
   actions,
 }: RowOptions & { readonly item: MessageItem }): ReactNode {
+  const {
+    labels: { messages: words },
+    formatWhen,
+  } = useWording();
   const { message, calls, reasoning = "", attachments, isLive } = item;
   const isUser = message.role === "user";
   return (
     <article
-      aria-label={isUser ? "You said" : "The agent said"}
+      aria-label={isUser ? words.byUser : words.byAgent}
       aria-busy={isLive}
       className={classes("group/row flex", isUser && "justify-end")}
     >
@@ -323,7 +336,7 @@ function Message({
             )}
           >
             <time dateTime={message.createdAt}>{formatWhen(message.createdAt)}</time>
-            {message.content !== "" && <CopyButton text={message.content} label="Copy message" />}
+            {message.content !== "" && <CopyButton text={message.content} label={words.copy} />}
             {actions?.(item)}
           </div>
         )}
@@ -341,6 +354,7 @@ function Calls({
   readonly calls: readonly CallView[];
   readonly parentId?: string;
 }): ReactNode {
+  const words = useWording().labels.calls;
   const ids = new Set(calls.map((view) => view.call.id));
   const shown = calls.filter(({ call: { parentCallId } }) =>
     parentId === undefined ? parentCallId === undefined || !ids.has(parentCallId) : parentCallId === parentId,
@@ -352,7 +366,7 @@ function Calls({
       <Fragment key={view.key}>
         <ToolCallRenderer view={view} {...options} />
         {isProgram && (
-          <div role="group" aria-label={`Calls of ${name}`} className="ml-3 border-l border-agent-border pl-3">
+          <div role="group" aria-label={words.of(name)} className="ml-3 border-l border-agent-border pl-3">
             <Calls calls={calls} parentId={id} {...options} />
           </div>
         )}
@@ -380,9 +394,10 @@ function Words({
 
 /** The names of attachments. Only the model reads the files; the page does not open them. */
 function Attachments({ attachments }: { readonly attachments: readonly Attachment[] | undefined }): ReactNode {
+  const { labels, formatBytes } = useWording();
   if (attachments === undefined) return null;
   return (
-    <ul aria-label="Attachments" className="mt-1 flex flex-wrap gap-1.5">
+    <ul aria-label={labels.messages.attachments} className="mt-1 flex flex-wrap gap-1.5">
       {attachments.map(({ name, mediaType, bytes }, at) => (
         <li
           key={at}
@@ -397,10 +412,11 @@ function Attachments({ attachments }: { readonly attachments: readonly Attachmen
 }
 
 function Reasoning({ text, isLive }: { readonly text: string; readonly isLive: boolean }): ReactNode {
+  const words = useWording().labels.messages;
   return (
     <Collapsible.Root className="mb-2 text-xs text-agent-muted">
       <Collapsible.Trigger className={classes("cursor-pointer rounded underline decoration-dotted", FOCUS)}>
-        {isLive ? "Thinking…" : "Reasoning"}
+        {isLive ? words.thinking : words.reasoning}
       </Collapsible.Trigger>
       <Collapsible.Content className="mt-1 border-l-2 border-agent-border pl-3 whitespace-pre-wrap break-words">
         {text}
@@ -410,12 +426,15 @@ function Reasoning({ text, isLive }: { readonly text: string; readonly isLive: b
 }
 
 function NoteRow({ note }: { readonly note: Note }): ReactNode {
+  const wording = useWording();
+  const words = wording.labels.messages;
+  const text = noteText(note, wording);
   switch (note.kind) {
     case "partial":
       return (
-        <article aria-label="The agent began to say" className="text-sm text-agent-text">
-          <Markdown text={note.text} />
-          <p className="mt-1 text-xs text-agent-muted">The answer was cut off here.</p>
+        <article aria-label={words.partial} className="text-sm text-agent-text">
+          <Markdown text={text} />
+          <p className="mt-1 text-xs text-agent-muted">{words.cutOff}</p>
         </article>
       );
     case "error":
@@ -426,24 +445,20 @@ function NoteRow({ note }: { readonly note: Note }): ReactNode {
             note.isPassing ? "border-l-agent-warning text-agent-muted" : "border-l-agent-danger text-agent-danger-text",
           )}
         >
-          {note.isPassing ? `${sentence(note.text)} Retrying.` : sentence(note.text)}
+          {text}
         </p>
       );
     case "cancelled":
-      return <p className="text-sm text-agent-muted">{note.text}</p>;
+      return <p className="text-sm text-agent-muted">{text}</p>;
     case "recovered":
       return (
         <p className="flex flex-wrap items-center gap-2 text-xs text-agent-muted">
-          <Badge tone="info">survived a crash</Badge>
-          {note.text} {plural(note.keptCount, "record")} were kept, and no call that had a result was made again.
+          <Badge tone="info">{words.survived}</Badge>
+          {text}
         </p>
       );
     case "compacted":
-      return (
-        <p className="border-t border-agent-border pt-1 text-center text-xs text-agent-muted">
-          Older messages were summarised for the model.
-        </p>
-      );
+      return <p className="border-t border-agent-border pt-1 text-center text-xs text-agent-muted">{text}</p>;
   }
 }
 
@@ -461,23 +476,16 @@ export interface ToolCallProps {
   readonly reconnects?: number | undefined;
 }
 
-const SHOWN: Readonly<Record<CallStatus, { readonly sign: string; readonly text: string; readonly color: string }>> = {
-  writing: { sign: "…", text: "being written", color: "text-agent-muted" },
-  requested: { sign: "○", text: "requested", color: "text-agent-muted" },
-  waiting: { sign: "?", text: "waits for approval", color: "text-agent-warning" },
-  running: { sign: "▸", text: "running", color: "text-agent-accent-text" },
-  succeeded: { sign: "✓", text: "done", color: "text-agent-success" },
-  failed: { sign: "✕", text: "failed", color: "text-agent-danger-text" },
-  denied: { sign: "⊘", text: "denied", color: "text-agent-danger-text" },
-  stopped: { sign: "■", text: "stopped", color: "text-agent-muted" },
-  abandoned: { sign: "–", text: "never finished", color: "text-agent-muted" },
-};
-/** What a waiting call waits for. */
-const WAITS: Readonly<Record<InputKind, string>> = {
-  approval: "waits for approval",
-  question: "waits for an answer",
-  recovery: "interrupted: may have happened",
-  authorization: "waits for authorization",
+const SHOWN: Readonly<Record<CallStatus, { readonly sign: string; readonly color: string }>> = {
+  writing: { sign: "…", color: "text-agent-muted" },
+  requested: { sign: "○", color: "text-agent-muted" },
+  waiting: { sign: "?", color: "text-agent-warning" },
+  running: { sign: "▸", color: "text-agent-accent-text" },
+  succeeded: { sign: "✓", color: "text-agent-success" },
+  failed: { sign: "✕", color: "text-agent-danger-text" },
+  denied: { sign: "⊘", color: "text-agent-danger-text" },
+  stopped: { sign: "■", color: "text-agent-muted" },
+  abandoned: { sign: "–", color: "text-agent-muted" },
 };
 
 /** A call with its arguments, status and result. Tool output is plain text. */
@@ -522,8 +530,14 @@ export const ToolCallRenderer = memo(function ToolCallRenderer({
 function Header({ view }: { readonly view: CallView }): ReactNode {
   const { isDestructive } = useToolCallStatus(view);
   const { call, status, progress, subagent } = view;
+  const {
+    labels: { calls: words },
+    formatDuration,
+    visible,
+  } = useWording();
   const { sign, color } = SHOWN[status];
-  const text = status === "waiting" ? WAITS[view.request?.kind ?? "approval"] : SHOWN[status].text;
+  const asked = status === "waiting" ? view.request?.kind : undefined;
+  const text = asked === undefined ? words.status[status] : words.waits[asked];
   const name = subagent === undefined || subagent.name === call.name ? call.name : `${call.name} → ${subagent.name}`;
   return (
     <>
@@ -534,12 +548,14 @@ function Header({ view }: { readonly view: CallView }): ReactNode {
         {sign}
       </span>
       <span className="min-w-0 flex-1 truncate">
-        <span className="font-mono">{name === "" ? "a tool" : name}</span>{" "}
-        <span className="text-xs text-agent-muted">{inOneLine(call.arguments)}</span>
+        <span className="font-mono">{name === "" ? words.unnamed : name}</span>{" "}
+        <span className="text-xs text-agent-muted">{inOneLine(call.arguments, visible)}</span>
       </span>
       {progress?.answer !== undefined && <Answered answer={progress.answer} />}
       {isDestructive && (
-        <span className="rounded bg-agent-raised px-1.5 text-xs text-agent-danger-text">{progress?.mode}</span>
+        <span className="rounded bg-agent-raised px-1.5 text-xs text-agent-danger-text">
+          {labelOf(words.modes, progress?.mode ?? "")}
+        </span>
       )}
       <span className={classes("text-xs", color)}>{text}</span>
       {progress?.durationMs !== undefined && (
@@ -552,50 +568,48 @@ function Header({ view }: { readonly view: CallView }): ReactNode {
 const LINE_CHARS_MAX = 120;
 
 /** The arguments of a call in few words: names and values. */
-function inOneLine(given: ToolCall["arguments"]): string {
+function inOneLine(given: ToolCall["arguments"], visible: Wording["visible"]): string {
   const parts = Object.entries(given).map(([name, value]) => `${name} ${formatValue(value)}`);
   return cut(visible(parts.join(", ")).replace(/\s+/gu, " "), LINE_CHARS_MAX);
 }
 
-const ANSWERS: Readonly<Partial<Record<CallAnswer["outcome"], readonly [string, Tone]>>> = {
-  approved: ["approved", "good"],
-  denied: ["denied", "bad"],
-  expired: ["lapsed", "plain"],
-};
+const ANSWERS: Readonly<Partial<Record<CallAnswer["outcome"], Tone>>> = { approved: "good", denied: "bad" };
 
 /** What a person said about the call: it stays with the call. */
 function Answered({ answer: { outcome, isChanged, by } }: { readonly answer: CallAnswer }): ReactNode {
-  const [word, tone] = ANSWERS[outcome] ?? ["answered", "plain" as const];
-  return (
-    <Badge tone={tone}>
-      {word}
-      {isChanged && " with changes"}
-      {by !== undefined && ` by ${cut(by, 24)}`}
-    </Badge>
-  );
+  const { answer, outcomes } = useWording().labels.calls;
+  const who = by === undefined ? undefined : cut(by, 24);
+  return <Badge tone={ANSWERS[outcome] ?? "plain"}>{answer(labelOf(outcomes, outcome), isChanged, who)}</Badge>;
 }
 
 /** A call that waits for approval shows its arguments in the request card. */
 function Inside({ view, isAsked }: { readonly view: CallView; readonly isAsked: boolean }): ReactNode {
   const { call, inputText, progress, result, subagent } = view;
+  const {
+    labels: { calls: words },
+    formatWhen,
+    visible,
+  } = useWording();
+  const answer = progress?.answer;
   return (
     <>
-      {!isAsked && <CodeView title="Arguments" text={inputText ?? formatValue(call.arguments)} />}
-      {progress?.answer !== undefined && (
+      {!isAsked && <CodeView title={words.arguments} text={inputText ?? formatValue(call.arguments)} />}
+      {answer !== undefined && (
         <p className="text-xs text-agent-muted">
-          A person answered at <time dateTime={progress.answer.at}>{formatWhen(progress.answer.at)}</time>
-          {progress.answer.text !== undefined && `: ${visible(progress.answer.text)}`}
+          {words.answeredAt(formatWhen(answer.at), answer.text === undefined ? undefined : visible(answer.text))}
         </p>
       )}
-      {progress?.partial !== undefined && <CodeView title="So far" text={formatValue(progress.partial)} />}
+      {progress?.partial !== undefined && <CodeView title={words.partial} text={formatValue(progress.partial)} />}
       {result !== undefined && (
         <CodeView
-          title={result.toolResult?.success === true ? "Result" : view.status === "stopped" ? "Stopped" : "Error"}
+          title={
+            result.toolResult?.success === true ? words.result : view.status === "stopped" ? words.stopped : words.error
+          }
           text={result.content}
         />
       )}
       {subagent?.childSessionId !== undefined && (
-        <p className="text-xs text-agent-muted">Session {subagent.childSessionId}</p>
+        <p className="text-xs text-agent-muted">{words.session(subagent.childSessionId)}</p>
       )}
     </>
   );
@@ -668,15 +682,19 @@ export function planOf({ subagents }: Conversation): readonly PlanStep[] {
 }
 
 /** Who works on what, and how far it is. */
-export function OrchestrationPlanCard({ steps, title = "Plan", className }: OrchestrationPlanCardProps): ReactNode {
+export function OrchestrationPlanCard({ steps, title, className }: OrchestrationPlanCardProps): ReactNode {
   const id = useId();
+  const {
+    labels: { plan: words },
+    formatCount,
+  } = useWording();
   const doneCount = steps.filter(({ status }) => status === "completed").length;
   return (
     <div role="group" aria-labelledby={id} className={classes(CARD, "p-3 text-sm", className)}>
       <p id={id} className="mb-2 font-semibold">
-        {title}{" "}
+        {title ?? words.title}{" "}
         <span className="font-normal text-agent-muted">
-          {doneCount} of {steps.length} done
+          {words.done(formatCount(doneCount), formatCount(steps.length))}
         </span>
       </p>
       <ol className="flex flex-col gap-1">
@@ -688,7 +706,7 @@ export function OrchestrationPlanCard({ steps, title = "Plan", className }: Orch
                 {sign}
               </span>
               <span className="min-w-0">
-                {step.title} <span className="text-xs text-agent-muted">{step.status}</span>
+                {step.title} <span className="text-xs text-agent-muted">{words.status[step.status]}</span>
                 {step.detail !== undefined && step.detail !== "" && (
                   <span className="line-clamp-2 block text-xs text-agent-muted">{step.detail}</span>
                 )}

@@ -2,7 +2,8 @@
 import { X } from "lucide-react";
 import { Dialog as Radix } from "radix-ui";
 import { memo, useEffect, useId, useMemo, useState, type ComponentPropsWithoutRef, type ReactNode } from "react";
-import { cut, formatBytes } from "./format.js";
+import { cut } from "./format.js";
+import { useWording } from "./labels.js";
 import { BUTTONS, CARD, CHIPS, classes, CODE, FOCUS } from "./styles.js";
 
 /** A button; `default` when it says nothing about how much it matters. */
@@ -105,6 +106,7 @@ export interface DialogProps {
  * Its backdrop is not that of Radix, which writes a style sheet into the page: a strict content policy refuses that.
  */
 export function Dialog({ title, isOpen, onClose, children }: DialogProps): ReactNode {
+  const { labels } = useWording();
   return (
     <Radix.Root
       open={isOpen}
@@ -120,7 +122,7 @@ export function Dialog({ title, isOpen, onClose, children }: DialogProps): React
         >
           <div className="flex items-center justify-between gap-3">
             <Radix.Title className="text-base font-semibold">{title}</Radix.Title>
-            <Radix.Close aria-label="Close" className={classes(BUTTONS.quiet, "px-1.5")}>
+            <Radix.Close aria-label={labels.common.close} className={classes(BUTTONS.quiet, "px-1.5")}>
               <X aria-hidden className="size-4" />
             </Radix.Close>
           </div>
@@ -134,7 +136,8 @@ export function Dialog({ title, isOpen, onClose, children }: DialogProps): React
 const COPIED_MS = 2_000;
 
 /** A button that copies a text. */
-export function CopyButton({ text, label = "Copy" }: { readonly text: string; readonly label?: string }): ReactNode {
+export function CopyButton({ text, label }: { readonly text: string; readonly label?: string | undefined }): ReactNode {
+  const { common } = useWording().labels;
   const [isCopied, setIsCopied] = useState(false);
   useEffect(() => {
     if (!isCopied) return;
@@ -155,7 +158,7 @@ export function CopyButton({ text, label = "Copy" }: { readonly text: string; re
   };
   return (
     <button type="button" className={classes(BUTTONS.quiet, "min-h-6! px-1.5! py-0! text-xs!")} onClick={copy}>
-      <span aria-live="polite">{isCopied ? "Copied" : label}</span>
+      <span aria-live="polite">{isCopied ? common.copied : (label ?? common.copy)}</span>
     </button>
   );
 }
@@ -174,7 +177,8 @@ export interface CodeViewProps {
 }
 
 /** A text of a program, a tool or a model, as it is, with a title and a button that copies it. */
-export function CodeView({ text, title, language, copyLabel = "Copy" }: CodeViewProps): ReactNode {
+export function CodeView({ text, title, language, copyLabel }: CodeViewProps): ReactNode {
+  const { labels, formatBytes } = useWording();
   const [isWhole, setIsWhole] = useState(false);
   const isCut = !isWhole && text.length > CHARS_MAX;
   return (
@@ -193,7 +197,7 @@ export function CodeView({ text, title, language, copyLabel = "Copy" }: CodeView
             setIsWhole(true);
           }}
         >
-          Show all {formatBytes(text.length)}
+          {labels.common.showAll(formatBytes(text.length))}
         </Button>
       )}
     </div>

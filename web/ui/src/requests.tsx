@@ -11,7 +11,7 @@ import { RadioGroup } from "radix-ui";
 import { useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import type { Approval } from "@windlass/protocol/client";
 import { Markdown } from "./markdown.js";
-import { formatExactly, formatWhen, sentence, visible } from "./format.js";
+import { ENGLISH, useWording } from "./labels.js";
 import { useAsync, useErrorUntil } from "./data.js";
 import { Button } from "./primitives.js";
 import { BUTTONS, CARD, classes, FIELD, FOCUS } from "./styles.js";
@@ -40,6 +40,7 @@ export interface RequestCardProps {
   readonly reconnects?: number | undefined;
 }
 
+/** The options of an approval that names none. */
 const APPROVAL_OPTIONS: readonly InputOption[] = [
   { id: "approve", label: "Approve", style: "primary" },
   { id: "deny", label: "Deny", style: "danger" },
@@ -65,35 +66,47 @@ const SUPPLY = "supply";
  * It shows the call, what is known about it, and what each answer does and risks.
  */
 export function InterruptedCard(props: RequestCardProps): ReactNode {
+  const {
+    labels: { requests: words },
+    formatWhen,
+    formatCount,
+  } = useWording();
   const { request, known = {} } = props;
   const { state, send } = useAnswer(props);
   const [isSupplying, setIsSupplying] = useState(false);
   const [result, setResult] = useState("");
   const tool = actionName(request.action);
   return (
-    <Frame request={request} title={`Did ${tool} happen?`} words={request.prompt} state={state}>
+    <Frame request={request} title={words.happened(tool)} words={request.prompt} state={state}>
       <div className="grid gap-3 md:grid-cols-2">
-        <Part title="The call">
-          <Fields value={request.action.input} label={`Arguments of ${tool}`} />
+        <Part title={words.call}>
+          <Fields value={request.action.input} label={words.argumentsOf(tool)} />
         </Part>
-        <Part title="What is known">
+        <Part title={words.known}>
           <Facts
             facts={[
-              ["begun", known.startedAt === undefined ? "unknown" : formatWhen(known.startedAt)],
-              ["attempt", String(known.attempt ?? "unknown")],
-              ["key sent", <code key="key">{known.idempotencyKey ?? "unknown"}</code>],
-              ["result", "not in the journal: the process ended before it"],
+              [
+                words.begun,
+                known.startedAt === undefined ? (
+                  words.unknown
+                ) : (
+                  <time dateTime={known.startedAt}>{formatWhen(known.startedAt)}</time>
+                ),
+              ],
+              [words.attempt, known.attempt === undefined ? words.unknown : formatCount(known.attempt)],
+              [words.key, <code key="key">{known.idempotencyKey ?? words.unknown}</code>],
+              [words.result, words.noResult],
             ]}
           />
         </Part>
       </div>
-      <ul aria-label="Answers" className="grid gap-3 md:grid-cols-3">
+      <ul aria-label={words.answers} className="grid gap-3 md:grid-cols-3">
         {(request.options ?? []).map((option) => (
           <li key={option.id} className="flex flex-col gap-2 rounded-lg border border-agent-border bg-agent-bg p-3">
-            <p className="text-sm text-agent-muted">{option.description ?? ""}</p>
+            <p className="text-sm text-agent-muted">{words.about(option)}</p>
             {option.id === SUPPLY && isSupplying && (
               <Words
-                label="Its result, as JSON or text"
+                label={words.supply}
                 value={result}
                 onChange={setResult}
                 isDisabled={state.isDone}
@@ -111,7 +124,7 @@ export function InterruptedCard(props: RequestCardProps): ReactNode {
                 else setIsSupplying(true);
               }}
             >
-              {option.id === SUPPLY && !isSupplying ? `${option.label}…` : option.label}
+              {option.id === SUPPLY && !isSupplying ? `${words.option(option)}…` : words.option(option)}
             </button>
           </li>
         ))}
@@ -149,6 +162,7 @@ export function Facts({
 
 /** The fields of a value by name, each character as it is; a value without fields as JSON. */
 export function Fields({ value, label }: { readonly value: JsonValue; readonly label: string }): ReactNode {
+  const { formatExactly, visible } = useWording();
   const names = typeof value === "object" && value !== null && !Array.isArray(value) ? Object.entries(value) : [];
   return (
     <div role="group" aria-label={label} tabIndex={0} className={classes("max-h-96 overflow-auto rounded", FOCUS)}>
@@ -251,6 +265,7 @@ export function Arguments({
   readonly isDisabled?: boolean | undefined;
 }): ReactNode {
   const id = useId();
+  const { labels, visible } = useWording();
   if (!draft.isOpen) return <Fields value={input} label={label} />;
   return (
     <div role="group" aria-label={label} className="flex flex-col gap-2">
@@ -275,15 +290,12 @@ export function Arguments({
                   draft.set(name, event.target.value);
                 }}
               />
-              {isBad && <p className="text-xs text-agent-danger-text">Expected JSON, such as 12, true or [1, 2].</p>}
+              {isBad && <p className="text-xs text-agent-danger-text">{labels.requests.notJson}</p>}
             </div>
           </div>
         );
       })}
-      <p className="text-xs text-agent-muted">
-        Changed arguments are checked by the tool and by policy. The journal keeps who changed them, and the agent is
-        told.
-      </p>
+      <p className="text-xs text-agent-muted">{labels.requests.changed}</p>
     </div>
   );
 }
@@ -300,6 +312,7 @@ export function EditButton({
   readonly draft: ArgumentDraft;
   readonly isDisabled?: boolean | undefined;
 }): ReactNode {
+  const { edit, undo } = useWording().labels.requests;
   if (!isObject(input) || Object.keys(input).length === 0) return null;
   return (
     <Button
@@ -308,22 +321,14 @@ export function EditButton({
       disabled={isDisabled}
       onClick={draft.isOpen ? draft.close : draft.open}
     >
-      {draft.isOpen ? "Undo changes" : "Edit"}
+      {draft.isOpen ? undo : edit}
     </Button>
   );
 }
 
-/** What an answer to an approval does. */
-const EFFECTS: Readonly<Record<string, string>> = {
-  approve: "The call runs once, with exactly these arguments.",
-  approve_session: "It runs, and later calls of this tool in this session are not asked about.",
-  deny: "The call is not made. The agent is told, with your reason, and goes on.",
-};
-
-/** What happens after an answer, in words. */
-export function effectOf({ id, description }: InputOption, isChanged = false): string {
-  if (isChanged && id === "approve") return "The call runs once, with your arguments instead of its own.";
-  return description ?? EFFECTS[id] ?? "";
+/** What happens after an answer, in English. */
+export function effectOf(option: InputOption, isChanged = false): string {
+  return ENGLISH.requests.effect(option, isChanged);
 }
 
 /**
@@ -333,6 +338,7 @@ export function effectOf({ id, description }: InputOption, isChanged = false): s
  * not count. They may be changed first; the answer then carries the changed ones too.
  */
 export function ApprovalCard(props: RequestCardProps): ReactNode {
+  const words = useWording().labels.requests;
   const { request } = props;
   const { state, send } = useAnswer(props);
   const [reason, setReason] = useState("");
@@ -341,16 +347,16 @@ export function ApprovalCard(props: RequestCardProps): ReactNode {
   const options = (request.options ?? APPROVAL_OPTIONS).filter(({ id }) => !draft.isOpen || id !== "approve_session");
   const tool = actionName(action);
   return (
-    <Frame request={request} title={`Approve ${tool}?`} words={wordsOf(request)} state={state}>
+    <Frame request={request} title={words.approve(tool)} words={wordsOf(request)} state={state}>
       <div className="rounded-md border border-agent-border px-3 py-2">
         <div className="flex items-center justify-between text-xs font-semibold text-agent-muted">
-          <span>Arguments</span>
+          <span>{words.arguments}</span>
           <EditButton input={action.input} draft={draft} isDisabled={state.isDone} />
         </div>
-        <Arguments input={action.input} draft={draft} label={`Arguments of ${tool}`} isDisabled={state.isDone} />
+        <Arguments input={action.input} draft={draft} label={words.argumentsOf(tool)} isDisabled={state.isDone} />
       </div>
       {request.allowFreeform === true && (
-        <Words label="Reason (optional)" value={reason} onChange={setReason} isDisabled={state.isDone} rows={1} />
+        <Words label={words.reason} value={reason} onChange={setReason} isDisabled={state.isDone} rows={1} />
       )}
       <div className="flex flex-wrap gap-2">
         {options.map((option) => (
@@ -359,7 +365,7 @@ export function ApprovalCard(props: RequestCardProps): ReactNode {
             type="button"
             className={BUTTONS[option.style ?? "default"]}
             disabled={state.isDone || (option.id === "approve" && draft.unreadable.length > 0)}
-            title={effectOf(option, draft.changed !== undefined)}
+            title={words.effect(option, draft.changed !== undefined)}
             onClick={() => {
               send({
                 optionId: option.id,
@@ -368,7 +374,7 @@ export function ApprovalCard(props: RequestCardProps): ReactNode {
               });
             }}
           >
-            {option.id === "approve" && draft.changed !== undefined ? "Approve with changes" : option.label}
+            {option.id === "approve" && draft.changed !== undefined ? words.approveChanged : words.option(option)}
           </button>
         ))}
       </div>
@@ -424,6 +430,7 @@ function sorted(value: JsonValue): JsonValue {
 
 /** Asks a question: options to pick from, words, or both. */
 export function QuestionCard(props: RequestCardProps): ReactNode {
+  const words = useWording().labels.requests;
   const { request } = props;
   const { state, send } = useAnswer(props);
   const [optionId, setOptionId] = useState("");
@@ -432,7 +439,7 @@ export function QuestionCard(props: RequestCardProps): ReactNode {
   const takesWords = request.allowFreeform === true || request.display === "text" || options.length === 0;
   const isEmpty = optionId === "" && text.trim() === "";
   return (
-    <Frame request={request} title="The agent asks" words={<Markdown text={request.prompt} />} state={state}>
+    <Frame request={request} title={words.question} words={<Markdown text={request.prompt} />} state={state}>
       <form
         className="flex flex-col gap-3"
         onSubmit={(event) => {
@@ -444,10 +451,12 @@ export function QuestionCard(props: RequestCardProps): ReactNode {
         {options.length > 0 && (
           <Options options={options} value={optionId} onChange={setOptionId} isDisabled={state.isDone} />
         )}
-        {takesWords && <Words label="Your answer" value={text} onChange={setText} isDisabled={state.isDone} rows={2} />}
+        {takesWords && (
+          <Words label={words.yourAnswer} value={text} onChange={setText} isDisabled={state.isDone} rows={2} />
+        )}
         <div>
           <button type="submit" className={BUTTONS.primary} disabled={state.isDone || isEmpty}>
-            Answer
+            {words.answer}
           </button>
         </div>
       </form>
@@ -469,6 +478,7 @@ function useAnswer({ request, onAnswer, nowMs = Date.now(), reconnects = 0 }: Re
   readonly state: AnswerState;
   readonly send: (given: Given) => void;
 } {
+  const { labels } = useWording();
   const { requestId, argumentsHash, expiresAt } = request;
   const [isSent, setIsSent] = useState(false);
   const [error, setError] = useErrorUntil(reconnects);
@@ -481,10 +491,13 @@ function useAnswer({ request, onAnswer, nowMs = Date.now(), reconnects = 0 }: Re
     ) as InputResponse;
     Promise.resolve(onAnswer(response)).catch((failure: unknown) => {
       setIsSent(false);
-      setError(failure instanceof Error ? failure : new Error("The answer did not get through."));
+      setError(failure instanceof Error ? failure : new Error(labels.requests.notSent));
     });
   };
-  return { state: { isSent, isDone: isSent || isExpired, isExpired, error: error && sentence(error.message) }, send };
+  return {
+    state: { isSent, isDone: isSent || isExpired, isExpired, error: error && labels.common.error(error) },
+    send,
+  };
 }
 
 interface FrameProps {
@@ -498,6 +511,10 @@ interface FrameProps {
 function Frame({ request, title, words, state, children }: FrameProps): ReactNode {
   const id = useId();
   const frame = useRef<HTMLDivElement>(null);
+  const {
+    labels: { requests: labels },
+    formatWhen,
+  } = useWording();
   const { isSent } = state;
   useEffect(() => {
     // The button that was pressed is disabled now: the focus stays here, and does not begin anew at the top of the page.
@@ -531,10 +548,10 @@ function Frame({ request, title, words, state, children }: FrameProps): ReactNod
       {children}
       {request.expiresAt !== undefined && !state.isExpired && (
         <p className="text-xs text-agent-muted">
-          Lapses at <time dateTime={request.expiresAt}>{formatWhen(request.expiresAt)}</time>
+          <time dateTime={request.expiresAt}>{labels.lapsesAt(formatWhen(request.expiresAt))}</time>
         </p>
       )}
-      {state.isExpired && <p className="text-sm text-agent-warning">This request has lapsed.</p>}
+      {state.isExpired && <p className="text-sm text-agent-warning">{labels.lapsed}</p>}
       {state.error !== undefined && (
         <p role="alert" className="text-sm text-agent-danger-text">
           {state.error}
@@ -587,13 +604,14 @@ function Options({
   isDisabled,
 }: FieldProps & { readonly options: readonly InputOption[] }): ReactNode {
   const id = useId();
+  const words = useWording().labels.requests;
   return (
     <RadioGroup.Root
       className="flex flex-col gap-2"
       value={value}
       onValueChange={onChange}
       disabled={isDisabled}
-      aria-label="Answers"
+      aria-label={words.answers}
     >
       {options.map((option) => (
         <div key={option.id} className="flex items-start gap-2 text-sm">
@@ -608,9 +626,9 @@ function Options({
             <RadioGroup.Indicator className="size-2.5 rounded-full bg-agent-accent" />
           </RadioGroup.Item>
           <label htmlFor={`${id}-${option.id}`}>
-            {option.label}
+            {words.option(option)}
             {option.description !== undefined && (
-              <span className="block text-xs text-agent-muted">{option.description}</span>
+              <span className="block text-xs text-agent-muted">{words.about(option)}</span>
             )}
           </label>
         </div>

@@ -1,7 +1,7 @@
 /** The sessions of a user as a list to choose from. */
 import { useMemo, type ReactNode } from "react";
 import { useAsync } from "./data.js";
-import { formatWhen, sentence } from "./format.js";
+import { labelOf, useWording } from "./labels.js";
 import { Badge, type Tone } from "./primitives.js";
 import { useTransport } from "./session.js";
 import { classes, FOCUS } from "./styles.js";
@@ -36,16 +36,17 @@ export function SessionList({
   className,
 }: SessionListProps): ReactNode {
   const transport = useTransport(given);
+  const { labels, formatWhen } = useWording();
   const load = useMemo(() => (signal: AbortSignal) => transport.listSessions({ signal }), [transport]);
   const { data, error } = useAsync(load, pollMs);
   return (
-    <nav aria-label="Sessions" className={classes("flex flex-col text-agent-text", className)}>
+    <nav aria-label={labels.sessions.label} className={classes("flex flex-col text-agent-text", className)}>
       {error !== undefined && (
         <p role="alert" className="p-2 text-sm text-agent-danger-text">
-          {sentence(error.message)}
+          {labels.common.error(error)}
         </p>
       )}
-      {data?.length === 0 && <p className="p-2 text-sm text-agent-muted">No sessions yet.</p>}
+      {data?.length === 0 && <p className="p-2 text-sm text-agent-muted">{labels.sessions.empty}</p>}
       <ul>
         {(data ?? []).map(({ sessionId, title, status = "idle", createdAt }) => (
           <li key={sessionId}>
@@ -61,9 +62,9 @@ export function SessionList({
                 onSelect(sessionId);
               }}
             >
-              <span className="w-full truncate">{title === "" ? "Untitled" : title}</span>
+              <span className="w-full truncate">{title === "" ? labels.sessions.untitled : title}</span>
               <span className="flex w-full items-center justify-between gap-2 text-xs text-agent-muted">
-                <Badge tone={TONES[status] ?? "plain"}>{status.replaceAll("_", " ")}</Badge>
+                <Badge tone={TONES[status] ?? "plain"}>{labelOf(labels.sessions.status, status)}</Badge>
                 {createdAt !== undefined && <time dateTime={createdAt}>{formatWhen(createdAt)}</time>}
               </span>
             </button>

@@ -1,7 +1,8 @@
 /** Traces as a tree of spans on one axis of time: subagents under their calls, waits folded. */
 import type { JsonValue, TraceSpan } from "@windlass/protocol";
 import type { TraceInfo } from "@windlass/protocol/client";
-import { formatDuration, formatShort } from "./format.js";
+import { FORMATS } from "./format.js";
+import { ENGLISH, labelOf, type Wording } from "./labels.js";
 
 /** What a span is. */
 export type SpanKind = "agent" | "model" | "tool" | "code" | "wait" | "other";
@@ -19,6 +20,8 @@ export interface TraceNode {
   readonly name: string;
   /** The model, the mode, the person: one line beside the name. */
   readonly about: string;
+  /** All words of the span, in small letters, to find it by. */
+  readonly words: string;
   readonly status: SpanStatus;
   /** Which attempt it is, from 1. */
   readonly attempt: number;
@@ -43,13 +46,22 @@ export interface TraceShape {
 /** A part of time, milliseconds. */
 export type Interval = readonly [fromMs: number, toMs: number];
 
+/** The words and formats that spans are told with. */
+export type SpanWording = Pick<Wording, "labels" | "formatCount" | "formatShort">;
+
+const IN_ENGLISH: SpanWording = { labels: ENGLISH, ...FORMATS };
+
 /**
  * Makes the tree of a run.
  *
  * `traces` has the trace of the run first, and those of its subagents in any order: each stands under the call that
- * began it. A span whose parent is not there stands at the top.
+ * began it. A span whose parent is not there stands at the top. `wording` is English when absent.
  */
-export function traceShape(traces: readonly TraceInfo[], nowMs?: number): TraceShape {
+export function traceShape(
+  traces: readonly TraceInfo[],
+  nowMs?: number,
+  wording: SpanWording = IN_ENGLISH,
+): TraceShape {
   const spans = traces.flatMap((trace) => trace.spans.map((span) => ({ span, trace })));
   const starts = spans.map(({ span }) => Date.parse(span.startAt));
   const ends = spans.map(({ span }) => Date.parse(span.endAt ?? span.startAt));
@@ -58,7 +70,7 @@ export function traceShape(traces: readonly TraceInfo[], nowMs?: number): TraceS
     nowMs ?? -Infinity,
     ends.reduce((most, at) => Math.max(most, at), -Infinity),
   );
-  const maker = new Maker(traces, lastMs);
+  const maker = new Maker(traces, lastMs, wording);
   const roots = maker.tree();
   const hasSpans = spans.length > 0;
   return {
@@ -78,6 +90,7 @@ class Maker {
   constructor(
     private readonly traces: readonly TraceInfo[],
     private readonly lastMs: number,
+    private readonly wording: SpanWording,
   ) {
     for (const trace of traces) this.runs.set(runIdOf(trace), trace);
     for (const { spans } of traces)
@@ -131,13 +144,17 @@ class Maker {
     if (isWork(span, kind)) this.work.push([startMs, endMs]);
     const costs = [count(attrs["costMicros"]), ...children.map(({ costMicros }) => costMicros)];
     const known = costs.filter((cost) => cost !== undefined);
+    const { kinds, status: states } = this.wording.labels.trace;
+    const name = nameOf(span, kind, this.wording);
+    const about = aboutOf(span, kind, children, this.wording);
     return {
       id: span.spanId,
       span,
       runId,
       kind,
-      name: nameOf(span, kind),
-      about: aboutOf(span, kind, children),
+      name,
+      about,
+      words: `${name} ${about} ${states[status]} ${kinds[kind]}`.toLowerCase(),
       status,
       attempt: count(attrs["attempt"]) ?? 1,
       startMs,
@@ -193,35 +210,37 @@ function isWork({ attrs = {} }: TraceSpan, kind: SpanKind): boolean {
   return kind === "model" || kind === "other";
 }
 
-const WAITS: Readonly<Record<string, string>> = {
-  approval: "Approval",
-  question: "Question",
-  recovery: "Interrupted call",
-  authorization: "Authorization",
-};
-
-function nameOf({ name, attrs = {} }: TraceSpan, kind: SpanKind): string {
+function nameOf({ name, attrs = {} }: TraceSpan, kind: SpanKind, { labels, formatCount }: SpanWording): string {
+  const words = labels.trace;
   switch (kind) {
     case "agent":
       return text(attrs["name"]) ?? text(attrs["agentId"]) ?? text(attrs["toolName"]) ?? name;
     case "model": {
       const step = count(attrs["stepIndex"]);
-      return step === undefined ? "Model call" : `Model call ${step + 1}`;
+      return words.modelCall(step === undefined ? undefined : formatCount(step + 1));
     }
     case "tool":
     case "code":
       return text(attrs["toolName"]) ?? name.slice(name.indexOf(":") + 1);
     case "wait": {
-      const label = WAITS[text(attrs["kind"]) ?? ""] ?? "Wait";
+      const asked = text(attrs["kind"]) ?? "";
+      const label = Object.hasOwn(words.waits, asked) ? labelOf(words.waits, asked) : words.wait;
       const tool = text(attrs["toolName"]);
-      return tool === undefined || attrs["kind"] === "question" ? label : `${label}: ${tool}`;
+      return tool === undefined || attrs["kind"] === "question" ? label : words.waitOf(label, tool);
     }
     case "other":
       return name;
   }
 }
 
-function aboutOf({ name, attrs = {} }: TraceSpan, kind: SpanKind, children: readonly TraceNode[]): string {
+function aboutOf(
+  { name, attrs = {} }: TraceSpan,
+  kind: SpanKind,
+  children: readonly TraceNode[],
+  wording: SpanWording,
+): string {
+  const { labels, formatCount } = wording;
+  const words = labels.trace;
   const parts: (string | undefined)[] = [];
   const said = text(attrs["message"]) ?? text(attrs["code"]);
   const isBad = attrs["code"] !== undefined && attrs["code"] !== "cancelled";
@@ -229,20 +248,23 @@ function aboutOf({ name, attrs = {} }: TraceSpan, kind: SpanKind, children: read
   switch (kind) {
     case "agent": {
       const steps = children.filter((child) => child.kind === "model").length;
-      parts.push(name === "run" ? text(attrs["modelId"]) : "subagent", steps > 0 ? plain(steps, "step") : undefined);
+      parts.push(name === "run" ? text(attrs["modelId"]) : words.subagent);
+      if (steps > 0) parts.push(words.steps(steps, formatCount(steps)));
       break;
     }
     case "model":
-      parts.push(text(attrs["modelId"]), ...usage(attrs));
+      parts.push(text(attrs["modelId"]), ...usage(attrs, wording));
       break;
     case "code":
-      parts.push(children.length > 0 ? plain(children.length, "call") : undefined);
+      if (children.length > 0) parts.push(words.calls(children.length, formatCount(children.length)));
       break;
     case "tool":
-      parts.push(text(attrs["mode"]), attrs["effect"] === "once" ? "once" : undefined);
+      parts.push(known(words.modes, attrs["mode"]), attrs["effect"] === "once" ? words.once : undefined);
       break;
     case "wait":
-      parts.push(text(attrs["outcome"]), by(attrs["responder"]), text(attrs["optionId"]));
+      parts.push(known(words.outcomes, attrs["outcome"]));
+      if (typeof attrs["responder"] === "string") parts.push(words.by(attrs["responder"]));
+      parts.push(text(attrs["optionId"]));
       break;
     case "other":
       break;
@@ -250,24 +272,23 @@ function aboutOf({ name, attrs = {} }: TraceSpan, kind: SpanKind, children: read
   return parts.filter((part) => part !== undefined && part !== "").join(" · ");
 }
 
-function usage(attrs: Readonly<Record<string, JsonValue>>): (string | undefined)[] {
+function usage(
+  attrs: Readonly<Record<string, JsonValue>>,
+  { labels: { trace: words }, formatCount, formatShort }: SpanWording,
+): (string | undefined)[] {
   const [input, cached, thought] = [attrs["inputTokens"], attrs["cacheReadTokens"], attrs["reasoningTokens"]].map(
     count,
   );
   return [
     cached !== undefined && cached > 0 && input !== undefined && input > 0
-      ? `cache ${Math.round((Math.min(cached, input) / input) * 100)} %`
+      ? words.cached(formatCount(Math.round((Math.min(cached, input) / input) * 100)))
       : undefined,
-    thought !== undefined && thought > 0 ? `thinking ${formatShort(thought)}` : undefined,
+    thought !== undefined && thought > 0 ? words.thinking(formatShort(thought)) : undefined,
   ];
 }
 
-function by(responder: JsonValue | undefined): string | undefined {
-  return typeof responder === "string" ? `by ${responder}` : undefined;
-}
-
-function plain(number: number, word: string): string {
-  return `${number} ${word}${number === 1 ? "" : "s"}`;
+function known(labels: Readonly<Record<string, string>>, word: JsonValue | undefined): string | undefined {
+  return typeof word === "string" ? labelOf(labels, word) : undefined;
 }
 
 function text(value: JsonValue | undefined): string | undefined {
@@ -343,12 +364,13 @@ export function ticksOf(
   fromMs: number,
   toMs: number,
   wanted: number,
+  name: (ms: number) => string = FORMATS.formatDuration,
 ): readonly (readonly [ms: number, label: string])[] {
   const rough = Math.max((toMs - fromMs) / wanted, 1);
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = (STEPS.find((one) => one * power >= rough) ?? 10) * power;
   const found: (readonly [number, string])[] = [];
-  for (let ms = Math.ceil(fromMs / step) * step; ms <= toMs; ms += step) found.push([ms, formatDuration(ms)]);
+  for (let ms = Math.ceil(fromMs / step) * step; ms <= toMs; ms += step) found.push([ms, name(ms)]);
   return found;
 }
 
@@ -380,7 +402,7 @@ export function isFailed({ status }: TraceNode): boolean {
 export function isFound(node: TraceNode, find: string): boolean {
   const wanted = find.trim().toLowerCase();
   if (wanted === "") return false;
-  return `${node.name} ${node.about} ${node.status} ${node.kind}`.toLowerCase().includes(wanted);
+  return node.words.includes(wanted);
 }
 
 /** The rows of a tree, top down. With a filter, nodes that fit and those above them, all opened. */

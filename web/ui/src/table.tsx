@@ -4,6 +4,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDown, ArrowUp, Columns3 } from "lucide-react";
 import { DropdownMenu } from "radix-ui";
 import { useCallback, useEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { useWording } from "./labels.js";
 import { BUTTONS, classes, FOCUS } from "./styles.js";
 
 /** A column of a table. */
@@ -120,10 +121,11 @@ export function ColumnMenu<T>({
   readonly layout: ColumnLayout;
   readonly className?: string | undefined;
 }): ReactNode {
+  const { table } = useWording().labels;
   return (
     <DropdownMenu.Root>
       <DropdownMenu.Trigger className={classes(BUTTONS.default, className)}>
-        <Columns3 aria-hidden size={14} /> Columns
+        <Columns3 aria-hidden size={14} /> {table.columns}
       </DropdownMenu.Trigger>
       <DropdownMenu.Portal>
         <DropdownMenu.Content
@@ -156,7 +158,7 @@ export function ColumnMenu<T>({
             }}
             className="flex min-h-8 cursor-pointer items-center rounded px-2 outline-none data-[highlighted]:bg-agent-raised"
           >
-            As it was
+            {table.reset}
           </DropdownMenu.Item>
         </DropdownMenu.Content>
       </DropdownMenu.Portal>
@@ -167,6 +169,7 @@ export function ColumnMenu<T>({
 /** A table of which only the rows that are seen are drawn. Arrow keys go from row to row, Enter opens, Space chooses. */
 export function DataTable<T>(props: DataTableProps<T>): ReactNode {
   const { label, rows, columns, keyOf, onOpen, sort, onSort, chosen, onChoose, onEnd, layout } = props;
+  const words = useWording().labels.table;
   const frame = useRef<HTMLDivElement>(null);
   const widthPx = useWidth(frame);
   const [current, setCurrent] = useState(0);
@@ -270,7 +273,7 @@ export function DataTable<T>(props: DataTableProps<T>): ReactNode {
           <span role="columnheader">
             <input
               type="checkbox"
-              aria-label="Choose all rows"
+              aria-label={words.chooseAll}
               checked={all}
               onChange={() => {
                 onChoose?.(all ? new Set() : new Set(rows.map(keyOf)));
@@ -314,7 +317,7 @@ export function DataTable<T>(props: DataTableProps<T>): ReactNode {
                 role="separator"
                 tabIndex={0}
                 aria-orientation="vertical"
-                aria-label={`Width of ${column.label}`}
+                aria-label={words.width(column.label)}
                 aria-valuenow={header.getSize()}
                 aria-valuemin={WIDTH_MIN}
                 aria-valuemax={WIDTH_MAX}
@@ -372,7 +375,7 @@ export function DataTable<T>(props: DataTableProps<T>): ReactNode {
                   <input
                     type="checkbox"
                     tabIndex={-1}
-                    aria-label="Choose this row"
+                    aria-label={words.choose}
                     checked={isChosen}
                     onChange={() => {
                       choose(name);

@@ -26,7 +26,8 @@ import {
   type ReactNode,
   type RefObject,
 } from "react";
-import { formatCost, formatCount, formatDuration, formatMoment, formatShort, formatValue, plural } from "./format.js";
+import { formatValue } from "./format.js";
+import { useWording } from "./labels.js";
 import {
   axisOf,
   isFailed,
@@ -78,7 +79,9 @@ const TICKS_UNTIL = 0.85;
  * Arrow keys move, open and close; the plus, minus and zero keys zoom. Waits are folded, so that work is seen.
  */
 export function TraceTree({ traces, nowMs, selected, onSelect, findRef, className }: TraceTreeProps): ReactNode {
-  const shape = useMemo(() => traceShape(traces, nowMs), [traces, nowMs]);
+  const wording = useWording();
+  const words = wording.labels.trace;
+  const shape = useMemo(() => traceShape(traces, nowMs, wording), [traces, nowMs, wording]);
   const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
   const [find, setFind] = useState("");
   const [failedOnly, setFailedOnly] = useState(false);
@@ -115,15 +118,15 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
       return after;
     });
   };
-  if (all.length === 0) return <p className="p-4 text-sm text-agent-muted">No spans yet.</p>;
+  if (all.length === 0) return <p className="p-4 text-sm text-agent-muted">{words.empty}</p>;
   return (
     <div className={classes("@container flex min-h-0 min-w-0 flex-1 flex-col text-agent-text", className)}>
       <div className="flex flex-wrap items-center gap-2 px-4 py-2 text-xs">
         <input
           ref={findRef}
           type="search"
-          aria-label="Find in trace"
-          placeholder="/ find in trace"
+          aria-label={words.find}
+          placeholder={words.findPlaceholder}
           className={classes(FIELD, "w-56! @max-lg:w-36!")}
           value={find}
           onChange={(event) => {
@@ -137,22 +140,22 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
           }}
         />
         <Chip isOn={failedOnly} onChange={setFailedOnly} isDisabled={failed.length === 0}>
-          errors {failed.length}
+          {words.errors(wording.formatCount(failed.length))}
         </Chip>
         <button type="button" disabled={failed.length === 0} className={CHIPS.off} onClick={nextFailed}>
-          next error
+          {words.nextError}
         </button>
         <Chip isOn={isFolded} onChange={setIsFolded}>
-          fold waits
+          {words.fold}
         </Chip>
         {nowMs !== undefined && (
           <Chip isOn={isFollowing} onChange={setIsFollowing}>
-            follow live
+            {words.follow}
           </Chip>
         )}
-        <span className="ml-auto flex items-center gap-1" role="group" aria-label="Zoom">
+        <span className="ml-auto flex items-center gap-1" role="group" aria-label={words.zoom}>
           <ZoomButton
-            label="Zoom out"
+            label={words.zoomOut}
             shortcut="-"
             icon={Minus}
             isDisabled={zoom.size === 1}
@@ -161,7 +164,7 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
             }}
           />
           <ZoomButton
-            label="Zoom in"
+            label={words.zoomIn}
             shortcut="+"
             icon={Plus}
             isDisabled={zoom.size <= ZOOM_SIZE_MIN}
@@ -170,7 +173,7 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
             }}
           />
           <ZoomButton
-            label="Show all time"
+            label={words.zoomAll}
             shortcut="0"
             icon={Maximize2}
             isDisabled={zoom.size === 1}
@@ -182,7 +185,7 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
       </div>
       <Head axis={axis} zoom={zoom} count={rows.length} allCount={all.length} />
       {rows.length === 0 ? (
-        <p className="p-4 text-sm text-agent-muted">No span fits.</p>
+        <p className="p-4 text-sm text-agent-muted">{words.none}</p>
       ) : (
         <Rows
           rows={rows}
@@ -229,11 +232,12 @@ function ZoomButton({
   readonly isDisabled: boolean;
   readonly onPress: () => void;
 }): ReactNode {
+  const { key } = useWording().labels.trace;
   return (
     <button
       type="button"
       aria-label={label}
-      title={`${label} (${shortcut})`}
+      title={key(label, shortcut)}
       aria-keyshortcuts={shortcut}
       disabled={isDisabled}
       className={classes(
@@ -263,25 +267,31 @@ function Head({
   readonly count: number;
   readonly allCount: number;
 }): ReactNode {
+  const {
+    labels: { trace: words },
+    formatCount,
+    formatDuration,
+  } = useWording();
+  const all = words.count(allCount, formatCount(allCount));
   const from = zoom.from * axis.wholeMs;
   const size = zoom.size * axis.wholeMs;
   return (
     <div className="flex h-8 items-center gap-2 border-b border-agent-border px-4 text-xs font-semibold text-agent-muted">
       <span role="status" className="min-w-0 flex-1 truncate tabular-nums">
-        {count === allCount ? plural(allCount, "span") : `${formatCount(count)} of ${plural(allCount, "span")}`}
+        {count === allCount ? all : words.countOf(formatCount(count), all)}
       </span>
       <span aria-hidden className={NUMBER}>
-        Tokens
+        {words.tokensColumn}
       </span>
       <span aria-hidden className={NUMBER}>
-        Cost
+        {words.costColumn}
       </span>
       <span aria-hidden className={TIME}>
-        Time
+        {words.timeColumn}
       </span>
       <span aria-hidden className={BARS}>
         {/* A tick near the end has no room for its name. */}
-        {ticksOf(from, from + size * TICKS_UNTIL, TICKS).map(([ms, label]) => (
+        {ticksOf(from, from + size * TICKS_UNTIL, TICKS, formatDuration).map(([ms, label]) => (
           <span
             key={ms}
             className="absolute bottom-0 border-l border-agent-border pb-1 pl-1 font-normal whitespace-nowrap tabular-nums"
@@ -309,6 +319,7 @@ interface RowsProps {
 
 /** The rows in view. The tree has the focus, and names the selected row: rows come and go as it is scrolled. */
 function Rows({ rows, at, axis, zoom, find, isFollowing, onSelect, onToggle, onZoom }: RowsProps): ReactNode {
+  const { spans } = useWording().labels.trace;
   const frame = useRef<HTMLDivElement>(null);
   const id = useId();
   const list = useVirtualizer({
@@ -344,7 +355,7 @@ function Rows({ rows, at, axis, zoom, find, isFollowing, onSelect, onToggle, onZ
     <div
       ref={frame}
       role="tree"
-      aria-label="Spans"
+      aria-label={spans}
       tabIndex={0}
       aria-activedescendant={isDrawn ? `${id}-${at}` : undefined}
       className={classes("min-h-0 flex-1 overflow-auto", FOCUS, "focus-visible:-outline-offset-2!")}
@@ -445,11 +456,15 @@ function KindIcon({ kind }: { readonly kind: SpanKind }): ReactNode {
 
 /** How a span is, in words; nothing about one that is done. */
 function SpanState({ node: { status, attempt } }: { readonly node: TraceNode }): ReactNode {
+  const {
+    labels: { trace: words },
+    formatCount,
+  } = useWording();
   const tone = STATES[status];
   return (
     <>
-      {tone !== undefined && <Badge tone={tone}>{status}</Badge>}
-      {attempt > 1 && <Badge tone="wait">attempt {attempt}</Badge>}
+      {tone !== undefined && <Badge tone={tone}>{words.status[status]}</Badge>}
+      {attempt > 1 && <Badge tone="wait">{words.attempt(formatCount(attempt))}</Badge>}
     </>
   );
 }
@@ -466,6 +481,12 @@ const Cells = memo(function Cells({
   readonly onToggle: (node: TraceNode, isOpen: boolean) => void;
 }): ReactNode {
   const { name, about, kind, tokens, costMicros, startMs, endMs, status } = node;
+  const {
+    labels: { trace: words },
+    formatCost,
+    formatDuration,
+    formatShort,
+  } = useWording();
   return (
     <>
       <span className="flex min-w-0 flex-1 items-center gap-2" style={{ paddingLeft: `${depth * INDENT_REM}rem` }}>
@@ -484,7 +505,7 @@ const Cells = memo(function Cells({
           )}
         </span>
         <KindIcon kind={kind} />
-        <span className="sr-only">{kind} </span>
+        <span className="sr-only">{words.kinds[kind]} </span>
         <span className="max-w-[60%] shrink-0 truncate font-semibold">{name}</span>
         <SpanState node={node} />
         <span className="min-w-0 flex-1 truncate font-normal text-agent-muted">{about}</span>
@@ -493,7 +514,7 @@ const Cells = memo(function Cells({
         {tokens > 0 && (
           <>
             {formatShort(tokens)}
-            <span className="sr-only"> tokens</span>
+            <span className="sr-only"> {words.tokens}</span>
           </>
         )}
       </span>
@@ -558,7 +579,12 @@ export interface SSEStreamViewProps {
 const EVENT_ROW_PX = 32;
 
 /** Every event of a feed, raw: its number, its type, its time, and its data on demand. */
-export function SSEStreamView({ events, label = "Events", className }: SSEStreamViewProps): ReactNode {
+export function SSEStreamView({ events, label: given, className }: SSEStreamViewProps): ReactNode {
+  const {
+    labels: { events: words },
+    formatCount,
+  } = useWording();
+  const label = given ?? words.label;
   const frame = useRef<HTMLDivElement>(null);
   const [filter, setFilter] = useState("");
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
@@ -582,8 +608,8 @@ export function SSEStreamView({ events, label = "Events", className }: SSEStream
       <input
         type="search"
         className={FIELD}
-        placeholder="Filter by type"
-        aria-label="Filter by type"
+        placeholder={words.filter}
+        aria-label={words.filter}
         value={filter}
         onChange={(event) => {
           setFilter(event.target.value);
@@ -594,7 +620,7 @@ export function SSEStreamView({ events, label = "Events", className }: SSEStream
         className={classes("min-h-0 flex-1 overflow-auto", FOCUS)}
         tabIndex={0}
         role="group"
-        aria-label={`${label}: ${shown.length} rows`}
+        aria-label={words.rows(label, shown.length, formatCount(shown.length))}
       >
         <div className="relative w-full" style={{ height: rows.getTotalSize() }}>
           {rows.getVirtualItems().map(({ index, start }) => {
@@ -632,6 +658,7 @@ interface EventRowProps {
 }
 
 const EventRow = memo(function EventRow({ event, isOpen, onToggle }: EventRowProps): ReactNode {
+  const { formatMoment } = useWording();
   const place = event.index === undefined ? `${event.seq ?? ""}` : `${event.seq ?? ""}.${event.index}`;
   return (
     <div className="border-b border-agent-border">

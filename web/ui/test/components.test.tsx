@@ -423,7 +423,7 @@ test("a view of a stream draws visible rows only, filters by type, and shows dat
   render(<SSEStreamView events={events(10_000)} />);
   expect(screen.getAllByRole("button").length).toBeLessThan(60);
   fireEvent.change(screen.getByRole("searchbox"), { target: { value: "message" } });
-  expect(screen.getByRole("group", { name: "Events: 5000 rows" })).toBeTruthy();
+  expect(screen.getByRole("group", { name: "Events: 5,000 rows" })).toBeTruthy();
   const [first] = screen.getAllByRole("button");
   act(() => {
     first?.click();

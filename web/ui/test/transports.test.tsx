@@ -118,7 +118,7 @@ describe.each([
   it("shows an error, and keeps the shown messages", async () => {
     const user = mount(await open());
     await user.type(screen.getByRole("textbox", { name: "Message" }), "fail{Enter}");
-    await screen.findAllByText("the model is gone");
+    await screen.findAllByText("The model is gone");
     expect(screen.getByText("All paid.")).toBeTruthy();
   });
 });

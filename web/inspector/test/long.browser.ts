@@ -2,11 +2,8 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { inBrowser, openPage, Windlass } from "./rig.js";
 
-/**
- * More than a page of records, and fewer rows than `MessageList` draws all of: from 60 rows on it draws a part of them, and
- * at that change the reader does not stay where they are.
- */
-const MESSAGES = 28;
+/** More than a page of records. */
+const MESSAGES = 40;
 /** The records of a page of `@windlass/ui`. */
 const PAGE = 200;
 

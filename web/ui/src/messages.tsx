@@ -72,7 +72,10 @@ export function MessageList(props: MessageListProps): ReactNode {
   const [frame, setFrame] = useState<HTMLDivElement | null>(null);
   const { isAtEnd, toEnd, onScroll } = useStickToEnd(frame, items);
   const onMove = useEarlier(frame, items, onEarlier);
-  const Rows = items.length >= virtualFrom ? VirtualRows : PlainRows;
+  // A list that grows at its beginning keeps one kind of rows, so that its reader stays where they are.
+  const [isPaged, setPaged] = useState(onEarlier !== undefined);
+  if (onEarlier !== undefined && !isPaged) setPaged(true);
+  const Rows = isPaged || items.length >= virtualFrom ? VirtualRows : PlainRows;
   return (
     <div className={classes("relative min-h-0 flex-1", className)}>
       <div

@@ -339,3 +339,33 @@ def test_the_undo_of_a_tool_that_asks_asks_too(approval: object) -> None:
 
     assert charge.undo is not None
     assert charge.undo.approval == tool(give_back, mode="safe_write", approval="always").approval
+
+
+def test_a_call_whose_result_has_a_secret_is_reversed_by_its_key() -> None:
+    seen: list[UndoCall] = []
+
+    async def cancel(call: UndoCall) -> str:
+        """Cancel."""
+        seen.append(call)
+        return "cancelled"
+
+    @tool(mode="safe_write", effect="idempotent", undo=cancel)
+    async def book(city: str) -> dict[str, str]:
+        """Book."""
+        return {"cancel_token": "sk-proj-AbCdEf0123456789AbCdEf0123456789abcd"}
+
+    async def story() -> None:
+        agent = Agent(
+            "clerk",
+            model=ScriptedModel(by_history([call("book", {"city": "Oslo"}), say("done")])),
+            tools=[book],
+        )
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start("clerk", "go")
+            await handle.wait()
+            assert (await (await handle.undo()).wait()).status is RunStatus.COMPLETED
+            assert [one.status for one in (await handle.undo_plan()).calls] == ["reversed"]
+
+    play(story())
+    assert "sk-proj" not in str(seen[0].result)
+    assert seen[0].idempotency_key

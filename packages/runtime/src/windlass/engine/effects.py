@@ -595,7 +595,9 @@ class Effects:
             effect, lost = self._with_change(effect, binding.redactor)
         else:
             lost = self._remember(effect, binding.redactor)
-        if lost is not None:
+        tool = binding.tools.get(effect.tool_name)
+        # An undo gets the call as it was recorded, with masks: its key finds the effect at the service.
+        if lost is not None and not (tool is not None and tool.is_undo):
             return lost
         written = self._inputs.get(effect.call_id, effect.input)
         if written is not effect.input:

@@ -123,7 +123,7 @@ def failed(call_id: str, code: str, *, message: str, duration_ms: int | None = N
 
 def kept_arguments(tool: Tool[..., object], effect: RunTool) -> Arguments | CallReturned:
     """Return the recorded arguments of a call; records never have secrets."""
-    if has_mask(effect.arguments):
+    if has_mask(effect.arguments) and not tool.is_undo:
         return failed(effect.call_id, SECRET_ARGUMENTS, message=_NOT_KEPT)
     try:
         return arguments_of(tool, effect.arguments)

@@ -111,12 +111,12 @@ TALE = "Once upon a time there was a ship."
 
 
 class Teller(ScriptedModel):
-    """A model that looks, and then tells a tale, with two pauses in it."""
+    """A model that looks, and then tells a tale, with pauses in what it says."""
 
     def __init__(self, *gates: asyncio.Event) -> None:
-        steps = [say("Let me look.") + call("look", {"place": "Oslo"}), say(TALE)]
+        steps = [say("Let me look.") + call("look", {"place": "Oslo"}), say(TALE, reasoning="Hm.")]
         super().__init__(by_history(steps), chunk_chars=5)
-        self._gates = {TALE[: 10 * number]: gate for number, gate in enumerate(gates, start=1)}
+        self._gates = dict(zip(("Let me loo", TALE[:10], TALE[:20]), gates, strict=True))
 
     async def stream(
         self,
@@ -170,7 +170,7 @@ def test_text_is_streamed_as_the_model_writes_it_and_comes_once_after_a_new_subs
     tmp_path: Path,
 ) -> None:
     async def main() -> None:
-        gates = asyncio.Event(), asyncio.Event()
+        gates = [asyncio.Event() for _ in range(3)]
         teller = Agent("teller", model=Teller(*gates), tools=[look])
         async with (
             serving(tmp_path, [teller]) as server,
@@ -178,12 +178,16 @@ def test_text_is_streamed_as_the_model_writes_it_and_comes_once_after_a_new_subs
             connected(server, "teller") as other,
         ):
             first = Listener(one.send_message(said("Tell me.", "m1")))
-            await first.until(lambda: first.text.startswith("Once"))
+            await first.until(lambda: first.text.startswith("Let"))
             gates[0].set()
-            await first.until(lambda: first.appended > 0)
+            await first.until(lambda: first.text.startswith("Once"))
+            before = first.text
+            gates[1].set()
+            await first.until(lambda: len(first.text) > len(before))
+            assert first.appended > 0
             second = Listener(other.subscribe(wire.SubscribeToTaskRequest(id=first.task.id)))
             await second.until(lambda: second.text.startswith("Once"))
-            gates[1].set()
+            gates[2].set()
             for listener in (first, second):
                 await listener.until(lambda at=listener: at.is_over)
                 assert (listener.text, listener.is_whole) == (TALE, True)

@@ -323,7 +323,11 @@ def test_the_name_of_an_undo_may_not_be_that_of_a_tool() -> None:
         Agent("travel", model=ScriptedModel([say("x")]), tools=[book, other])
 
 
-@pytest.mark.parametrize("approval", ["always", lambda **_: True])
+def asks(cents: int) -> bool:
+    return cents > 0
+
+
+@pytest.mark.parametrize("approval", ["always", asks])
 def test_the_undo_of_a_tool_that_asks_asks_too(approval: object) -> None:
     async def give_back(call: UndoCall) -> str:
         """Give the money back."""

@@ -12,6 +12,7 @@ import typer
 
 import windlass
 from windlass.adapters import models
+from windlass.errors import Corrupt
 from windlass_cli.backend import Command, command_of, finish, tenant_stores, unknown_providers
 from windlass_cli.commands.serve import port_problem
 from windlass_cli.output import Exit, show_table
@@ -295,7 +296,7 @@ async def _database(address: str, *, is_deep: bool) -> AsyncIterator[Finding]:
                 count = await verify_postgres(address)
                 yield Finding("records", f"{count:,}, with their sessions and runs as they were written")
             except windlass.AgentError as error:
-                is_damaged = isinstance(error, windlass.errors.Corrupt)
+                is_damaged = isinstance(error, Corrupt)
                 words = error.message if is_damaged else "not verified"
                 yield Finding("records", words, _DAMAGED if is_damaged else error.message)
     ahead_ms, beats_ms = now_ms - server_ms, 0 if beat_ms is None else beat_ms - server_ms

@@ -421,7 +421,7 @@ def _undo(
         if approval is not None:
             # A rule of the tool reads arguments that the undo does not have.
             same["approval"] = "always" if callable(approval) else approval
-        made = tool(cast("Callable[..., object]", value), **same)
+        made = tool(value, **same)
     if [one.name for one in made.shape.signature.parameters] != ["call"]:
         raise wrong(
             f"tool {name}: the undo {made.name} must have a parameter call: UndoCall, and apart from a "

@@ -332,7 +332,7 @@ def test_a_run_that_cannot_be_bound_is_shown(tmp_path: Path) -> None:
         async with await AgentRuntime.open(path, agents=[changed]) as runtime:
             handle = runtime.handle("r1")
             (request,) = await handle.open_requests()
-            await handle.answer(request.request_id, "approve")
+            await handle.answer(request.request_id, "deny")
             assert (await handle.wait(timeout=STORY_S_MAX)).status == "failed"
 
     play(story())

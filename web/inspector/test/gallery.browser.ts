@@ -11,7 +11,7 @@ import { inBrowser, openPage } from "./rig.js";
 const PHONE = { width: 375, height: 700 };
 const CONFIG = fileURLToPath(new URL("../../ui/gallery/vite.config.ts", import.meta.url));
 /** Exports that draw nothing by themselves. */
-const UNSEEN: ReadonlySet<string> = new Set(["AgentProvider", "Unsupported"]);
+const UNSEEN: ReadonlySet<string> = new Set(["AgentProvider", "LabelsProvider", "Unsupported"]);
 
 inBrowser("the gallery of components", () => {
   const outDir = mkdtempSync(join(tmpdir(), "windlass-gallery-"));

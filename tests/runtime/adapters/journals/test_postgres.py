@@ -204,7 +204,7 @@ RUN_FILTERS: Final[dict[str, Any]] = {
     "status": RunStatus.WAITING,
     "owner": "user1",
     "root_only": True,
-    "experiments": True,
+    "playground": True,
     "waits_on": "person",
     "fingerprint": "f1",
     "error": "tool_failure",

@@ -100,12 +100,12 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
       <Heading
         title={wish ?? `Run ${shortId(runId)}`}
         parent={parentOf(run.data?.run.sessionId)}
-        facts={run.data !== undefined && <RunStatus info={run.data} />}
         // Its place is kept while it is read, so that nothing moves.
         about={
           <span className="inline-flex min-h-6 items-center gap-2">
             {run.data !== undefined && (
               <>
+                <RunStatus info={run.data} />
                 <RunFacts info={run.data} traces={traces} />
                 <Judgement runId={runId} what="this run" />
               </>

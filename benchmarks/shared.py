@@ -44,7 +44,7 @@ INTRO: Final = f"""## Durable steps on PostgreSQL, with several processes
 {RUNS} runs of {STEPS} steps (one answer of a scripted model, one tool call) are shared by one, two and four
 processes on one PostgreSQL with `fsync` and `synchronous_commit` on, and begin together after a warm-up. CPU
 is that of all processes and, beside it, of the server, in one round. Temporal has its own server on SQLite
-(`start-dev`), whose CPU is in the column of the server."""
+(`start-dev`); the CPU of that server is in the column of the server."""
 
 
 class Failed(Exception):

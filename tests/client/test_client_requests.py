@@ -186,6 +186,18 @@ def test_a_request_to_a_busy_server_waits_for_retry_after() -> None:
     run(main())
 
 
+def test_a_server_that_lacks_something_is_not_asked_again() -> None:
+    """Such as the key of a model: it says no time to come back at."""
+
+    async def main() -> None:
+        async with faking(problem(503, "unavailable")) as fake, client_of(fake.port) as client:
+            with pytest.raises(Unavailable):
+                await client.sessions.create("Hello.")
+        assert len(fake.requests) == 1
+
+    run(main())
+
+
 def test_retries_end_when_retry_after_is_too_long_or_the_attempts_are_used_up() -> None:
     async def main() -> None:
         async with (

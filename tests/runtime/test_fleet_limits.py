@@ -17,6 +17,7 @@ from windlass.ports.model import ModelFault, ModelUnavailable
 from windlass.ports.store import PERMIT_LEASE_MS, PERMIT_POLL_MS, PermitAsk, PermitGrant
 from windlass.provider_limits import RuntimeLimits
 from windlass.testing import FakeClock, run_in_fake_time
+from windlass_harness.retry import RETRY_AFTER_MS_MAX
 from windlass_server.tenants import schema_name
 
 NOW_MS: Final = 1_000_000
@@ -121,6 +122,13 @@ def test_a_clock_that_goes_back_frees_nothing_too_early_and_holds_nothing_for_ev
     assert state.settle(ask("b", 1, per_minute=4, wants=4), earlier_ms).count == 0
     assert state.settle(ask("b", 2, per_minute=4, wants=4), earlier_ms + PERMIT_LEASE_MS).count == 0
     assert state.settle(ask("b", 3, per_minute=4, wants=4), earlier_ms + STARTS_MS + TICK_MS).count == 4
+
+
+def test_a_pause_that_a_fast_clock_told_is_no_longer_than_a_provider_may_ask_for() -> None:
+    state = empty()
+    a_day_ms = 86_400_000
+    state.settle(ask("a", 1, wants=1, pause_ms=5_000), NOW_MS + a_day_ms)
+    assert state.settle(ask("b", 1, wants=1), NOW_MS).paused_ms == RETRY_AFTER_MS_MAX
 
 
 def test_a_row_stays_small_and_is_read_as_it_was_kept() -> None:

@@ -125,6 +125,18 @@ def test_a_chosen_event_is_notified_once_with_every_signature(tmp_path: Path) ->
     run(main())
 
 
+def test_a_playground_run_is_not_told(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with receiving() as ops, notifying(tmp_path / "a.db", [endpoint(ops.url)]) as scene:
+            await (await scene.runtime.start("talker", "Hi.", run_id="r1")).wait()
+            await (await scene.runtime.playground.run("r1", 0)).wait()
+            await (await scene.runtime.start("talker", "Bye.", run_id="r2")).wait()
+            await until(scene.outbox.is_idle)
+            assert {got.json["data"]["runId"] for got in ops.got} == {"r1", "r2"}
+
+    run(main())
+
+
 def test_a_refused_notification_is_retried_with_its_id_and_becomes_a_dead_letter(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -106,6 +106,27 @@ def test_a_step_is_changed_and_run_again_over_http(tmp_path: Path) -> None:
     run(main())
 
 
+def test_real_calls_need_the_role_approver(tmp_path: Path) -> None:
+    """The messages of a playground run can be edited: its tools would act on what never happened."""
+
+    async def main() -> None:
+        keys = Keyring(tmp_path / "keys.json")
+        ann = keys.add("ann", "acme", "ann")
+        boss = keys.add("boss", "acme", "boss", roles=["approver"])
+        settings = Settings(keys=keys.path, limits=FAST)
+        async with serving(tmp_path / "data", [talker()], settings=settings) as server:
+            for key, status in ((ann, 403), (boss, 202)):
+                async with server.client(key) as client:
+                    begun = await first_run(client, "Hello.")
+                    await ended(client, begun["runId"])
+                    path = f"/runs/{begun['runId']}/steps/0/playground"
+                    answer = await client.post(path, json={"calls": "real"})
+                    assert answer.status_code == status, answer.text
+                    assert (await client.post(path, json={})).status_code == 202
+
+    run(main())
+
+
 def test_the_playground_refuses_with_a_status_that_says_why(tmp_path: Path) -> None:
     async def main() -> None:
         boss = talker("boss")

@@ -16,7 +16,7 @@ import pytest
 from tests.runtime.catalog.rig import GUARD_S, PAYS, agent, approve, opened, play, until
 
 from tools.postgres import Postgres
-from windlass import Agent, AgentRuntime, Rejected
+from windlass import Agent, AgentRuntime, Rejected, Schedule
 from windlass.parts import Machine
 from windlass.testing import FakeClock, call, say, seeded_random, sequential_ids
 
@@ -120,6 +120,20 @@ def test_sessions_that_wait_or_are_too_young_stay(kind: str, tmp_path: Path) -> 
         await pruned(runtime, 1)
 
     play(story, None if kind == "memory" else tmp_path / "app.db", agent(*PAYS))
+
+
+def test_a_session_that_a_schedule_names_stays() -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        for session_id in ("report", "other"):
+            await (await runtime.start("clerk", "go", session_id=session_id)).wait()
+        at = LATER + timedelta(days=1)
+        await runtime.schedules.put(
+            Schedule("monthly", "clerk", "go", at=at.isoformat(), session_id="report")
+        )
+        await pruned(runtime, 1)
+        assert [one.session_id for one in (await runtime.sessions.list()).items] == ["report"]
+
+    play(story, None, agent())
 
 
 def past() -> tuple[FakeClock, Machine]:

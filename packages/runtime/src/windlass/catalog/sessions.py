@@ -1,8 +1,11 @@
 """`runtime.sessions`: list, search, read, fork, export and delete sessions."""
 
+import asyncio
+import logging
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, TypedDict, TypeVar, Unpack, cast
 
 from windlass.catalog import archive as exporting
@@ -23,12 +26,15 @@ from windlass.catalog.reading import (
 )
 from windlass.catalog.stats import RunStats, check_moment, check_split, count_filter, groups_of, stats_of
 from windlass.engine.clocks import moment, stamp
-from windlass.errors import Conflict, check_whole, kind_of
+from windlass.errors import AgentError, Conflict, check_whole, kind_of
+from windlass.ports.clock import IDLE, Clock
 from windlass.ports.feed import EventBus
 from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.store import (
     SCHEDULE,
     ContentStore,
+    Document,
+    Documents,
     OpenRequest,
     RefusedStart,
     RunFilter,
@@ -658,3 +664,51 @@ class Sessions:
         await self.get(session_id)
         row = await self._store.session(session_id)
         return 0 if row is None else row.last_seq
+
+
+# retention
+
+RETENTION_LOOK_S: Final = 600.0
+"""How often a process looks whether it is time for a sweep."""
+RETENTION_SWEEP_MS: Final = 3_600_000
+"""The time between the beginnings of two sweeps, by any process of the store."""
+_RETENTION: Final = "retention"
+_SWEEP: Final = "sweep"
+_LOG: Final = logging.getLogger("windlass.runs")
+
+
+async def retain(sessions: Sessions, store: Documents, clock: Clock, *, days: int) -> None:
+    """Delete sessions that ended more than `days` days ago, for ever; one process of a store at a time.
+
+    A sweep that a kill has interrupted is continued by the next one: what is deleted is gone as a whole.
+    """
+    while True:
+        try:
+            if await _is_turn(store, clock):
+                count = await sessions.prune(clock.now() - timedelta(days=days))
+                if count:
+                    _LOG.info("retention deleted sessions: %d", count)
+        except AgentError as error:
+            # The store is unreachable for now.
+            _LOG.warning("retention could not delete sessions, and tries again: %s", error.kind)
+        pause = asyncio.create_task(_sleep(clock), name=IDLE)
+        try:
+            await pause
+        finally:
+            pause.cancel()
+
+
+async def _sleep(clock: Clock) -> None:
+    await clock.sleep(RETENTION_LOOK_S)
+
+
+async def _is_turn(store: Documents, clock: Clock) -> bool:
+    """Return whether it is time for a sweep, and this process makes it."""
+    now_ms, found = moment(clock).ms, await store.document(_RETENTION, _SWEEP)
+    if found is not None and found.due_at_ms is not None and found.due_at_ms > now_ms:
+        return False
+    revision = 1 if found is None else found.revision + 1
+    with suppress(Conflict):
+        await store.put_document(Document(_RETENTION, _SWEEP, revision, {}, now_ms + RETENTION_SWEEP_MS))
+        return True
+    return False

@@ -245,7 +245,7 @@ class CoreRuntime(RuntimeViews):
     def _retain(self, days: int) -> None:
         import asyncio  # noqa: PLC0415 - slow to import
 
-        from windlass.catalog.retention import retain  # noqa: PLC0415 - slow to import
+        from windlass.catalog.sessions import retain  # noqa: PLC0415 - slow to import
 
         work = retain(self.sessions, self._store(), self._ports.machine.clock, days=days)
         self._retaining = asyncio.create_task(work, name="windlass retention")

@@ -1,21 +1,20 @@
-"""What parked sessions cost in PostgreSQL: `python -m benchmarks.postgres 1000 10000 100000`.
+"""The cost of parked sessions in PostgreSQL: `python -m benchmarks.postgres 1000 10000 100000`.
 
-Sessions that wait for a person are made through the store, in a server that this program starts. For each
-number the table has the rows and bytes of a session, the time of the questions that an idle process asks
-every second, and the CPU of the server while it answers them.
+Sessions that wait for a person are made through the store, in a server that this program starts. The section
+is a part of RESULTS.md: `python -m benchmarks --only shared`.
 """
 
 import argparse
 import asyncio
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Final
 
 import psycopg
 
+from benchmarks.peers.report import table
 from tools.postgres import Postgres, running_postgres
 from windlass.adapters.journals.postgres.store import PostgresStore
 from windlass.ports.store import SCHEDULE, START, Batch, NewRun, Standing
@@ -26,6 +25,12 @@ AT: Final = "2026-01-31T09:30:00.250Z"
 NOW_MS: Final = 1_000_000
 AT_ONCE: Final = 200
 LOOKS: Final = 50
+NUMBERS: Final = (1_000, 10_000, 100_000)
+INTRO: Final = """### Parked sessions on PostgreSQL
+
+Each session has a run that waits for a person: rows, and neither a task nor a timer. A look is all that an
+idle process asks the database, once a second: its duration, its CPU in that process and in the server, the
+mean of fifty. Rows and bytes have the indexes in them."""
 _SIZE: Final = """SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n
     ON n.oid = c.relnamespace WHERE n.nspname = 'windlass' AND c.relkind = 'r'"""
 _ROWS: Final = """SELECT sum(n_live_tup) FROM pg_stat_user_tables WHERE schemaname = 'windlass'"""
@@ -88,16 +93,14 @@ def server_cpu_s(server: Postgres) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-async def measure(numbers: Sequence[int]) -> None:
-    """Print a row for each number of parked sessions."""
+async def _rows(numbers: Sequence[int]) -> list[list[str]]:
+    """Return a row for each number of parked sessions."""
+    rows: list[list[str]] = []
     with running_postgres() as server:
         address = server.new_database()
         store = await PostgresStore.open(address)
         await store.enlist("maker", now_ms=NOW_MS)
         made = 0
-        tell = sys.stdout.write
-        tell("| parked sessions | rows each | bytes each | a look, ms | CPU of the server for it, ms |\n")
-        tell("|---|---|---|---|---|\n")
         for count in numbers:
             for first in range(made, count, AT_ONCE):
                 await asyncio.gather(*(park(store, one) for one in range(first, min(first + AT_ONCE, count))))
@@ -105,23 +108,37 @@ async def measure(numbers: Sequence[int]) -> None:
             with psycopg.connect(address, autocommit=True) as admin:
                 admin.execute("VACUUM ANALYZE")
                 [(size,)] = admin.execute(_SIZE.encode()).fetchall()
-                [(rows,)] = admin.execute(_ROWS.encode()).fetchall()
+                [(found,)] = admin.execute(_ROWS.encode()).fetchall()
             await look(store)
-            before, since = server_cpu_s(server), perf_counter()
+            before, cpu_before, since = server_cpu_s(server), process_time(), perf_counter()
             for _ in range(LOOKS):
                 await look(store)
-            took_ms = (perf_counter() - since) * 1_000 / LOOKS
-            cpu_ms = (server_cpu_s(server) - before) * 1_000 / LOOKS
-            tell(f"| {count:,} | {rows / count:.1f} | {size / count:,.0f} | {took_ms:.1f} | {cpu_ms:.1f} |\n")
-            sys.stdout.flush()
+            spent = (perf_counter() - since, process_time() - cpu_before, server_cpu_s(server) - before)
+            times = [f"{one * 1_000 / LOOKS:.1f}" for one in spent]
+            rows.append([f"{count:,}", f"{found / count:.1f}", f"{size / count:,.0f}", *times])
+            print(rows[-1], flush=True)
         await store.aclose()
+    return rows
+
+
+def report(numbers: Sequence[int] = NUMBERS) -> str:
+    """Measure; return the section."""
+    header = (
+        "parked sessions",
+        "rows each",
+        "bytes each",
+        "a look, ms",
+        "its CPU, ms",
+        "… of the server, ms",
+    )
+    return f"{INTRO}\n\n{table(header, asyncio.run(_rows(numbers)))}\n"
 
 
 def main() -> None:
     """Read the numbers and measure."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("numbers", type=int, nargs="*", default=[1_000, 10_000, 100_000])
-    asyncio.run(measure(parser.parse_args().numbers))
+    parser.add_argument("numbers", type=int, nargs="*", default=NUMBERS)
+    print(report(parser.parse_args().numbers))
 
 
 if __name__ == "__main__":

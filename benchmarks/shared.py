@@ -18,6 +18,7 @@ from typing import Final
 from benchmarks.peers.environments import ROOT, NotInstalled, last_line, make_cache, python_of
 from benchmarks.peers.report import table
 from benchmarks.peers.task import cpu_of, free_port
+from benchmarks.postgres import report as parked
 from benchmarks.postgres import server_cpu_s
 from tools.postgres import running_postgres
 
@@ -174,4 +175,4 @@ def _section(found: Mapping[tuple[str, int], Row], problems: Mapping[str, str]) 
         f"Measured on {datetime.now(UTC):%Y-%m-%d}; load average at the end {load} on {os.cpu_count()} cores."
     )
     missing = "".join(f"\n- not measured: {name}: {why}" for name, why in problems.items())
-    return f"{INTRO}\n\n{table(header, rows)}\n\n{facts}\n{missing}"
+    return f"{INTRO}\n\n{table(header, rows)}\n\n{facts}\n{missing}\n{parked()}"

@@ -133,7 +133,9 @@ def neighbour(args: argparse.Namespace) -> dict[str, Any]:
 def fleet(args: argparse.Namespace) -> dict[str, Any]:
     from tests.fleet.storm import play  # noqa: PLC0415 - it imports the project
 
-    return play(sessions=args.trials, servers=3, workers=4, blows=args.trials // 10, seed=args.first)
+    return play(
+        sessions=args.trials, servers=3, workers=4, blows=args.kills, seed=args.first, tell=_to_stderr
+    )
 
 
 def readers(args: argparse.Namespace) -> dict[str, Any]:
@@ -219,7 +221,7 @@ ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("R9", "programs", "--trials 100 --first 1"),
     ("F1", "crowd", "--trials 10000"),
     ("L1", "noisy", "--trials 120"),
-    ("R12", "fleet", "--trials 300 --first 1"),
+    ("R12", "fleet", "--trials 2000 --kills 120 --first 1"),
     ("R12", "wakes", ""),
     ("F1", "readers", "--trials 10000 --kills 12 --first 1"),
     ("J1", "outages", "--trials 12 --first 1"),
@@ -240,11 +242,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--mutant", default="", choices=["", "blind", "early", "fenceless"])
     parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--starts", type=int, default=20)
-    parser.add_argument("--kills", type=int, default=5, help="of the server of a desk, or of servers")
+    parser.add_argument("--kills", type=int, default=5, help="of servers; in fleet, of anything")
     parser.add_argument("--outage", type=float, default=60, help="of its provider, in seconds")
     parser.add_argument("--place", help="the folder in which files are made; a temporary one when left out")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     return parser
+
+
+def _to_stderr(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
 
 
 def _run(args: argparse.Namespace) -> dict[str, Any]:

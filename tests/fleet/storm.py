@@ -37,6 +37,8 @@ BLOWS: Final = (
     "restart PostgreSQL",
     "restart Temporal",
 )
+WEIGHTS: Final = (5, 5, 5, 5, 1, 1)
+"""How often each blow is chosen, once each was struck."""
 AT_ONCE: Final = 32
 """Requests of the clients at the same time."""
 LATER_EVERY: Final = 10
@@ -58,6 +60,7 @@ class Storm:
 
     fleet: Fleet
     random: random.Random
+    tell: Callable[[str], None]
     runs: list[str] = field(default_factory=list[str])
     """Runs that a server acknowledged."""
     answered: set[str] = field(default_factory=set[str])
@@ -78,7 +81,7 @@ class Storm:
         return found.json() if found.status_code < 400 else None
 
     async def start(self, client: httpx2.AsyncClient, number: int, gate: asyncio.Semaphore) -> None:
-        """Start a session; a start that nobody acknowledged is made again."""
+        """Start a session; a start without an acknowledgement is made again."""
         word = f"later {number}" if number % LATER_EVERY == LATER_EVERY - 1 else f"now {number}"
         async with gate:
             body = {"message": f"Go {word}"}
@@ -106,8 +109,9 @@ class Storm:
         """Hurt members of the fleet, one after the other."""
         for number in range(count):
             await asyncio.sleep(self.random.uniform(0, 2 * pause_s))
-            kind = BLOWS[number] if number < len(BLOWS) else self.random.choice(BLOWS[:4])
+            kind = BLOWS[number] if number < len(BLOWS) else self.random.choices(BLOWS, WEIGHTS)[0]
             self.blows[kind] += 1
+            self.tell(f"{kind}: blow {number + 1} of {count}; {len(self.runs)} runs were acknowledged")
             servers = self.fleet.servers if "server" in kind else self.fleet.workers
             member = self.random.choice(servers)
             if kind.startswith("restart"):
@@ -142,8 +146,9 @@ class Storm:
             store = runtime.ports.store
             assert store is not None
             async with asyncio.timeout(GUARD_S):
-                while await store.unfinished():  # noqa: ASYNC110 - nothing tells of all runs
-                    await asyncio.sleep(0.5)
+                while left := sum((await store.unfinished()).values()):
+                    self.tell(f"{left:,} runs have not ended")
+                    await asyncio.sleep(5.0 if left > AT_ONCE else 0.5)
             ended = Counter([await _status(runtime, run_id) for run_id in self.runs])
             if ended.keys() - {"completed"}:
                 self.wrong.append(f"runs ended: {dict(ended)}")
@@ -202,7 +207,12 @@ async def _play(storm: Storm, *, sessions: int, blows: int, pause_s: float) -> d
     async with httpx2.AsyncClient(timeout=30.0) as client:
         helpers = [asyncio.create_task(storm.answer(client)), asyncio.create_task(storm.tend())]
         blowing = asyncio.create_task(storm.blow(blows, pause_s))
-        await asyncio.gather(*(storm.start(client, number, gate) for number in range(sessions)))
+        starting: list[asyncio.Task[None]] = []
+        for number in range(sessions):
+            starting.append(asyncio.create_task(storm.start(client, number, gate)))
+            # All blows meet runs that are under way: the starts are spread over them.
+            await asyncio.sleep(blows * pause_s / sessions)
+        await asyncio.gather(*starting)
         await blowing
         await asyncio.gather(*storm.tasks)
         ended = await storm.finish()
@@ -228,7 +238,7 @@ def play(
         ports = [free_port() for _ in range(servers)]
         agents = f"{Path(__file__).with_name('office.py')}:agent"
         with running_fleet(agents=agents, ports=ports, workers=workers, tell=tell) as fleet:
-            storm = Storm(fleet, random.Random(seed))
+            storm = Storm(fleet, random.Random(seed), tell)
             ended = asyncio.run(_play(storm, sessions=sessions, blows=blows, pause_s=pause_s))
     return {
         "trials": len(storm.runs),
@@ -250,6 +260,7 @@ def main() -> int:
     parser.add_argument("--servers", type=int, default=3)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--blows", type=int, default=30)
+    parser.add_argument("--pause", type=float, default=4.0, help="seconds between blows, on average")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     told = play(
@@ -258,6 +269,7 @@ def main() -> int:
         workers=args.workers,
         blows=args.blows,
         seed=args.seed,
+        pause_s=args.pause,
         tell=_say,
     )
     sys.stdout.write(json.dumps(told) + "\n")

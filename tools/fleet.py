@@ -58,6 +58,10 @@ class Member:
             return False
 
 
+class CannotStart(Exception):
+    """A member of the fleet ended by itself before the fleet was ready; it has said why."""
+
+
 class Fleet:
     """Servers that do not drive and workers that do, over one PostgreSQL and one Temporal."""
 
@@ -102,11 +106,19 @@ class Fleet:
         return [*self.servers, *self.workers]
 
     def start(self) -> None:
-        """Start all; return once the servers answer."""
+        """Start all; return once the servers answer.
+
+        Raises:
+            CannotStart: a member refused to start, for example because the agents cannot be loaded.
+        """
         for member in self.members:
             self._start(member)
         until = Event()
         while not all(server.is_ready for server in self.servers):
+            for member in self.members:
+                assert member.process is not None, "it was started"
+                if (code := member.process.poll()) is not None and code > 0:
+                    raise CannotStart(f"{member.name} ended with {code}: its message is above")
             self.tend()
             until.wait(LOOK_S)
 
@@ -183,7 +195,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(number, end)
     ports = [options.port, options.port + 1] if options.port else [free_port(), free_port()]
     _say("Starting PostgreSQL, Temporal, two servers and two workers.")
-    with running_fleet(agents=options.agents, ports=ports, workers=2, tell=_say, has_page=True) as fleet:
+    try:
+        _run(options.agents, ports, ended)
+    except CannotStart as error:
+        _say(f"The fleet was not started: {error}.")
+        return 2
+    return 0
+
+
+def _run(agents: str, ports: Sequence[int], ended: Event) -> None:
+    with running_fleet(agents=agents, ports=ports, workers=2, tell=_say, has_page=True) as fleet:
         for server in fleet.servers:
             _say(f"{server.name}: {server.address} (process {server.pid})")
         for worker in fleet.workers:
@@ -194,7 +215,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         while not ended.wait(LOOK_S):
             fleet.tend()
         _say("Stopping.")
-    return 0
 
 
 def _say(line: str) -> None:

@@ -21,4 +21,4 @@ def test_a_fleet_whose_agents_cannot_be_loaded_ends_with_their_error() -> None:
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert "no such file" in ended.stderr
-    assert "The fleet was not started: server 1 ended with 2" in ended.stderr
+    assert "The fleet was not started: " in ended.stderr

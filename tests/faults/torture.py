@@ -245,7 +245,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kills", type=int, default=5, help="of servers; in fleet, of anything")
     parser.add_argument("--outage", type=float, default=60, help="of its provider, in seconds")
     parser.add_argument("--place", help="the folder in which files are made; a temporary one when left out")
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
+    parser.add_argument("--write", action="store_true", help=f"put the rows into {PAGE.name}")
     return parser
 
 
@@ -260,7 +260,6 @@ def _run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _all(parser: argparse.ArgumentParser, args: argparse.Namespace) -> bool:
-    rows: list[tuple[str, str, dict[str, Any]]] = []
     is_good = True
     for promise, part, options in ALL:
         place = ["--place", args.place] if args.place else []
@@ -268,74 +267,46 @@ def _all(parser: argparse.ArgumentParser, args: argparse.Namespace) -> bool:
         sys.stdout.write(f"{promise} {part} {options}: {json.dumps(told)}\n")
         sys.stdout.flush()
         is_good = is_good and bool(told["wrong"]) is ("--mutant" in options)
-        rows.append((promise, f"{part} {options}".strip(), told))
-    if args.write:
-        PAGE.write_text(_page(rows))
+        if args.write:
+            _write(promise, f"{part} {options}".strip(), told)
     return is_good
 
 
-def _page(rows: list[tuple[str, str, dict[str, Any]]]) -> str:
-    lines = [
-        "# Torture",
-        "",
-        f"Made by `make torture` on {datetime.now(UTC):%Y-%m-%d}. `python -m tests.faults.torture` with the",
-        "part and options of a row makes that row again; seeds decide everything but the order of threads.",
-        "",
-        "A trial is one store: processes are killed at counted points, one after the other, until one is let",
-        "through; then the journal, the ledger of side effects and all results of callers are compared.",
-        "Mutants are broken on purpose, and must be found wrong; everything else must not.",
-        "",
-        "In `disks` a trial is a crash of the machine: each write that was not synced is kept, dropped, torn",
-        "or garbage. In `simulations` it is a seed: the real engine in one event loop, with faults, crashes",
-        "and jumps of the clock. `make test` plays 400 seeds and 2,800 crashes of disks: a seed takes",
-        "about 25 ms, spread over the whole engine: 10,000 do not fit into a minute on two cores. In `crowd`",
-        "it is a reader of a feed of a server, and a kill one of its connections: every record comes once.",
-        "In `programs` it is a run with a program of five calls at once and two approvals. In `evaluations`",
-        "it is a case that is answered and judged; the result must be that of an undisturbed evaluation. In",
-        "`schedules` it is a schedule over a simulated year with crashed processes, a store that fails,",
-        "jumps of the clock and daylight changes; each tick must start one run.",
-        "",
-        "In `logs` a trial is a damaged copy of what killed processes left: the write-ahead log is deleted,",
-        "cut, blanked in part, or has one other bit. The store refuses to open, or has everything that was",
-        "acknowledged; anything else is wrong. In `bits` it is one other bit in a closed database. Every",
-        "read shows the truth, less of it, or an error; `windlass doctor --deep` tells what is missing.",
-        "In `noisy` it is a body of 690 kB with URL-like text from one tenant, while another one makes small",
-        "requests; it is wrong if the slowest percent of these takes more than 10 times as long as without.",
-        "In `desk` it is a refund of the service of docs/recipes/desk.md over HTTP, with keys: the server is",
-        "killed with SIGKILL, half of the times while its provider is away or answers 429; each refund is",
-        "paid once.",
-        "",
-        "In `fleet` a trial is a session of 3 servers and 4 workers over PostgreSQL and Temporal: tools,",
-        "an approval, a subagent and, one in ten, a pause; a kill is a SIGKILL or SIGSTOP of a server or",
-        "worker, or a restart of PostgreSQL or Temporal. It is wrong if a session does not end, or an effect",
-        "happens again after its result. In `wakes` it is a case of its kit, with and without Temporal.",
-        "In `readers` it is a reader of a session or of everything at one of three servers, and a kill a",
-        "SIGKILL of one of these: its readers continue at another. Every record comes once, in order.",
-        "In `outages` it is a PostgreSQL server under load that is stopped, crashed or killed while its",
-        "synchronous replica takes over, or whose disk of tables or write-ahead log fills up and gets room",
-        "again. It is wrong if an acknowledged record is lost or doubled, or a reader of everything misses",
-        "one.",
-        "",
-        "| id | part and options | trials | kills | repeated with key | parked | wrong | seconds |",
-        "|---|---|---|---|---|---|---|---|",
+def _write(promise: str, part: str, told: dict[str, Any]) -> None:
+    """Put the row of a part into the table at the end of the page, in place of its earlier one."""
+    names = ("kills", "repeated", "parked", "wrong", "seconds")
+    cells = [
+        promise,
+        f"`{part}`",
+        told.get("trials", told.get("starts")),
+        *(told.get(one, "") for one in names),
     ]
-    notes: list[str] = []
-    for promise, part, told in rows:
-        numbers = (told.get(name, "") for name in ("kills", "repeated", "parked", "wrong", "seconds"))
-        trials = told.get("trials", told.get("starts"))
-        lines.append(f"| {promise} | `{part}` | {trials} | {' | '.join(map(str, numbers))} |")
-        if "loaded_p99_ms" in told:
-            notes.append(
-                f"In `noisy`, the p99 of a small request was {told['idle_p99_ms']} ms without the load and "
-                f"{told['loaded_p99_ms']} ms with it; {told['statuses'].get('202', 0)} bodies were accepted."
-            )
-        if "back_ms" in told:
-            back, promoted = told["back_ms"], told["promoted_ms"]
-            notes.append(
-                f"In `outages`, all writers had written again {min(back)} to {max(back)} ms after the first "
-                f"server was stopped; its replica had taken over after {min(promoted)} to {max(promoted)} ms."
-            )
-    return "\n".join([*lines, *(f"\n{note}" for note in notes)]) + "\n"
+    row = f"| {' | '.join(map(str, cells))} | {datetime.now(UTC):%Y-%m-%d} | {_more(told)} |"
+    lines = PAGE.read_text().splitlines()
+    number = next((at for at, line in enumerate(lines) if _key(line) == _key(row)), len(lines))
+    PAGE.write_text("\n".join([*lines[:number], row, *lines[number + 1 :]]) + "\n")
+
+
+def _key(line: str) -> tuple[str, str] | None:
+    """Return the part of a row and its mutant."""
+    found = re.match(r"\| \S+ \| `(\S+?)(?: [^`]*?)?(--mutant \w+)?`", line)
+    return None if found is None else (found[1], found[2] or "")
+
+
+def _more(told: dict[str, Any]) -> str:
+    if "loaded_p99_ms" in told:
+        return f"p99 of a small request {told['idle_p99_ms']} ms, under load {told['loaded_p99_ms']} ms"
+    if "back_ms" in told:
+        back, promoted = told["back_ms"], told["promoted_ms"]
+        return (
+            f"replica promoted after {min(promoted)} to {max(promoted)} ms, "
+            f"all writers back after {min(back)} to {max(back)} ms"
+        )
+    if "deliveries" in told:
+        return f"{told['deliveries']:,} deliveries, {told['reconnects']:,} connections made again"
+    if "results" in told:
+        return f"{told['effects']:,} effects, {told['results']:,} results"
+    return ""
 
 
 def main() -> int:
@@ -345,8 +316,15 @@ def main() -> int:
     warm()
     if args.part == "all":
         return 0 if _all(parser, args) else 1
+    given = " ".join(one for one in sys.argv[1:] if one != "--write")
+    promises = {_key(f"| - | `{part} {options}`"): promise for promise, part, options in ALL}
+    promise = promises.get(_key(f"| - | `{given}`"))
+    if args.write and promise is None:
+        parser.error(f"--write takes a part of `make torture`, and {given} is none")
     told = _run(args)
     sys.stdout.write(json.dumps(told) + "\n")
+    if args.write and promise is not None:
+        _write(promise, given, told)
     return 1 if told["wrong"] else 0
 
 

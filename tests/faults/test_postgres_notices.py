@@ -255,7 +255,7 @@ def pgbouncer(server: Postgres) -> Generator[Path]:
         process.stderr.read()
 
 
-@pytest.mark.skipif(PGBOUNCER is None, reason="needs pgbouncer")
+@pytest.mark.skipif(PGBOUNCER is None and "CI" not in os.environ, reason="needs pgbouncer")
 def test_behind_pgbouncer_in_transaction_mode_writes_reads_and_wakes_work(postgres: Postgres) -> None:
     with pgbouncer(postgres) as folder:
         database = postgres.new_database()

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -374,14 +375,19 @@ def test_questions_of_an_older_store_are_listed_for_those_whom_they_name(postgre
     play(work)
 
 
-def test_calls_to_a_provider_are_counted_for_all_tenants_of_a_database(postgres: Postgres) -> None:
-    address = postgres.new_database()
+@pytest.mark.parametrize("roles", ["off", "on"])
+def test_calls_to_a_provider_are_counted_for_all_tenants_of_a_database(
+    postgres: Postgres, roles: str
+) -> None:
+    database = postgres.new_database()
+    # Roles belong to the cluster, which tests share.
+    name, address = urlsplit(database).path.removeprefix("/"), f"{database}&roles={roles}"
 
     async def work() -> None:
         given: list[int] = []
         stores = [
             await PostgresStore.open(address, schema=schema)
-            for schema in ("windlass_t_acme", "windlass_t_zoo", "app")
+            for schema in (f"windlass_t_{name}_a", f"windlass_t_{name}_b", f"app_{name}")
         ]
         # All make the table at once.
         asks = [

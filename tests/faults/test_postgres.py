@@ -18,6 +18,7 @@ from windlass.adapters.journals.codec import encode_batch
 from windlass.adapters.journals.postgres import store as postgres_store
 from windlass.adapters.journals.postgres import writer as postgres_writer
 from windlass.adapters.journals.postgres.link import Link, address_of
+from windlass.adapters.journals.postgres.reads import PostgresReads
 from windlass.adapters.journals.postgres.schema import migrated
 from windlass.adapters.journals.postgres.store import PostgresStore
 from windlass.adapters.journals.postgres.writes import LeaseOwners, PostgresTransaction
@@ -338,8 +339,12 @@ def test_a_statement_that_always_fails_fails_its_own_request_alone(postgres: Pos
     play(story())
 
 
-@pytest.mark.usefixtures("no_pauses")
-def test_a_server_without_a_free_connection_makes_reads_and_writes_unavailable(postgres: Postgres) -> None:
+def test_a_server_without_a_free_connection_makes_reads_and_writes_unavailable_after_the_same_pauses(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused: list[int] = []
+    monkeypatch.setattr(postgres_writer.Writer, "pause", lambda _, attempt: paused.append(attempt))
+
     async def story() -> None:
         database = postgres.new_database()
         name = database.split("?")[0].rsplit("/", 1)[1]
@@ -352,6 +357,7 @@ def test_a_server_without_a_free_connection_makes_reads_and_writes_unavailable(p
                 await store.enlist("o1", now_ms=NOW_MS)
             with pytest.raises(Unavailable, match="too many connections"):
                 await store.session("s1")
+            assert paused == 2 * [*range(1, postgres_writer.ATTEMPTS_MAX)]
             tell(admin, "ALTER ROLE few CONNECTION LIMIT -1")
             await store.enlist("o1", now_ms=NOW_MS)
             await store.aclose()
@@ -471,6 +477,27 @@ def test_a_text_with_a_null_character_comes_back_as_it_was(postgres: Postgres) -
         mine = await claim(store)
         await store.append(Batch(mine, 0, (replace(draft(1), data={"number": 1, "text": odd}),)))
         assert [one.data["text"] for one in await store.read("s1")] == [odd]
+        await store.aclose()
+
+    play(story())
+
+
+def test_a_defect_in_a_read_leaves_no_transaction_open(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(reads: PostgresReads, _: str) -> None:
+        reads.last_position()
+        raise LookupError("a defect")
+
+    async def story() -> None:
+        address, schema = postgres.new_schema()
+        store = await PostgresStore.open(address, schema=schema)
+        with monkeypatch.context() as patched:
+            patched.setattr(PostgresReads, "session", broken)
+            with pytest.raises(LookupError):
+                await store.session("s1")
+        assert [link.is_broken for link in store._links] == [True]  # pyright: ignore[reportPrivateUsage]
+        assert await store.session("s1") is None
         await store.aclose()
 
     play(story())

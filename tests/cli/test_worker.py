@@ -36,10 +36,21 @@ def test_workers_need_a_store_in_postgresql(capsys: pytest.CaptureFixture[str]) 
     assert (ran.code, "no module named nothing_here" in ran.err) == (2, True), ran.err
 
 
+async def make_unfinished_copy(store: str) -> None:
+    """Make a store that is refused: `windlass copy` has not ended."""
+    async with AgentRuntime.open(store, agents=()):
+        pass
+    address, _, schema = store.rpartition("&schema=")
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(f"UPDATE {schema}.store SET version = -1".encode())
+
+
 def test_a_worker_drives_what_a_process_that_does_not_drive_has_started_and_parks_it_at_sigterm(
     postgres: Postgres, tmp_path: Path
 ) -> None:
     store = postgres.new_database()
+    # A tenant that cannot be opened comes before the other one, and does not stop it.
+    asyncio.run(make_unfinished_copy(f"{store}&schema=windlass_t_aaa"))
     command = [*COMMAND, "worker", "windlass.demo:agent", "--store", store]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as worker:
         guard = threading.Timer(WAIT_S_MAX, worker.kill)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import threading
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -86,6 +87,13 @@ def test_doctor_checks_database_tables_clocks_and_wakes_and_changes_nothing(
     postgres: Postgres, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = postgres.new_database()
+    name = urlsplit(store).path.removeprefix("/")
+    with psycopg.connect(store, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {name}_reader LOGIN".encode())
+    for look in (("doctor",), ("migrate", "--dry-run")):
+        # Without the right to make a schema.
+        ran = run_here(capsys, "--store", store.replace("postgres@", f"{name}_reader@", 1), *look)
+        assert ran.code == 0, ran.out + ran.err
     ran = run_here(capsys, "--store", store, "doctor")
     assert (ran.code, "has no tables yet" in ran.out) == (0, True), ran.out
     with psycopg.connect(store) as connection:

@@ -343,7 +343,11 @@ def test_a_server_without_a_free_connection_makes_reads_and_writes_unavailable_a
     postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paused: list[int] = []
-    monkeypatch.setattr(postgres_writer.Writer, "pause", lambda _, attempt: paused.append(attempt))
+
+    def pause(_: object, attempt: int) -> None:
+        paused.append(attempt)
+
+    monkeypatch.setattr(postgres_writer.Writer, "pause", pause)
 
     async def story() -> None:
         database = postgres.new_database()

@@ -37,7 +37,7 @@ class Notifier:
 
     def __init__(self, address: Address, key: StoreKey) -> None:
         self._conninfo = address.conninfo
-        # A hash of the secret id: any user of the database may listen to a channel of which it knows the name.
+        # A hash of the secret id: any user of the database may listen to a channel with a known name.
         self._channel = f"windlass_{blake2b(key.store_id, digest_size=16, person=b'notify').hexdigest()}"
         self._me = os.urandom(8).hex()
         self._lock = Lock()

@@ -200,7 +200,7 @@ class State:
         return max(0, room)
 
     def _retry_ms(self, ask: PermitAsk, now_ms: int) -> int:
-        """Return the pause before the next ask: until the minute has room, or a short one for calls to end."""
+        """Return the pause before the next ask: until the minute has room, or short, until calls end."""
         if ask.per_minute is not None and sum(self.starts.values()) >= ask.per_minute:
             return max(1, min(self.starts) + STARTS_MS - now_ms)
         if ask.tokens_per_minute is not None and sum(self.spent.values()) >= ask.tokens_per_minute:

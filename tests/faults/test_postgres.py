@@ -391,6 +391,29 @@ def test_reads_have_a_limit(postgres: Postgres, monkeypatch: pytest.MonkeyPatch)
     play(story())
 
 
+def test_writes_that_wait_have_a_limit(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_writer, "WAITING_JOBS_MAX", 2)
+
+    async def story() -> None:
+        address, schema = postgres.new_schema()
+        store = await PostgresStore.open(address, schema=schema)
+        with psycopg.connect(address) as admin:
+            tell(admin, f"LOCK TABLE {schema}.leases IN ACCESS EXCLUSIVE MODE")
+            # Both writers take at most two, and two wait.
+            owners = [f"o{number}" for number in range(7)]
+            tasks = [asyncio.create_task(store.enlist(name, now_ms=NOW_MS)) for name in owners]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        refused = [one for one in outcomes if one is not None]
+        assert 1 <= len(refused) <= 5
+        assert {str(one) for one in refused} == {
+            "too many writes are waiting: 2, nothing was written: try again"
+        }
+        await store.aclose()
+
+    play(story())
+
+
 def test_a_schema_of_another_version_is_refused_with_what_to_do(postgres: Postgres) -> None:
     async def story() -> None:
         address, schema = postgres.new_schema()

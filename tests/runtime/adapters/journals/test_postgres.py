@@ -11,11 +11,12 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 from tests.contracts.stores import AT, GUARD_S, NOW_MS, AnyStore, claim, post, write
-from tests.contracts.test_store_catalog import ask_bob
+from tests.contracts.test_store_catalog import ask_bob, begin, fact, names
 
 from tools.postgres import Postgres
 from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.postgres import schema as postgres_schema
+from windlass.adapters.journals.postgres import writes as postgres_writes
 from windlass.adapters.journals.postgres.link import (
     Link,
     _translated,  # pyright: ignore[reportPrivateUsage]
@@ -371,6 +372,30 @@ def test_questions_of_an_older_store_are_listed_for_those_whom_they_name(postgre
         [found] = await store.listed_requests(owner="u", named=("bob",))
         assert found.request_id == "q2"
         await store.aclose()
+
+    play(work)
+
+
+def test_rows_of_the_search_index_and_the_appends_of_one_transaction_have_limits(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_writes, "WORDS_ROWS_MAX", 2)
+    monkeypatch.setattr(postgres_writes, "WORDS_PER_ROW_MAX", 3)
+    address, schema = postgres.new_schema()
+
+    async def work() -> None:
+        store = await PostgresStore.open(address, schema=schema)
+        mine = await begin(store, message="one two three four five six seven")
+        answers = ("eight", "nine", "ten", "eleven", "twelve")
+        for after, word in enumerate(answers, mine.last_seq + 2):
+            await store.append(Batch(mine, after, (fact("message.completed", message=word),)))
+        # The last first: one search indexes all appends before it looks.
+        for word in (*reversed(answers), "one", "four", "seven"):
+            assert await names(store, SessionFilter(words=(word,))) == ["s1"], word
+        await store.aclose()
+        with psycopg.connect(address) as admin:
+            [(most,)] = admin.execute(f"SELECT max(length(words)) FROM {schema}.words".encode()).fetchall()
+        assert most == 3
 
     play(work)
 

@@ -86,7 +86,9 @@ class Writer:
             if self._closed is not None:
                 raise stopped(self._closed)
             if self._queued >= WAITING_JOBS_MAX:
-                raise unavailable(f"too many writes are waiting: {WAITING_JOBS_MAX:,}, nothing was written")
+                raise unavailable(
+                    f"too many writes are waiting: {WAITING_JOBS_MAX:,}, nothing was written: try again"
+                )
             self._queued += 1
             self._queue.put(_Job(work, size_bytes, loop, future, sessions, records, items))
         return cast("T", await future)

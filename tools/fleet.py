@@ -1,4 +1,4 @@
-"""A fleet on one machine: PostgreSQL, Temporal, servers and workers; what ends is started again.
+"""A fleet on one machine: PostgreSQL, Temporal, servers and workers; a process that ends is started again.
 
     python -m tools.fleet --agents app.py:agent
 
@@ -79,7 +79,7 @@ class Fleet:
         self.postgres, self.temporal = postgres, temporal
         self.store = postgres.new_database()
         self.restarting = Lock()
-        """Held by who starts PostgreSQL or Temporal again."""
+        """Held while PostgreSQL or Temporal is started again."""
         self._tell = tell
         self._environment = {
             **os.environ,
@@ -123,7 +123,7 @@ class Fleet:
             until.wait(LOOK_S)
 
     def tend(self) -> None:
-        """Start again what has ended."""
+        """Start processes that have ended again."""
         for member in self.members:
             if member.process is not None and (code := member.process.poll()) is not None:
                 self._tell(f"{member.name} ended with {code}; it is started again")
@@ -169,7 +169,7 @@ def running_fleet(
     """Start a fleet and end it with everything that belongs to it."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="windlass-fleet-")))
-        # Without it, a crash of PostgreSQL loses what was acknowledged a moment before.
+        # Without synchronous_commit, a crash of PostgreSQL loses the last acknowledged writes.
         durable = {"max_connections": "200", "synchronous_commit": "on"}
         postgres = stack.enter_context(running_postgres(**durable, **settings))
         (folder / "temporal").mkdir()

@@ -198,7 +198,7 @@ def _mounted(folder: Path, user: int | None, disks: Mapping[str, int]) -> Genera
             subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], check=True)
             stack.callback(subprocess.run, ["umount", "--lazy", place], check=True)
         yield
-    # What the shell could not remove while it was in use.
+    # The shell could not remove folders that were mounted.
     shutil.rmtree(folder, ignore_errors=True)
 
 

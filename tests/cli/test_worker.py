@@ -5,6 +5,7 @@ import signal
 import subprocess
 import threading
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -36,10 +37,21 @@ def test_workers_need_a_store_in_postgresql(capsys: pytest.CaptureFixture[str]) 
     assert (ran.code, "no module named nothing_here" in ran.err) == (2, True), ran.err
 
 
+async def make_unfinished_copy(store: str) -> None:
+    """Make a store that is refused: `windlass copy` has not ended."""
+    async with AgentRuntime.open(store, agents=()):
+        pass
+    address, _, schema = store.rpartition("&schema=")
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(f"UPDATE {schema}.store SET version = -1".encode())
+
+
 def test_a_worker_drives_what_a_process_that_does_not_drive_has_started_and_parks_it_at_sigterm(
     postgres: Postgres, tmp_path: Path
 ) -> None:
     store = postgres.new_database()
+    # A tenant that cannot be opened comes before the other one, and does not stop it.
+    asyncio.run(make_unfinished_copy(f"{store}&schema=windlass_t_aaa"))
     command = [*COMMAND, "worker", "windlass.demo:agent", "--store", store]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as worker:
         guard = threading.Timer(WAIT_S_MAX, worker.kill)
@@ -75,6 +87,13 @@ def test_doctor_checks_database_tables_clocks_and_wakes_and_changes_nothing(
     postgres: Postgres, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = postgres.new_database()
+    name = urlsplit(store).path.removeprefix("/")
+    with psycopg.connect(store, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {name}_reader LOGIN".encode())
+    for look in (("doctor",), ("migrate", "--dry-run")):
+        # Without the right to make a schema.
+        ran = run_here(capsys, "--store", store.replace("postgres@", f"{name}_reader@", 1), *look)
+        assert ran.code == 0, ran.out + ran.err
     ran = run_here(capsys, "--store", store, "doctor")
     assert (ran.code, "has no tables yet" in ran.out) == (0, True), ran.out
     with psycopg.connect(store) as connection:

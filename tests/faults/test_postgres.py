@@ -18,6 +18,7 @@ from windlass.adapters.journals.codec import encode_batch
 from windlass.adapters.journals.postgres import store as postgres_store
 from windlass.adapters.journals.postgres import writer as postgres_writer
 from windlass.adapters.journals.postgres.link import Link, address_of
+from windlass.adapters.journals.postgres.reads import PostgresReads
 from windlass.adapters.journals.postgres.schema import migrated
 from windlass.adapters.journals.postgres.store import PostgresStore
 from windlass.adapters.journals.postgres.writes import LeaseOwners, PostgresTransaction
@@ -338,8 +339,16 @@ def test_a_statement_that_always_fails_fails_its_own_request_alone(postgres: Pos
     play(story())
 
 
-@pytest.mark.usefixtures("no_pauses")
-def test_a_server_without_a_free_connection_makes_reads_and_writes_unavailable(postgres: Postgres) -> None:
+def test_a_server_without_a_free_connection_makes_reads_and_writes_unavailable_after_the_same_pauses(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused: list[int] = []
+
+    def pause(_: object, attempt: int) -> None:
+        paused.append(attempt)
+
+    monkeypatch.setattr(postgres_writer.Writer, "pause", pause)
+
     async def story() -> None:
         database = postgres.new_database()
         name = database.split("?")[0].rsplit("/", 1)[1]
@@ -352,6 +361,7 @@ def test_a_server_without_a_free_connection_makes_reads_and_writes_unavailable(p
                 await store.enlist("o1", now_ms=NOW_MS)
             with pytest.raises(Unavailable, match="too many connections"):
                 await store.session("s1")
+            assert paused == 2 * [*range(1, postgres_writer.ATTEMPTS_MAX)]
             tell(admin, "ALTER ROLE few CONNECTION LIMIT -1")
             await store.enlist("o1", now_ms=NOW_MS)
             await store.aclose()
@@ -376,6 +386,29 @@ def test_reads_have_a_limit(postgres: Postgres, monkeypatch: pytest.MonkeyPatch)
                     await store.session("s1")
         assert [task.result() for task in tasks] == [None, None]
         assert await store.session("s1") is None
+        await store.aclose()
+
+    play(story())
+
+
+def test_writes_that_wait_have_a_limit(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_writer, "WAITING_JOBS_MAX", 2)
+
+    async def story() -> None:
+        address, schema = postgres.new_schema()
+        store = await PostgresStore.open(address, schema=schema)
+        with psycopg.connect(address) as admin:
+            tell(admin, f"LOCK TABLE {schema}.leases IN ACCESS EXCLUSIVE MODE")
+            # Both writers take at most two, and two wait.
+            owners = [f"o{number}" for number in range(7)]
+            tasks = [asyncio.create_task(store.enlist(name, now_ms=NOW_MS)) for name in owners]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        refused = [one for one in outcomes if one is not None]
+        assert 1 <= len(refused) <= 5
+        assert {str(one) for one in refused} == {
+            "too many writes are waiting: 2, nothing was written: try again"
+        }
         await store.aclose()
 
     play(story())
@@ -471,6 +504,27 @@ def test_a_text_with_a_null_character_comes_back_as_it_was(postgres: Postgres) -
         mine = await claim(store)
         await store.append(Batch(mine, 0, (replace(draft(1), data={"number": 1, "text": odd}),)))
         assert [one.data["text"] for one in await store.read("s1")] == [odd]
+        await store.aclose()
+
+    play(story())
+
+
+def test_a_defect_in_a_read_leaves_no_transaction_open(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(reads: PostgresReads, _: str) -> None:
+        reads.last_position()
+        raise LookupError("a defect")
+
+    async def story() -> None:
+        address, schema = postgres.new_schema()
+        store = await PostgresStore.open(address, schema=schema)
+        with monkeypatch.context() as patched:
+            patched.setattr(PostgresReads, "session", broken)
+            with pytest.raises(LookupError):
+                await store.session("s1")
+        assert [link.is_broken for link in store._links] == [True]  # pyright: ignore[reportPrivateUsage]
+        assert await store.session("s1") is None
         await store.aclose()
 
     play(story())

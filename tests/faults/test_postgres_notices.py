@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
 import psycopg
 import pytest
 from tests.contracts.stores import GUARD_S, claim, numbers, post, write
+from tests.server.crowd import raise_limit
 
 from tools.postgres import Postgres, running_postgres
 from windlass import Agent, AgentRuntime, tool
@@ -155,6 +156,19 @@ def test_a_lost_connection_is_made_anew_and_everything_is_looked_at_then(
         await ear.until(lambda: "after" in ear.sessions or None in {one.sessions for one in ear.heard})
 
     play(postgres, story)
+
+
+def test_notifications_arrive_in_a_process_with_more_than_1024_open_files(postgres: Postgres) -> None:
+    async def story(ours: PostgresStore, theirs: PostgresStore, ear: Ear) -> None:
+        await post(theirs, "a", "s1")
+        await ear.until(lambda: bool(ear.heard))
+        assert ear.sessions == {"s1"}
+
+    raise_limit()
+    with Path(os.devnull).open() as nothing, ExitStack() as files:
+        for _ in range(1_024):
+            files.callback(os.close, os.dup(nothing.fileno()))
+        play(postgres, story)
 
 
 def test_a_foreign_notification_is_passed_over(postgres: Postgres) -> None:

@@ -138,7 +138,7 @@ class Gate:
         raise NotImplementedError
 
     def _join(self, waiter: _Waiter, clock: Clock) -> None:
-        """Tell a call that came to the line that it waits."""
+        """Tell a call that joins the line why it waits."""
         self._tell(waiter, self._reason(clock))
 
     def _tell(self, waiter: _Waiter, reason: str) -> None:
@@ -274,7 +274,7 @@ class FleetGate(Gate):
         self._begun = self._begun_before = 0
         """Calls that began since the last beat, and in the one before."""
         self._is_known = False
-        """Whether the store counts calls or wishes of this process."""
+        """Whether the store counts calls, or waiting calls, of this process."""
         self._is_contended = False
         self._is_short = False
         """Whether the last ask left calls without a permit."""
@@ -356,7 +356,7 @@ class FleetGate(Gate):
             self._sleeping = None
 
     def _join(self, waiter: _Waiter, clock: Clock) -> None:
-        # Otherwise it is told once it is known to wait: the store may give it a permit at once.
+        # Otherwise `_exchange` tells it, if the store gives it no permit.
         if self._is_short or self._paused_until_s > clock.monotonic():
             super()._join(waiter, clock)
 

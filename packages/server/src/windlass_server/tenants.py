@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Container, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -194,7 +194,7 @@ class Tenant:
 
     @property
     def deliveries(self) -> Deliveries:
-        """What is still to be delivered to endpoints and channels."""
+        """Pending deliveries to endpoints and channels."""
         return Deliveries(self.store, self.runtime.ports.machine.clock)
 
     @property
@@ -312,7 +312,7 @@ class Tenants:
             await postgres_schemas(self.address)
             wakes = self._options.get("wakes")
             if isinstance(wakes, str):
-                # Whether wakes can be sent is not known yet: a server takes messages all the same.
+                # Only the address is checked: without Temporal a server still takes messages.
                 wakes_at(wakes, "")
         for name in expected:
             path = self._path(name)
@@ -541,7 +541,7 @@ def _serves(tenant: Tenant, *, may_create: bool) -> bool:
 
 
 def _check_models(ports: RuntimePorts) -> dict[str, str]:
-    """Refuse agents with an unknown model provider; log and return those whose provider cannot be used."""
+    """Refuse agents with an unknown model provider; log and return those with one that cannot be used."""
     unready: dict[str, str] = {}
     routes: tuple[str, ...] | None = getattr(ports.provider_source, "routes", None)
     known = [*ports.providers, *(routes or ())]
@@ -597,27 +597,22 @@ async def _name_in(store: Store) -> str | None:
     return None if kept is None else str(kept.body.get("name"))
 
 
-async def tenants_at(address: str, *, known: Container[str]) -> dict[str, str]:
-    """Return the tenants in a database, but those of known schemas: the address of each by its name.
+async def tenant_at(place: str) -> str | None:
+    """Return the tenant of a store in PostgreSQL; None if no server made it.
 
     Raises:
+        Rejected: the store is of another release, or a copy that has not ended.
         Unavailable: the database cannot be reached.
     """
-    found: dict[str, str] = {}
-    for schema in await postgres_schemas(address):
-        if schema not in known:
-            store = await open_store(with_schema(address, schema))
-            try:
-                name = await _name_in(store)
-            finally:
-                await store.aclose()
-            if name is not None:
-                found[name] = with_schema(address, schema)
-    return found
+    store = await open_store(place)
+    try:
+        return await _name_in(store)
+    finally:
+        await store.aclose()
 
 
 async def _keep_name_in(runtime: AgentRuntime, name: str) -> None:
-    """Store the name of a tenant in its schema, whose name may be a digest."""
+    """Store the name of a tenant in its schema: the name of the schema may be a digest."""
     store = runtime.ports.store
     assert store is not None, "it was opened on one"
     if await store.document(TENANT, TENANT) is None:

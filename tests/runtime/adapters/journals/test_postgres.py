@@ -6,15 +6,17 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 from tests.contracts.stores import AT, GUARD_S, NOW_MS, AnyStore, claim, post, write
-from tests.contracts.test_store_catalog import ask_bob
+from tests.contracts.test_store_catalog import ask_bob, begin, fact, names
 
 from tools.postgres import Postgres
 from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.postgres import schema as postgres_schema
+from windlass.adapters.journals.postgres import writes as postgres_writes
 from windlass.adapters.journals.postgres.link import (
     Link,
     _translated,  # pyright: ignore[reportPrivateUsage]
@@ -374,14 +376,43 @@ def test_questions_of_an_older_store_are_listed_for_those_whom_they_name(postgre
     play(work)
 
 
-def test_calls_to_a_provider_are_counted_for_all_tenants_of_a_database(postgres: Postgres) -> None:
-    address = postgres.new_database()
+def test_rows_of_the_search_index_and_the_appends_of_one_transaction_have_limits(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_writes, "WORDS_ROWS_MAX", 2)
+    monkeypatch.setattr(postgres_writes, "WORDS_PER_ROW_MAX", 3)
+    address, schema = postgres.new_schema()
+
+    async def work() -> None:
+        store = await PostgresStore.open(address, schema=schema)
+        mine = await begin(store, message="one two three four five six seven")
+        answers = ("eight", "nine", "ten", "eleven", "twelve")
+        for after, word in enumerate(answers, mine.last_seq + 2):
+            await store.append(Batch(mine, after, (fact("message.completed", message=word),)))
+        # The last first: one search indexes all appends before it looks.
+        for word in (*reversed(answers), "one", "four", "seven"):
+            assert await names(store, SessionFilter(words=(word,))) == ["s1"], word
+        await store.aclose()
+        with psycopg.connect(address) as admin:
+            [(most,)] = admin.execute(f"SELECT max(length(words)) FROM {schema}.words".encode()).fetchall()
+        assert most == 3
+
+    play(work)
+
+
+@pytest.mark.parametrize("roles", ["off", "on"])
+def test_calls_to_a_provider_are_counted_for_all_tenants_of_a_database(
+    postgres: Postgres, roles: str
+) -> None:
+    database = postgres.new_database()
+    # Roles belong to the cluster, which tests share.
+    name, address = urlsplit(database).path.removeprefix("/"), f"{database}&roles={roles}"
 
     async def work() -> None:
         given: list[int] = []
         stores = [
             await PostgresStore.open(address, schema=schema)
-            for schema in ("windlass_t_acme", "windlass_t_zoo", "app")
+            for schema in (f"windlass_t_{name}_a", f"windlass_t_{name}_b", f"app_{name}")
         ]
         # All make the table at once.
         asks = [

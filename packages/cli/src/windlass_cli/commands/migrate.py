@@ -2,20 +2,17 @@
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from windlass import parts
-from windlass_cli.backend import Command, check_file, command_of, finish
+from windlass_cli.backend import Command, check_file, command_of, finish, tenant_stores
 from windlass_cli.output import Exit, Problem, to_json
 from windlass_cli.settings import LOCAL
 
 if TYPE_CHECKING:
     from windlass.adapters.journals.sqlite.schema import StoreVersion
-
-TENANT_SUFFIX: Final = ".tenant"
-"""Of the file with the name of a tenant, which a server keeps beside its store."""
 
 
 def migrate(
@@ -28,7 +25,7 @@ def migrate(
     """Bring the store up to date with this release, and keep a copy of it as it was.
 
     Without --store these are all stores of the data folder. Every command does the same when it opens one,
-    without a copy. End what uses the stores first: an older release cannot read them afterwards.
+    without a copy. End the processes that use the stores first: an older release cannot read them afterwards.
     Stores in PostgreSQL are migrated by this command alone, and not copied: use pg_dump. An empty database
     gets its tables.
 
@@ -64,13 +61,14 @@ async def _migrate(command: Command, *, is_trial: bool, with_copy: bool, as_json
 async def _migrate_database(command: Command, *, is_trial: bool, as_json: bool) -> Exit:
     from windlass.adapters.journals.opening import (  # noqa: PLC0415 - slow to import
         migrate_postgres,
+        names_schema,
         postgres_schemas,
         with_schema,
     )
 
     address = command.settings.address
     # A schema of its own for each tenant, unless the address names one.
-    schemas = () if "schema=" in address else await postgres_schemas(address)
+    schemas = () if names_schema(address) else await postgres_schemas(address)
     for place in [with_schema(address, schema) for schema in schemas] or [address]:
         name, found, known = await migrate_postgres(place, is_trial=is_trial)
         is_done = found < known and not is_trial
@@ -92,16 +90,14 @@ def _stores(command: Command) -> list[Path]:
         if not settings.store.is_file():
             raise Problem(f"there is no store {settings.store}", "Name a file: --store PATH")
         return [settings.store]
-    check_file(settings.data / LOCAL)
+    local = settings.data / LOCAL
+    check_file(local)
     # Other .db files do not belong to a server, which ignores them as well.
-    found = [path for path in sorted(settings.data.glob("*.db")) if _is_ours(path)]
+    ours = sorted({local, *(path for _, path in tenant_stores(settings))})
+    found = [path for path in ours if path.exists()]
     if not found:
         raise Problem(f"there are no stores in {settings.data}", "Name one: --store PATH")
     return found
-
-
-def _is_ours(path: Path) -> bool:
-    return path.name == LOCAL or path.with_suffix(TENANT_SUFFIX).exists()
 
 
 def _words(store: "StoreVersion", copy: Path | None, *, is_trial: bool) -> str:

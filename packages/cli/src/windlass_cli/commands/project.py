@@ -250,10 +250,10 @@ def _keys(command: Command) -> Iterator[Finding]:
     valid = [one for one in entries if not one.revoked and (one.expires_at is None or one.expires_at > now)]
     state = f"{path}, {len(valid)} valid of {len(entries)}"
     if not valid:
-        yield Finding("keys", state, "Nobody can use the server. Make a key: windlass keys add ID USER")
+        yield Finding("keys", state, "Every request is refused. Make a key: windlass keys add ID USER")
     elif not command.settings.is_on("server.own_approvals") and not _can_approve(command, valid):
         hint = (
-            "No key has the role approver, so nobody approves calls. Make one: "
+            "No key has the role approver, so calls that need an approval wait. Make one: "
             "windlass keys add ID USER --role approver, or set own_approvals = true under [server]"
         )
         yield Finding("keys", state, hint, is_fatal=False)
@@ -267,7 +267,7 @@ def _can_approve(command: Command, entries: "Iterable[KeyEntry]") -> bool:
 
 
 CLOCK_MS_MAX: Final = 2_000
-"""Difference of clocks that does no harm: leases last 30 s."""
+"""Harmless difference of clocks: leases last 30 s."""
 
 
 async def _database(address: str, *, is_deep: bool) -> AsyncIterator[Finding]:
@@ -311,7 +311,7 @@ async def _database(address: str, *, is_deep: bool) -> AsyncIterator[Finding]:
         yield Finding("clocks", f"this machine and PostgreSQL differ by {abs(ahead_ms):,} ms")
 
 
-_CLOCKS: Final = "Set the clocks of all machines by NTP: who owns a session is decided by leases of 30 s."
+_CLOCKS: Final = "Set the clocks of all machines by NTP: owners of sessions hold leases of 30 s."
 
 
 async def _wakes(address: str) -> Finding:

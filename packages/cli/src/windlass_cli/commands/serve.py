@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import sys
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
@@ -25,10 +25,9 @@ from windlass_cli.backend import (
     unknown_providers,
 )
 from windlass_cli.output import Exit, Problem
-from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from windlass_server import Settings, Tenants
 
@@ -40,12 +39,10 @@ StoreOption = Annotated[
     str | None, typer.Option("--store", help="The store, as before the command: postgresql://…")
 ]
 WakesOption = Annotated[
-    str | None, typer.Option("--wakes", help="What has sessions driven: temporal://host:port/namespace.")
+    str | None, typer.Option("--wakes", help="The engine that wakes workers: temporal://host:port/namespace.")
 ]
 TENANTS_LOOK_S: Final = 5.0
 """Interval at which a worker looks for new tenants."""
-_SCHEMA: Final = lazy_pattern(r"[?&]schema=")
-"""An address that names one schema: its worker drives no other."""
 WATCHED: Final = "WINDLASS_DEV_WATCHED"
 """Set in the environment of the server that `dev` starts, so that it does not watch files itself."""
 LOOK_S: Final = 0.5
@@ -103,7 +100,7 @@ async def _work(command: Command) -> Exit:
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told.set)
-    driven = {"windlass"}
+    driven: set[str] = set()
     async with command.driving(settings.text("wakes")) as runtime:
         store = runtime.ports.store
         names = ", ".join(agent.name for agent in agents)
@@ -122,28 +119,52 @@ async def _work(command: Command) -> Exit:
 
 
 async def _drive_tenants(command: Command, opened: AsyncExitStack, driven: set[str]) -> None:
-    """Drive the tenants whose schemas a server has made since the last look."""
+    """Drive the tenants that are in the database and not in `driven`, and add their schemas to it.
+
+    An address that names a schema has no other tenants. A tenant that cannot be opened does not stop the
+    others: it is logged, and tried again at the next look.
+    """
+    from windlass.adapters.journals.opening import names_schema  # noqa: PLC0415 - slow to import
+    from windlass_server.tenants import LOCAL, schema_name, tenant_at  # noqa: PLC0415 - slow to import
+
+    address = command.settings.address
+    if not address or names_schema(address):
+        return
+    try:
+        found = await parts.postgres_schemas(address)
+    except windlass.AgentError as error:
+        _LOG.warning("tenants cannot be listed, the next look is in %d s: %s", TENANTS_LOOK_S, error.message)
+        return
+    for schema in found:
+        if schema == schema_name(LOCAL) or schema in driven:
+            continue
+        place = parts.with_schema(address, schema)
+        try:
+            name = await tenant_at(place)
+            if name is not None:
+                await opened.enter_async_context(_driving(command, name, place))
+                driven.add(schema)
+                _LOG.info("worker drives another tenant")
+        except windlass.AgentError as error:
+            _LOG.warning("schema %s cannot be driven, and is tried again: %s", schema, error.message)
+
+
+@asynccontextmanager
+async def _driving(command: Command, tenant: str, place: str) -> "AsyncGenerator[None]":
+    """Drive the sessions of a tenant, and export its telemetry."""
     from windlass import telemetry  # noqa: PLC0415 - slow to import
-    from windlass_server.tenants import schema_name, tenants_at  # noqa: PLC0415 - slow to import
 
     settings = command.settings
-    if not settings.address or _SCHEMA.search(settings.address):
-        return
     options = runtime_options(settings)
+    options["tenant"] = tenant
     if settings.text("wakes"):
         options["wakes"] = settings.text("wakes")
-    try:
-        for name, place in (await tenants_at(settings.address, known=driven)).items():
-            options["tenant"] = name
-            runtime = await windlass.AgentRuntime.open(place, agents=command.agents(), **options)
-            await opened.enter_async_context(runtime)
-            captures = settings.is_on("telemetry.capture_content")
-            exported = telemetry.export_from_environment(runtime, capture_content=captures)
-            await opened.enter_async_context(exported)
-            driven.add(schema_name(name))
-            _LOG.info("worker drives another tenant")
-    except windlass.AgentError as error:
-        _LOG.warning("tenants cannot be looked for, and are looked for again: %s", error.message)
+    captures = settings.is_on("telemetry.capture_content")
+    async with (
+        windlass.AgentRuntime.open(place, agents=command.agents(), **options) as runtime,
+        telemetry.export_from_environment(runtime, capture_content=captures),
+    ):
+        yield
 
 
 def _started(store: str, wakes: str, agents: list[str]) -> dict[str, object]:

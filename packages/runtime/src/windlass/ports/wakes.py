@@ -1,9 +1,9 @@
-"""Port of wakes: who calls `drive`.
+"""Wakes: the port that calls `drive` for a session with something to do, in some process.
 
-Safety is in the journal: every append names the epoch of its owner, so a session that is driven twice, late
-or by a process that came back is never damaged. An engine of wakes has to do one thing: after each wake, call
-`drive` at least once, in some process, and again if the call failed. A wake that is lost all the same is
-repeated: every process that drives looks for sessions that should be driven and are not.
+The journal makes driving safe: every append names the epoch of its owner, so a session that is driven twice,
+late or by a process that was replaced is never damaged. An engine of wakes has one duty: after each wake,
+call `drive` at least once, in any process, and again if the call failed. Lost wakes are repeated: every
+process that drives looks for sessions that are due and have no owner.
 """
 
 from collections.abc import Awaitable
@@ -37,8 +37,8 @@ class Drive(Protocol):
     def __call__(self, session_id: str) -> Awaitable[Parked]:
         """Begin to drive a session until it parks; a session that is driven here reads its inbox again.
 
-        It begins at once: whoever does not need to know how it ends need not await. Cancelling what is
-        awaited ends the drive, which the next one continues as after a crash: shield it.
+        The drive begins with the call; await the result to learn how it ends. Cancelling the awaitable ends
+        the drive, and the next one continues as after a crash: shield it.
 
         Raises:
             NotParked: call again, later or elsewhere.

@@ -56,14 +56,14 @@ BYTES_MAX: Final = 4 * 1_048_576
 """The most rows, and about the most bytes, of one transaction."""
 
 Progress = Callable[[int, int], None]
-"""Called in a thread with the steps that are done, and all of them: each row is copied, and verified."""
+"""Called in a thread with the steps done and their total: two for each row, copied and verified."""
 
 
 @frozen
 class _Table:
     name: str
     key: str
-    """The columns that name a row, in whose order rows are copied."""
+    """The columns that identify a row; rows are copied in their order."""
     columns: str
 
     @property
@@ -93,7 +93,7 @@ _TABLES: Final = (
     _Table("documents", "kind, name", DOCUMENT_COLUMNS),
 )
 _SETTLED: Final = ("appends", "items", "holes")
-"""Tables whose rows have a horizon: 0, since no transaction is left that could commit a lower number."""
+"""Tables with a horizon: it is 0 in a copy, since no transaction can commit a lower number later."""
 _NOTES: Final = "CREATE TABLE copying (name TEXT PRIMARY KEY, note TEXT NOT NULL)"
 _NOTE: Final = """INSERT INTO copying VALUES (?, ?)
     ON CONFLICT (name) DO UPDATE SET note = EXCLUDED.note"""
@@ -110,7 +110,7 @@ _NUMBERS: Final = """SELECT setval('positions', greatest(?,
 
 @frozen
 class Copied:
-    """What was copied."""
+    """The outcome of a copy."""
 
     target: str
     """The address without user and password."""
@@ -205,15 +205,15 @@ class _Copy:
         """Make the tables, or check that they hold a part of this copy."""
         found, name = found_version(link, self._target), self._target.name
         if found == 0:
-            make_tables(link, key, version=COPYING)
+            make_tables(link, self._target, key, version=COPYING)
             link.execute(_NOTES)
             link.execute(_NOTE, ("source", state))
             return
         is_same = StoreKey.load(link.execute(STORE).fetchall()).store_id == key.store_id
         if found != COPYING:
-            whose = "this store already" if is_same else "another store"
+            store = "this store already" if is_same else "another store"
             raise misconfigured(
-                f"{name} holds {whose}: name an empty database, or drop the schema {self._target.schema}"
+                f"{name} holds {store}: name an empty database, or drop the schema {self._target.schema}"
             )
         if not is_same or _note(link, "source") != state:
             raise misconfigured(
@@ -266,7 +266,7 @@ class _Copy:
             link.check()
             link.commit()
         except BaseException:
-            # A commit whose answer is lost is found by the next try.
+            # If only the answer to the COMMIT was lost, the next try finds the note of this batch.
             link.close()
             raise
 

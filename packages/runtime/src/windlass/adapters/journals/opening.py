@@ -93,6 +93,11 @@ async def verify_postgres(address: str) -> int:
     return count
 
 
+def names_schema(address: str) -> bool:
+    """Return whether an address of PostgreSQL names one schema, as `?schema=…`."""
+    return any(one.startswith("schema=") for one in address.partition("?")[2].split("&"))
+
+
 def with_schema(address: str, schema: str) -> str:
     """Return the address of another schema in the same database."""
     head, _, query = address.partition("?")

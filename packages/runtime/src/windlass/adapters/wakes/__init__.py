@@ -1,4 +1,4 @@
-"""Adapters of the port of wakes, found by their addresses."""
+"""Engines of wakes by their addresses: `temporal://host:port/namespace`."""
 
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
@@ -31,7 +31,7 @@ def wakes_at(address: str, store_id: str | None, *, tenant: str | None = None) -
         raise misconfigured(f"wakes must be {_FORM}; found an address of another form")
     if store_id is None:
         raise misconfigured(
-            "wakes need a store in PostgreSQL: processes of one machine find their work alone"
+            "wakes need a store in PostgreSQL: leave out wakes, or name a store postgresql://user@host/database"
         )
     if find_spec("temporalio") is None:
         raise misconfigured(f"wakes by Temporal need temporalio: {install_hint('temporal')}")

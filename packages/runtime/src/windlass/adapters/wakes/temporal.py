@@ -45,13 +45,13 @@ WORKFLOW: Final = "windlass.session"
 ACTIVITY: Final = "windlass.drive"
 SIGNAL: Final = "wake"
 LOST_AFTER_MS: Final = 15_000
-"""How long a session may be due before its wake is repeated."""
+"""Time after which the wake of a session that is due and has no owner is repeated."""
 HEARTBEAT_S: Final = 10.0
-"""Without a heartbeat for so long, Temporal has the session driven by another worker."""
+"""Heartbeat timeout of the activity: Temporal then gives the session to another worker."""
 HELD_S: Final = 5.0
-"""How long a session of another owner is left alone: until its lease ends, if that owner is dead."""
+"""Pause before the next attempt if another owner has the session, which may be dead: its lease ends."""
 DRIVE_S_MAX: Final = 365 * 24 * 3_600
-"""How long one drive may take; runs have limits of their own."""
+"""Start-to-close timeout of the activity; runs have time limits of their own."""
 RETRY_S_MAX: Final = 30.0
 DRIVES_MAX: Final = 1_000
 """Sessions that one process drives at the same time; further ones wait in Temporal."""
@@ -62,17 +62,18 @@ WAKES_MAX: Final = 100_000
 """Wakes that wait to be sent; further ones are left to the sweeps."""
 RPC_S_MAX: Final = 10.0
 SEND_S_MAX: Final = 5.0
-"""The longest pause between two attempts to send, and how long a process that ends still sends."""
+"""The longest pause between two attempts to send, and the time that a closing process still sends."""
 STOP_S_MAX: Final = 60.0
-"""How long a worker that stops waits for its drives, which are stopping too."""
+"""Time that a closing worker waits for its drives to stop."""
 SETTLE_S: Final = 120.0
-"""How long Temporal may take until all its servers know a new search attribute."""
+"""Time until all servers of Temporal know a new search attribute."""
 WORKFLOW_ID_BYTES_MAX: Final = 900
 
 _AGENT: Final = SearchAttributeKey.for_keyword("WindlassAgent")
 _STATUS: Final = SearchAttributeKey.for_keyword("WindlassStatus")
 _TENANT: Final = SearchAttributeKey.for_keyword("WindlassTenant")
-_ATTRIBUTES: Final = (_AGENT, _STATUS, _TENANT)
+ATTRIBUTES: Final = (_AGENT, _STATUS, _TENANT)
+"""Search attributes of the workflows."""
 
 
 class Outcome(TypedDict):
@@ -126,7 +127,7 @@ def _updates(values: dict[str, str]) -> Sequence[SearchAttributeUpdate[str]]:
     now = workflow.info().typed_search_attributes
     return [
         key.value_set(values[key.name])
-        for key in _ATTRIBUTES
+        for key in ATTRIBUTES
         if key.name in values and now.get(key) != values[key.name]
     ]
 
@@ -153,7 +154,7 @@ class TemporalWakes:
         """Sessions to wake, in order."""
         self._sending: asyncio.Task[None] | None = None
         self._is_told = False
-        """Whether the log has that wakes cannot be sent."""
+        """Whether the log says that wakes cannot be sent."""
         self._is_closing = False
         self._attributes_at_s: float | None = None
         """When search attributes may be used, by the clock of the event loop; None if never."""
@@ -200,7 +201,7 @@ class TemporalWakes:
             self._sending = asyncio.create_task(self._send(self._client), name="windlass wakes")
 
     async def aclose(self) -> None:
-        """Send what is left for a moment, and stop the worker."""
+        """Send pending wakes, for `SEND_S_MAX` at most, and stop the worker."""
         self._is_closing = True
         if self._sending is not None and not self._sending.done():
             await asyncio.wait([self._sending], timeout=SEND_S_MAX)
@@ -245,7 +246,11 @@ class TemporalWakes:
         except (RPCError, RuntimeError) as error:
             if not self._is_told:
                 self._is_told = True
-                _LOG.warning("wakes cannot be sent to Temporal at %s: %s", self._target, _reason(error))
+                _LOG.warning(
+                    "wakes cannot be sent to Temporal at %s (%s): they are kept and sent later",
+                    self._target,
+                    _reason(error),
+                )
             return False
         return True
 
@@ -283,10 +288,10 @@ class TemporalWakes:
         return drive
 
     async def _driven(self, session_id: str) -> Parked:
-        """Drive a session; a wake whose session did not park here is not acknowledged."""
+        """Drive a session until it parks; otherwise fail the activity, so that Temporal tries again."""
         assert self._drive is not None, "a worker was opened to drive"
         try:
-            # If Temporal cancels the activity, the drive goes on: it is not the run that was cancelled.
+            # If Temporal cancels the activity, the drive goes on: the run was not cancelled.
             return await asyncio.shield(asyncio.ensure_future(self._drive(session_id)))
         except NotParked as error:
             why, delay_s = str(error), 0.0 if self._is_closing else HELD_S
@@ -335,7 +340,7 @@ class TemporalWakes:
 
     async def _prepare_attributes(self, client: Client) -> None:
         """Find the search attributes of sessions, or add them; without the right to, sessions have none."""
-        wanted = {key.name: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD for key in _ATTRIBUTES}
+        wanted = {key.name: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD for key in ATTRIBUTES}
         timeout, now_s = timedelta(seconds=RPC_S_MAX), asyncio.get_running_loop().time()
         with suppress(RPCError):
             asked = ListSearchAttributesRequest(namespace=self._namespace)

@@ -1,8 +1,8 @@
 """A link to PostgreSQL: one connection in pipeline mode, which is made anew after it broke.
 
-Every statement runs in an explicit transaction, and whatever it needs to know of the session, such as the
-schema and the timeout, is set for that transaction alone. Statements are not prepared under names. So a link
-works behind PgBouncer in transaction mode.
+Every statement runs in an explicit transaction, and settings such as the schema and the timeout are set for
+that transaction alone. Statements are not prepared under names. So a link works behind PgBouncer in
+transaction mode.
 
 In pipeline mode a statement is sent at once and its answer is awaited when it is needed: the writes of a
 group cost one round trip.
@@ -28,7 +28,7 @@ APPLICATION: Final = "windlass"
 DEFAULTS: Final = {
     "application_name": APPLICATION,
     "connect_timeout": 10,
-    # A machine that is gone without a word is noticed within 25 s, and not after two hours.
+    # A machine that lost power or its network is noticed within 25 s, and not after two hours.
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
@@ -40,7 +40,7 @@ STATEMENT_TIMEOUT_MS: Final = 30_000
 REASON_CHARS_MAX: Final = 300
 """Characters of the reason why a connection was refused, in an error message."""
 STATEMENTS_MAX: Final = 1_024
-"""Statements whose translation is cached."""
+"""Statements that are kept in translation."""
 
 FAILURES: Final = (psycopg.Error, ValueError, TypeError, OverflowError)
 """Exceptions of a statement: those of psycopg, and those of Python's value conversion."""
@@ -193,7 +193,7 @@ class Link:
         self.execute("SELECT 1").fetchall()
 
     def commit(self) -> None:
-        """End the transaction after a statement whose answer was read; psycopg.Error if that failed."""
+        """Commit; the answer to the last statement was read. psycopg.Error if that failed."""
         self.execute("COMMIT")
         self.sync()
 

@@ -1,13 +1,13 @@
-"""Notifier: tells other processes of commits, and hears of theirs.
+"""Notifier: NOTIFY after commits, and LISTEN for the commits of other processes.
 
-A thread with a connection of its own sends one NOTIFY for all commits of the last moments. It is never sent
-in the transaction of a write: PostgreSQL serialises transactions that notify. A notification that is lost, or
-that a pooler does not pass on, delays what polling finds anyway.
+A thread with a connection of its own sends one NOTIFY for all commits of 20 ms. It is never sent in the
+transaction of a write: PostgreSQL serialises transactions that notify. A notification that is lost, or that a
+pooler does not pass on, causes a delay until the next poll.
 """
 
 import json
 import os
-import select
+import selectors
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from hashlib import blake2b
@@ -37,7 +37,7 @@ class Notifier:
 
     def __init__(self, address: Address, key: StoreKey) -> None:
         self._conninfo = address.conninfo
-        # A hash of the secret id: who may connect to the database may listen to any channel of it.
+        # A hash of the secret id: any user of the database may listen to a channel with a known name.
         self._channel = f"windlass_{blake2b(key.store_id, digest_size=16, person=b'notify').hexdigest()}"
         self._me = os.urandom(8).hex()
         self._lock = Lock()
@@ -72,7 +72,7 @@ class Notifier:
         return end
 
     def close(self) -> None:
-        """Send what was not told yet, and end the thread."""
+        """Send pending notifications, and end the thread."""
         self._closing.set()
         with self._lock:
             thread = self._thread
@@ -82,7 +82,7 @@ class Notifier:
             thread.join()
 
     def _wake(self) -> None:
-        """Make the thread look at what there is to do; the lock is held."""
+        """Wake the thread, or start it; the lock is held."""
         if self._thread is None:
             self._waker = os.pipe()
             os.set_blocking(self._waker[1], False)
@@ -98,7 +98,7 @@ class Notifier:
             with suppress(*FAILURES, OSError):
                 self._connected()
             is_first = False
-            # A closed store does not wait: what it has not told is found by polling.
+            # A closed store does not wait: polling finds its last writes.
             self._closing.wait(RECONNECT_S)
         with self._lock:
             self._waker, ends = (-1, -1), self._waker
@@ -114,7 +114,7 @@ class Notifier:
                 if self._listeners and not is_listening:
                     connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
                     is_listening = True
-                    # What was told before is not known.
+                    # Notifications sent before LISTEN are missed: let listeners look at everything.
                     self._pass_on(Notice(None, has_items=True))
                 while payload := self._payload():
                     connection.execute(
@@ -126,10 +126,14 @@ class Notifier:
                 self._wait(connection)
 
     def _wait(self, connection: psycopg.Connection) -> None:
-        """Wait for something to send or to hear."""
-        # Some may have come with the answer of a statement: the socket is not readable then.
+        """Wait for something to send, or for notifications."""
+        # Notifications that came with the answer of a statement do not make the socket readable.
         self._drain(connection)
-        ready, _, _ = select.select([connection.fileno(), self._waker[0]], [], [], CHECK_S)
+        # Not select(): it refuses file descriptors above 1,023, which a busy server has.
+        with selectors.DefaultSelector() as selector:
+            selector.register(connection, selectors.EVENT_READ)
+            selector.register(self._waker[0], selectors.EVENT_READ)
+            ready = {key.fd for key, _ in selector.select(CHECK_S)}
         if self._waker[0] in ready:
             os.read(self._waker[0], 4_096)
         if connection.fileno() in ready:
@@ -143,7 +147,7 @@ class Notifier:
             self._hear(one.extra.decode())
 
     def _payload(self, *, take: bool = True) -> str:
-        """Return what is to be told; empty if there is nothing."""
+        """Return the next payload; empty if there is nothing to send."""
         with self._lock:
             records, items, is_any = self._records - self._items, self._items, self._is_any
             if not (records or items or is_any):
@@ -160,7 +164,7 @@ class Notifier:
         records: Collection[str] | None
         items: Collection[str] | None
         with suppress(ValueError, TypeError):
-            # Anyone who knows the channel may send: what is not ours is passed over.
+            # Ignore payloads of other programs.
             sender, records, items = json.loads(payload)
             if sender != self._me:
                 if records is None or items is None:

@@ -1,8 +1,8 @@
 """Permits for model calls, counted for all processes of a database: one row for each provider.
 
-The row is locked for the few milliseconds of an ask, and all times are those of the database. What it holds
-is worth nothing after a minute, so the table is no part of the versions of the schema: the first ask makes
-it. Tenants share the account at the provider, so their calls are counted in the schema that has no tenant.
+The row is locked for the few milliseconds of an ask, and all times are those of the database. Counts expire
+after a minute, so the table is no part of the versions of the schema: the first ask makes it. Tenants share
+the account at the provider, so their calls are counted in the schema `windlass`, by the user of the address.
 """
 
 import json
@@ -61,7 +61,11 @@ def make_table(address: Address) -> None:
 
 def take(link: Link, schema: str, ask: PermitAsk) -> PermitGrant:
     """Settle an ask in a transaction that was begun."""
-    link.execute("SELECT set_config('search_path', ?, true)", (schema_of_limits(schema),))
+    # The role of a tenant has no rights outside of its schema.
+    link.execute(
+        "SELECT set_config('search_path', ?, true), set_config('role', 'none', true)",
+        (schema_of_limits(schema),),
+    )
     link.execute(_ROW, (ask.provider,))
     row = link.execute(_LOCK, (ask.provider,))
     # A statement of its own: it runs when the row is locked.
@@ -83,7 +87,7 @@ class Holder:
     held: int
     wants: int
     since_ms: int
-    """Since when it waits, or when it got its last permit."""
+    """When it began to wait, or got its last permit."""
     until_ms: int
     """The end of its lease."""
 
@@ -130,7 +134,7 @@ class State:
         )
 
     def settle(self, ask: PermitAsk, now_ms: int) -> PermitGrant:
-        """Note what a process holds, and give it permits."""
+        """Record the calls and permits of a process, and give it permits."""
         tick_ms = -(-now_ms // TICK_MS) * TICK_MS
         mine = self._age(ask.holder, now_ms, tick_ms)
         if mine is None or mine.number != ask.number:
@@ -149,7 +153,7 @@ class State:
             count += min(ask.ahead, (room - count) // 2)
         if count and ask.per_minute is not None:
             self.starts[tick_ms] = self.starts.get(tick_ms, 0) + count
-        # Also without permits: a repeated ask has to be known.
+        # Also without permits: a repeated ask is recognised by its number.
         self.holders[ask.holder] = Holder(
             ask.number,
             ask.held + count,
@@ -160,9 +164,9 @@ class State:
         return PermitGrant(count, tick_ms, bool(waiting), self._retry_ms(ask, now_ms), paused_ms)
 
     def _age(self, holder: str, now_ms: int, tick_ms: int) -> Holder | None:
-        """Forget what is over; take out the process that asks and return it.
+        """Drop expired counts and leases; remove the process that asks and return it.
 
-        A database that took over may have an earlier clock: no time is later than now.
+        After a failover the clock may be earlier: times later than now are cut to now.
         """
         mine = self.holders.pop(holder, None)
         self.holders = {name: one for name, one in self.holders.items() if one.until_ms > now_ms}
@@ -196,7 +200,7 @@ class State:
         return max(0, room)
 
     def _retry_ms(self, ask: PermitAsk, now_ms: int) -> int:
-        """Return when it is worth to ask again: calls of others may end at any time, a minute may not."""
+        """Return the pause before the next ask: until the minute has room, or short, until calls end."""
         if ask.per_minute is not None and sum(self.starts.values()) >= ask.per_minute:
             return max(1, min(self.starts) + STARTS_MS - now_ms)
         if ask.tokens_per_minute is not None and sum(self.spent.values()) >= ask.tokens_per_minute:

@@ -1,4 +1,4 @@
-"""Reads of the PostgreSQL store: what depends on its transactions and on its search index."""
+"""Reads of the PostgreSQL store: its dialect, the settled end of positions and item numbers, and changes."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

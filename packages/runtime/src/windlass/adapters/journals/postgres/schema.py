@@ -1,8 +1,8 @@
 """Schema of the PostgreSQL store: tables, migrations, version checks.
 
-The tables are those of the SQLite store, with the same rows and seals. Two things differ. Positions and item
-numbers come from sequences, so that transactions of many processes commit side by side. And rows with such
-numbers have a horizon: the highest transaction number that had been given numbers when the row got its own.
+The tables are those of the SQLite store, with the same rows and seals, with two differences. Positions
+and item numbers come from sequences, so that transactions of many processes commit side by side. Rows with
+such numbers have a horizon: the highest id of a transaction that had taken numbers when the row got its own.
 Once the oldest running transaction is younger than the horizon, no lower number can appear any more.
 """
 
@@ -138,7 +138,7 @@ _VERSION_1: Final = tuple(
 _VERSION_2: Final = tuple(
     statement.replace("TEXT", _TEXT)
     for statement in (
-        # What lists show of runs; `at` is when a run started, or was asked for. See `fill_runs` for the rest.
+        # Columns of lists; `at` is when a run started, or was asked for. `fill_runs` fills the others.
         "ALTER TABLE runs RENAME COLUMN usage TO used",
         """ALTER TABLE runs ADD COLUMN at TEXT NOT NULL DEFAULT '', ADD COLUMN owner TEXT,
             ADD COLUMN is_root BIGINT NOT NULL DEFAULT 1, ADD COLUMN input TEXT NOT NULL DEFAULT '',
@@ -156,7 +156,7 @@ _VERSION_2: Final = tuple(
     )
 )
 _VERSION_3: Final = (
-    # Whom open questions ask; see `name_all_asked`.
+    # The people that open questions name; see `name_all_asked`.
     "ALTER TABLE asked RENAME COLUMN body TO request",
     f"""CREATE TABLE asked_of (
         name {_TEXT} NOT NULL, number BIGINT NOT NULL, session_key BIGINT NOT NULL,
@@ -164,9 +164,9 @@ _VERSION_3: Final = (
     "CREATE INDEX asked_of_by_session ON asked_of (session_key)",
 )
 LISTED_VERSION: Final = 2
-"""The first version whose runs have the columns that lists filter by."""
+"""The first version with the columns of runs that lists filter by."""
 NAMED_VERSION: Final = 3
-"""The first version that has whom questions ask."""
+"""The first version with the people that questions name."""
 MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1, _VERSION_2, _VERSION_3)
 """Statements from each version to the next, from an empty schema on. Released versions never change."""
 
@@ -193,7 +193,7 @@ def prepare(address: Address) -> StoreKey:
                 f"{address.name} has schema version {found}, this release needs {len(MIGRATIONS)}: stop all "
                 "processes that use it, copy it with pg_dump, and run windlass migrate"
             )
-        _advance(link, found)
+        _advance(link, address, found)
         _allow(link, address)
         return _key(link)
 
@@ -212,12 +212,8 @@ def migrated(address: Address, *, is_trial: bool) -> tuple[int, int]:
 
     def work(link: Link) -> int:
         found = _whole(found_version(link, address), address)
-        if is_trial:
-            # The schema may have been made for the look.
-            link.rollback()
-            link.begin()
-        else:
-            _advance(link, found)
+        if not is_trial:
+            _advance(link, address, found)
             _allow(link, address)
             _key(link)
         return found
@@ -240,8 +236,6 @@ def looked_at(address: Address) -> tuple[int, int, int | None]:
         beat = "(SELECT max(beat_at_ms) FROM leases)" if found else "NULL"
         sql = f"SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT), {beat}"
         [(now_ms, beat_ms)] = cast("Sequence[tuple[int, int | None]]", link.execute(sql).fetchall())
-        link.rollback()
-        link.begin()
         return found, now_ms, beat_ms
 
     return in_transaction(address, work)
@@ -288,19 +282,16 @@ def _whole(found: int, address: Address) -> int:
 
 def found_version(link: Link, address: Address) -> int:
     """Return the version of the tables; 0 if there are none, `COPYING` if they are not whole."""
-    [(server, has_schema, has_store)] = cast(
-        "Sequence[tuple[int, bool, bool]]",
+    [(server, has_store)] = cast(
+        "Sequence[tuple[int, bool]]",
         link.execute(
             """SELECT CAST(current_setting('server_version_num') AS INTEGER),
-            EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = ?1),
-            to_regclass(?1 || '.store') IS NOT NULL""",
+            to_regclass(? || '.store') IS NOT NULL""",
             (address.schema,),
         ).fetchall(),
     )
     if server < SERVER_VERSION_MIN:
         raise misconfigured(f"{address.name} is PostgreSQL {server // 10_000}: version 14 or newer is needed")
-    if not has_schema:
-        link.execute(f"CREATE SCHEMA {address.schema}")
     rows = link.execute("SELECT version FROM store").fetchall() if has_store else ()
     found = cast("int", rows[0][0]) if rows else 0
     if found > len(MIGRATIONS):
@@ -311,18 +302,21 @@ def found_version(link: Link, address: Address) -> int:
     return found
 
 
-def make_tables(link: Link, key: StoreKey, *, version: int) -> None:
-    """Make the tables of a store in an empty schema."""
+def make_tables(link: Link, address: Address, key: StoreKey, *, version: int) -> None:
+    """Make the tables of a store, and its schema unless that is there."""
+    # Not IF NOT EXISTS, which needs the right to make schemas also for one that is there.
+    if not link.execute("SELECT 1 FROM pg_namespace WHERE nspname = ?", (address.schema,)).fetchall():
+        link.execute(f"CREATE SCHEMA {address.schema}")
     for statements in MIGRATIONS:
         for statement in statements:
             link.execute(statement)
     link.execute(_NEW_STORE, (key.store_id, key.store_seal(0), version))
 
 
-def _advance(link: Link, found: int) -> None:
+def _advance(link: Link, address: Address, found: int) -> None:
     """Bring the tables from a version to this one."""
     if not found:
-        make_tables(link, StoreKey(secrets.token_bytes(16)), version=len(MIGRATIONS))
+        make_tables(link, address, StoreKey(secrets.token_bytes(16)), version=len(MIGRATIONS))
         return
     for statements in MIGRATIONS[found:]:
         for statement in statements:
@@ -355,7 +349,7 @@ def _allow(link: Link, address: Address) -> None:
 
 
 def _fill(link: Link) -> None:
-    """Seal the runs of an older version, and read from the records what lists show of them."""
+    """Seal the runs of an older version, and fill the columns of lists from the records."""
     key = _key(link)
     for row in link.execute(f"SELECT {RUN_COLUMNS} FROM runs").fetchall():
         seal = key.row_seal("runs", row[:-1])

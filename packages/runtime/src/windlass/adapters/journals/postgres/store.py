@@ -52,7 +52,7 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         self._links: list[Link] = []
         self._reads_waiting = 0
         self._lock = RLock()
-        """Guards what readers of several event loops share."""
+        """Guards the state of reads, which several event loops share."""
         self._is_closed = False
         self._has_permits = False
         """Whether the table of permits is known to exist."""
@@ -120,6 +120,8 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         link, reads = self._own()
         failure: AgentError | None = None
         for attempt in range(ATTEMPTS_MAX):
+            if attempt:
+                self._writer.pause(attempt)
             try:
                 link.begin(mode)
                 found = look(link, reads)
@@ -132,9 +134,12 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
                 failure = translate(error, self.name)
                 if not is_lost(error):
                     break
+            except BaseException:
+                # A defect must not leave the transaction open: it would delay the feed over all sessions.
+                link.close()
+                raise
             else:
                 return found
-            self._writer.pause(attempt)
         assert failure is not None, "there is an attempt"
         # Raised outside of the handler, so that the error does not carry values.
         raise failure

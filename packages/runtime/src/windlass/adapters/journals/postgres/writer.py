@@ -36,7 +36,7 @@ GROUP_JOBS_MAX: Final = 64
 """The most requests in one transaction."""
 WAITING_JOBS_MAX: Final = 16_384
 ATTEMPTS_MAX: Final = 8
-"""How often a transaction is tried."""
+"""Attempts of a transaction after which its error is returned."""
 GROUP_REPEATS: Final = 2
 """How often a group is repeated as a whole if the database asks for that; then each request is alone."""
 PAUSES_S: Final = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
@@ -86,7 +86,9 @@ class Writer:
             if self._closed is not None:
                 raise stopped(self._closed)
             if self._queued >= WAITING_JOBS_MAX:
-                raise unavailable(f"too many writes are waiting: {WAITING_JOBS_MAX:,}, nothing was written")
+                raise unavailable(
+                    f"too many writes are waiting: {WAITING_JOBS_MAX:,}, nothing was written: try again"
+                )
             self._queued += 1
             self._queue.put(_Job(work, size_bytes, loop, future, sessions, records, items))
         return cast("T", await future)
@@ -111,7 +113,7 @@ class Writer:
         return jobs
 
     def tell(self, jobs: Sequence[_Job]) -> None:
-        """Tell other processes what a commit has changed."""
+        """Notify other processes of the sessions with new records or items."""
         done = [job for job in jobs if job.error is None]
         records = {job.sessions[0] for job in done if job.records}
         items = {name for job in done if job.items for name in job.sessions[-job.items :]}
@@ -232,9 +234,9 @@ class _Hand:
             self._link.rollback()
 
     def _outcome(self, jobs: Sequence[_Job], error: Failure, number: int) -> Failure | None:
-        """Read back whether a transaction has committed whose answer was lost.
+        """Ask the server for the outcome of a transaction after the answer to its COMMIT was lost.
 
-        Returns None if it has, or if that cannot be known: then the callers get `Ambiguous`.
+        Returns None if it has committed, or if that cannot be known: then the callers get `Ambiguous`.
         """
         before = self._timeline
         for attempt in range(ATTEMPTS_MAX):

@@ -1,8 +1,8 @@
 """Writes of the PostgreSQL store: transactions that run beside each other.
 
-A transaction locks the rows of the sessions that it changes, in one order, before it reads them. Whatever
-belongs to a session is read and changed under that lock. Rows that two sessions could make at the same time,
-such as a run with the same id, are kept apart by unique indexes: the second transaction is repeated.
+A transaction locks the rows of the sessions that it changes, in one order, before it reads them. All rows of
+a session are read and changed under that lock. Of two transactions that make the same row for two sessions,
+such as a run with the same id, a unique index refuses the second, which is repeated.
 """
 
 from collections.abc import Iterator, Sequence
@@ -135,7 +135,7 @@ class PostgresTransaction(ArchiveTransaction):
             self._positions = range(position - positions + 1, position + 1)
         if items:
             self._items = range(item - items + 1, item + 1)
-        # What the group asked for was given; more is taken as it is needed.
+        # The numbers of the whole group are given; a later call takes only its own.
         self._wanted = (0, 0)
 
     def delete(self, session_id: str, *, now_ms: int, idle_since: str | None = None) -> tuple[str, ...]:

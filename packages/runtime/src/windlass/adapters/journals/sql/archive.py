@@ -156,7 +156,7 @@ class ArchiveTransaction(Transaction):
         # Keep the highest item number, so that no later item reuses it.
         execute("DELETE FROM items WHERE session_key = 0 AND number < (SELECT max(number) FROM items)")
         execute(_UNSEAT, (key, b""))
-        # Triggers delete the refused starts that name the session or one of its runs.
+        # SQLite deletes refused starts of the session and its runs by triggers, PostgreSQL in `_forget`.
         for table in _TABLES:
             execute(f"DELETE FROM {table} WHERE session_key = ?", (key,))
         if not is_notes(session.row.session_id):
@@ -164,7 +164,7 @@ class ArchiveTransaction(Transaction):
             execute("INSERT INTO tombstones VALUES (?, ?)", (key, self._key.row_seal("tombstones", (key,))))
 
     def _forget(self, session: StoredSession) -> None:
-        """Remove what only this database derives from a session, before its rows are deleted."""
+        """Delete rows of a session that only this database has, before the others."""
 
     def _places(self, key: int) -> Iterator[tuple[int, int]]:
         """Return the positions of a session as (first, last) of contiguous ranges."""

@@ -74,7 +74,8 @@ class SqlStore(Generic[TransactionT, ReadsT]):
     ) -> T:
         """Run a function in a transaction; return when it is durable.
 
-        What follows `work` says what it needs: the sessions that it changes, and the most numbers.
+        The keywords say what `work` needs: its size, the sessions that it changes, and the most positions and
+        item numbers.
         """
         raise NotImplementedError
 
@@ -83,7 +84,7 @@ class SqlStore(Generic[TransactionT, ReadsT]):
         raise NotImplementedError
 
     async def _read_short(self, look: Callable[[ReadsT, int | None], T | None]) -> T:
-        """Read what is mostly short: `look` may return None if it finds more than a number of bytes."""
+        """Read rows that are mostly short: `look` may return None if it finds more than a number of bytes."""
         raise NotImplementedError
 
     async def _read_row(self, look: Callable[[ReadsT], T]) -> T:
@@ -96,7 +97,7 @@ class SqlStore(Generic[TransactionT, ReadsT]):
         raise NotImplementedError
 
     def _buried(self, dead: Collection[str]) -> None:
-        """Remove what else shows that dead owners lived; their rows are deleted."""
+        """Remove the lock files of dead owners; their rows are deleted."""
 
     async def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
         check_id("a session id", session_id)

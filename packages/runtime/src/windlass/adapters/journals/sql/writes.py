@@ -125,7 +125,7 @@ class Transaction:
         """Something of value changes that is neither a record nor an item."""
 
     def _erase(self) -> None:
-        """What this transaction deletes must not remain readable."""
+        """Overwrite deleted rows of this transaction in the file."""
 
     def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
         """Make an owner the only writer of a session."""

@@ -15,7 +15,10 @@ from tools.temporal import free_port
 from windlass import AgentRuntime
 from windlass.adapters.wall import now_ms
 from windlass.demo import agent as demo
+from windlass.parts import PostgresStore
+from windlass.ports.store import Document
 from windlass_server import Tenants
+from windlass_server.tenants import TENANT
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +43,11 @@ def test_a_worker_drives_what_a_process_that_does_not_drive_has_started_and_park
     postgres: Postgres, tmp_path: Path
 ) -> None:
     store = postgres.new_database()
+    # Schemas that it comes upon before that of the tenant: one that cannot be used, and a copy of the tenant.
+    with psycopg.connect(store) as connection:
+        connection.execute("CREATE SCHEMA windlass_a; CREATE SEQUENCE windlass_a.item_numbers")
+        connection.execute("CREATE TABLE windlass_a.store AS SELECT -1 AS version")
+    asyncio.run(_backed_up(store))
     command = [*COMMAND, "worker", "windlass.demo:agent", "--store", store]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as worker:
         guard = threading.Timer(WAIT_S_MAX, worker.kill)
@@ -64,11 +72,19 @@ def test_a_worker_drives_what_a_process_that_does_not_drive_has_started_and_park
             return status
 
         assert asyncio.run(of_a_tenant()) == "completed"
+        with psycopg.connect(store) as connection:
+            assert connection.execute("SELECT * FROM windlass_b.leases").fetchall() == []
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(WAIT_S_MAX) == 0
         guard.cancel()
     with psycopg.connect(store) as connection:
         assert connection.execute("SELECT * FROM windlass.leases").fetchall() == []
+
+
+async def _backed_up(store: str) -> None:
+    opened = await PostgresStore.open(store, schema="windlass_b")
+    await opened.put_document(Document(TENANT, TENANT, revision=1, body={"name": "acme"}))
+    await opened.aclose()
 
 
 def test_doctor_checks_database_tables_clocks_and_wakes_and_changes_nothing(

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Container, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -597,23 +597,19 @@ async def _name_in(store: Store) -> str | None:
     return None if kept is None else str(kept.body.get("name"))
 
 
-async def tenants_at(address: str, *, known: Container[str]) -> dict[str, str]:
-    """Return the tenants in a database, but those of known schemas: the address of each by its name.
+async def tenant_at(place: str) -> str | None:
+    """Return the tenant of a schema, which an address names; None if no server made it.
 
     Raises:
+        Rejected: the store cannot be used, or its tables are of another release.
+        Corrupt: the store is damaged.
         Unavailable: the database cannot be reached.
     """
-    found: dict[str, str] = {}
-    for schema in await postgres_schemas(address):
-        if schema not in known:
-            store = await open_store(with_schema(address, schema))
-            try:
-                name = await _name_in(store)
-            finally:
-                await store.aclose()
-            if name is not None:
-                found[name] = with_schema(address, schema)
-    return found
+    store = await open_store(place)
+    try:
+        return await _name_in(store)
+    finally:
+        await store.aclose()
 
 
 async def _keep_name_in(runtime: AgentRuntime, name: str) -> None:

@@ -103,7 +103,6 @@ async def _work(command: Command) -> Exit:
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told.set)
-    driven = {"windlass"}
     async with command.driving(settings.text("wakes")) as runtime:
         store = runtime.ports.store
         names = ", ".join(agent.name for agent in agents)
@@ -111,9 +110,10 @@ async def _work(command: Command) -> Exit:
         if command.terminal.err.is_terminal:
             command.terminal.say(f"Windlass drives {names} in {name}. Stop with Ctrl-C.")
         _LOG.info("worker started", extra=_started(name, settings.text("wakes"), sorted(names.split(", "))))
-        async with AsyncExitStack() as tenants:
+        async with AsyncExitStack() as opened:
+            tenants = _DrivenTenants(command, opened)
             while not told.is_set():
-                await _drive_tenants(command, tenants, driven)
+                await tenants.look()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(TENANTS_LOOK_S):
                         await told.wait()
@@ -121,29 +121,65 @@ async def _work(command: Command) -> Exit:
     return Exit.DONE
 
 
-async def _drive_tenants(command: Command, opened: AsyncExitStack, driven: set[str]) -> None:
-    """Drive the tenants whose schemas a server has made since the last look."""
-    from windlass import telemetry  # noqa: PLC0415 - slow to import
-    from windlass_server.tenants import schema_name, tenants_at  # noqa: PLC0415 - slow to import
+class _DrivenTenants:
+    """The tenants that a worker drives, beside the store of its address."""
 
-    settings = command.settings
-    if not settings.address or _SCHEMA.search(settings.address):
-        return
-    options = runtime_options(settings)
-    if settings.text("wakes"):
-        options["wakes"] = settings.text("wakes")
-    try:
-        for name, place in (await tenants_at(settings.address, known=driven)).items():
-            options["tenant"] = name
-            runtime = await windlass.AgentRuntime.open(place, agents=command.agents(), **options)
-            await opened.enter_async_context(runtime)
-            captures = settings.is_on("telemetry.capture_content")
-            exported = telemetry.export_from_environment(runtime, capture_content=captures)
-            await opened.enter_async_context(exported)
-            driven.add(schema_name(name))
-            _LOG.info("worker drives another tenant")
-    except windlass.AgentError as error:
-        _LOG.warning("tenants cannot be looked for, and are looked for again: %s", error.message)
+    def __init__(self, command: Command, opened: AsyncExitStack) -> None:
+        self._command = command
+        self._opened = opened
+        self._driven = {"windlass"}
+        self._left: dict[str, str] = {}
+        """Why schemas are not driven; each reason is logged once."""
+
+    async def look(self) -> None:
+        """Drive the tenants whose schemas a server has made since the last look.
+
+        A schema that cannot be used does not keep the worker from the others.
+        """
+        address = self._command.settings.address
+        if not address or _SCHEMA.search(address):
+            return
+        try:
+            schemas = await parts.postgres_schemas(address)
+        except windlass.AgentError as error:
+            _LOG.warning("tenants cannot be looked for, and are looked for again: %s", error.message)
+            return
+        for schema in schemas:
+            if schema in self._driven:
+                continue
+            try:
+                await self._drive(schema, parts.with_schema(address, schema))
+            except windlass.AgentError as error:
+                self._leave(schema, error.message)
+
+    async def _drive(self, schema: str, place: str) -> None:
+        from windlass import telemetry  # noqa: PLC0415 - slow to import
+        from windlass_server.tenants import schema_name, tenant_at  # noqa: PLC0415 - slow to import
+
+        name = await tenant_at(place)
+        if name is None:
+            return
+        if schema_name(name) != schema:
+            # Its runs are those of the other schema: their effects would happen twice.
+            self._leave(schema, f"it is a copy of {schema_name(name)}")
+            return
+        settings = self._command.settings
+        options = runtime_options(settings)
+        if settings.text("wakes"):
+            options["wakes"] = settings.text("wakes")
+        options["tenant"] = name
+        runtime = await windlass.AgentRuntime.open(place, agents=self._command.agents(), **options)
+        await self._opened.enter_async_context(runtime)
+        self._driven.add(schema)
+        captures = settings.is_on("telemetry.capture_content")
+        exported = telemetry.export_from_environment(runtime, capture_content=captures)
+        await self._opened.enter_async_context(exported)
+        _LOG.info("worker drives another tenant")
+
+    def _leave(self, schema: str, why: str) -> None:
+        if self._left.get(schema) != why:
+            self._left[schema] = why
+            _LOG.warning("schema %s is not driven: %s", schema, why)
 
 
 def _started(store: str, wakes: str, agents: list[str]) -> dict[str, object]:

@@ -59,9 +59,12 @@ def make_table(address: Address) -> None:
     in_transaction(Address(address.conninfo, schema, address.name), work)
 
 
-def take(link: Link, schema: str, ask: PermitAsk) -> PermitGrant:
+def take(link: Link, address: Address, ask: PermitAsk) -> PermitGrant:
     """Settle an ask in a transaction that was begun."""
-    link.execute("SELECT set_config('search_path', ?, true)", (schema_of_limits(schema),))
+    if address.role:
+        # The counts are those of all tenants: the role of one has no right on them.
+        link.execute("SELECT set_config('role', 'none', true)")
+    link.execute("SELECT set_config('search_path', ?, true)", (schema_of_limits(address.schema),))
     link.execute(_ROW, (ask.provider,))
     row = link.execute(_LOCK, (ask.provider,))
     # A statement of its own: it runs when the row is locked.

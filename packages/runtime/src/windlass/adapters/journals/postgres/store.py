@@ -154,7 +154,7 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
             await asyncio.to_thread(make_table, self._address)
             self._has_permits = True
         # Beside the writers: a row that all processes lock must not wait for the commit of their groups.
-        return await self._submit(lambda link, _: take(link, self._address.schema, ask), "")
+        return await self._submit(lambda link, _: take(link, self._address, ask), "")
 
     async def change_token(self) -> int:
         """Return a number that changes after every write of any process: poll it to detect writes."""

@@ -15,6 +15,7 @@ from tests.contracts.test_store_runs import three
 
 from tools.postgres import Place, Postgres, running_postgres
 from windlass.adapters.journals.codec import encode_batch
+from windlass.adapters.journals.opening import open_store
 from windlass.adapters.journals.postgres import store as postgres_store
 from windlass.adapters.journals.postgres import writer as postgres_writer
 from windlass.adapters.journals.postgres.link import Link, address_of
@@ -448,13 +449,17 @@ def test_a_store_that_was_restored_into_another_cluster_shows_its_records(postgr
         ("postgresql://nobody-here@/postgres", "refuses the connection"),
         ("postgresql://postgres@/nothing", "refuses the connection"),
         ("postgresql://u:s3cret@host/db?nonsense=1", "the address is not valid"),
+        ("postgresql://u:p@s3cret@host/db", "percent-encode"),
+        ("postgresql://u:p/s3cret@host/db", "percent-encode"),
+        ("postgresql://u:s3cret@:99999/db", "invalid port number"),
+        ("postgresql+psycopg://u:s3cret@host/db", "an address of another form"),
     ],
 )
 def test_a_wrong_address_is_told_without_its_password(postgres: Postgres, address: str, words: str) -> None:
     async def story() -> None:
         whole = address if "?" in address else f"{address}?host={postgres.folder}"
         with pytest.raises(Rejected, match=words) as caught:
-            await PostgresStore.open(whole)
+            await open_store(whole)
         assert "s3cret" not in repr(caught.value)
 
     play(story())

@@ -99,6 +99,12 @@ def address_of(text: str, *, schema: str) -> Address:
         Rejected: it is no address of PostgreSQL, or the schema is no plain name.
     """
     text, _, query = text.partition("?")
+    authority, _, path = text.partition("://")[2].partition("/")
+    if "@" in path or authority.count("@") > 1:
+        # A part of the password would be taken for the host or the database, and shown in messages.
+        raise misconfigured(
+            "the address is not valid: percent-encode the user and the password, @ as %40 and / as %2F"
+        )
     options = query.split("&") if query else []
     for named in (one for one in options if one.startswith("schema=")):
         schema = named.removeprefix("schema=")
@@ -264,6 +270,7 @@ _REFUSALS: Final = (
     "pg_hba.conf",
     "certificate",
     "does not support SSL",
+    "connection is bad: invalid",
 )
 """Parts of error texts of connections that fail until the address or the server is changed."""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Final, cast
 
 from windlass.adapters.journals.postgres.link import Address, Link
+from windlass.adapters.journals.postgres.reads import NOW
 from windlass.adapters.journals.postgres.schema import SCHEMA, in_transaction
 from windlass.ports.store import PERMIT_LEASE_MS, PERMIT_MS, PERMIT_POLL_MS, PermitAsk, PermitGrant
 from windlass_harness.retry import RETRY_AFTER_MS_MAX
@@ -30,7 +31,6 @@ _TABLE: Final = """CREATE TABLE provider_limits (
     provider TEXT COLLATE "C" PRIMARY KEY, state TEXT NOT NULL) WITH (fillfactor = 50)"""
 _ROW: Final = "INSERT INTO provider_limits VALUES (?, '{}') ON CONFLICT DO NOTHING"
 _LOCK: Final = "SELECT state FROM provider_limits WHERE provider = ? FOR UPDATE"
-_NOW: Final = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
 _KEEP: Final = "UPDATE provider_limits SET state = ? WHERE provider = ?"
 
 
@@ -68,7 +68,7 @@ def take(link: Link, address: Address, ask: PermitAsk) -> PermitGrant:
     link.execute(_ROW, (ask.provider,))
     row = link.execute(_LOCK, (ask.provider,))
     # A statement of its own: it runs when the row is locked.
-    [(now_ms,)] = link.execute(_NOW).fetchall()
+    [(now_ms,)] = link.execute(NOW).fetchall()
     [(text,)] = row.fetchall()
     state = State.read(cast("str", text))
     grant = state.settle(ask, cast("int", now_ms))

@@ -18,6 +18,7 @@ from tools.postgres import Place, Postgres, running_postgres
 from windlass.adapters import wall
 from windlass.adapters.journals.codec import encode_batch
 from windlass.adapters.journals.opening import open_store
+from windlass.adapters.journals.postgres import schema as postgres_schema
 from windlass.adapters.journals.postgres import store as postgres_store
 from windlass.adapters.journals.postgres import writer as postgres_writer
 from windlass.adapters.journals.postgres.link import Link, address_of
@@ -441,6 +442,22 @@ def test_a_store_that_was_restored_into_another_cluster_shows_its_records(postgr
         await write(store, mine, 2, after=1)
         assert numbers(await store.read_all()) == [1, 2]
         await store.aclose()
+
+    play(story())
+
+
+def test_a_migration_may_take_longer_than_a_statement_of_a_run(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        address, schema = postgres.new_schema()
+        await (await PostgresStore.open(address, schema=schema)).aclose()
+        step = "CREATE TABLE limits AS SELECT current_setting('statement_timeout') AS of_a_statement"
+        monkeypatch.setattr(postgres_schema, "MIGRATIONS", (*postgres_schema.MIGRATIONS, (step,)))
+        await asyncio.to_thread(migrated, address_of(address, schema=schema), is_trial=False)
+        with psycopg.connect(address) as admin:
+            found = admin.execute(f"SELECT of_a_statement FROM {schema}.limits".encode()).fetchall()
+            assert found == [("0",)]
 
     play(story())
 

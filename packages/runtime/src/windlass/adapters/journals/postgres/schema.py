@@ -173,6 +173,8 @@ MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1, _VERSION_2, _VERSION
 _NEW_STORE: Final = "INSERT INTO store (one, store_id, last_position, seal, version) VALUES (1, ?, 0, ?, ?)"
 _WITH_RUNS: Final = """SELECT session_key, session_id FROM sessions s
     WHERE EXISTS (SELECT 1 FROM runs r WHERE r.session_key = s.session_key)"""
+UNLIMITED: Final = "SELECT set_config('statement_timeout', '0', true)"
+"""Ends the time limit of statements in a transaction, for those that go over whole tables."""
 _AHEAD: Final = """SELECT CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT) FROM horizons
     WHERE last_value > CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT)"""
 
@@ -324,15 +326,17 @@ def _advance(link: Link, found: int) -> None:
     if not found:
         make_tables(link, StoreKey(secrets.token_bytes(16)), version=len(MIGRATIONS))
         return
+    if found == len(MIGRATIONS):
+        return
+    link.execute(UNLIMITED)
     for statements in MIGRATIONS[found:]:
         for statement in statements:
             link.execute(statement)
-    if found < len(MIGRATIONS):
-        if found < LISTED_VERSION:
-            _fill(link)
-        if found < NAMED_VERSION:
-            name_all_asked(link)
-        link.execute("UPDATE store SET version = ?", (len(MIGRATIONS),))
+    if found < LISTED_VERSION:
+        _fill(link)
+    if found < NAMED_VERSION:
+        name_all_asked(link)
+    link.execute("UPDATE store SET version = ?", (len(MIGRATIONS),))
 
 
 def _allow(link: Link, address: Address) -> None:
@@ -372,6 +376,7 @@ def _key(link: Link) -> StoreKey:
         # lock stops that.
         link.commit()
         link.begin(locks=(_LOCK, NUMBERS_LOCK))
+        link.execute(UNLIMITED)
         for (number,) in link.execute(_AHEAD).fetchall():
             # A restore into another cluster, or a failover to a replica that lags: transaction ids began
             # again lower. Every transaction that took numbers is older than this one.

@@ -27,7 +27,7 @@ from windlass.adapters.journals.postgres.store import PostgresStore
 from windlass.adapters.journals.postgres.writes import LeaseOwners, PostgresTransaction
 from windlass.adapters.journals.sql.integrity import RUN_COLUMNS
 from windlass.errors import Ambiguous, Conflict, Rejected, Unavailable
-from windlass.ports.store import Appended, Batch, Claim, RunFilter
+from windlass.ports.store import Appended, Batch, Claim, PermitAsk, RunFilter
 
 STARTUP = 4
 PARSE, EXECUTE = b"P", b"E"
@@ -446,6 +446,17 @@ def test_a_store_that_was_restored_into_another_cluster_shows_its_records(postgr
     play(story())
 
 
+def test_a_schema_and_its_role_may_be_a_word_of_sql(postgres: Postgres) -> None:
+    async def story() -> None:
+        store = await PostgresStore.open(f"{postgres.new_database()}&roles=on", schema="select")
+        ask = PermitAsk("acme", "one", 1, at_once=1, per_minute=None, tokens_per_minute=None, held=0, wants=1)
+        assert (await store.take_permits(ask)).count == 1
+        await write(store, await claim(store), 1)
+        await store.aclose()
+
+    play(story())
+
+
 def test_a_migration_may_take_longer_than_a_statement_of_a_run(
     postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -495,6 +506,7 @@ def test_a_machine_with_a_wrong_clock_takes_no_session_and_loses_none(
         ("postgresql://nobody-here@/postgres", "refuses the connection"),
         ("postgresql://postgres@/nothing", "refuses the connection"),
         ("postgresql://u:s3cret@host/db?nonsense=1", "the address is not valid"),
+        ("postgresql://u:s3cret@host/db?schema=pg_mine", "does not begin with pg_"),
         ("postgresql://u:p@s3cret@host/db", "percent-encode"),
         ("postgresql://u:p/s3cret@host/db", "percent-encode"),
         ("postgresql://u:s3cret@:99999/db", "invalid port number"),

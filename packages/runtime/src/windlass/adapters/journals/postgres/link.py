@@ -87,7 +87,8 @@ class Address:
     """The role that transactions run as; empty for the user of the address."""
 
 
-_SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+# PostgreSQL keeps names with pg_ to itself.
+_SCHEMA: Final = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 
 
 def address_of(text: str, *, schema: str) -> Address:
@@ -115,7 +116,8 @@ def address_of(text: str, *, schema: str) -> Address:
         raise misconfigured("roles of an address is on or off")
     if not _SCHEMA.fullmatch(schema):
         raise misconfigured(
-            f"a schema has 1 to 63 small letters, digits and underscores, found {len(schema)} characters"
+            "a schema has 1 to 63 small letters, digits and underscores, and does not begin with pg_; "
+            f"found {len(schema)} characters"
         )
     try:
         given = conninfo_to_dict(text)

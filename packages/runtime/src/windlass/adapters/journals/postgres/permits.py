@@ -51,7 +51,7 @@ def make_table(address: Address) -> None:
     def work(link: Link) -> None:
         [(has_schema, has_table)] = link.execute(_KNOWN, (schema,)).fetchall()
         if not has_schema:
-            link.execute(f"CREATE SCHEMA {schema}")
+            link.execute(f'CREATE SCHEMA "{schema}"')
         if not has_table:
             link.execute(_TABLE)
         link.check()

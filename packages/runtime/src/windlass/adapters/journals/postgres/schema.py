@@ -302,7 +302,7 @@ def found_version(link: Link, address: Address) -> int:
     if server < SERVER_VERSION_MIN:
         raise misconfigured(f"{address.name} is PostgreSQL {server // 10_000}: version 14 or newer is needed")
     if not has_schema:
-        link.execute(f"CREATE SCHEMA {address.schema}")
+        link.execute(f'CREATE SCHEMA "{address.schema}"')
     rows = link.execute("SELECT version FROM store").fetchall() if has_store else ()
     found = cast("int", rows[0][0]) if rows else 0
     if found > len(MIGRATIONS):
@@ -343,11 +343,11 @@ def _allow(link: Link, address: Address) -> None:
     """Make the role of the store, if the address asks for one, and give it rights on this schema alone."""
     if not address.role:
         return
-    # The names are plain: see `address_of`.
-    schema, role = address.schema, address.role
-    if link.execute("SELECT 1 FROM pg_roles WHERE rolname = ?", (role,)).fetchone() is None:
+    # The names are plain: see `address_of`. Some are words of SQL.
+    schema, role = f'"{address.schema}"', f'"{address.role}"'
+    if link.execute("SELECT 1 FROM pg_roles WHERE rolname = ?", (address.role,)).fetchone() is None:
         link.execute(f"CREATE ROLE {role} NOLOGIN")
-    [(is_allowed,)] = link.execute(_ALLOWED, (schema, role)).fetchall()
+    [(is_allowed,)] = link.execute(_ALLOWED, (address.schema, address.role)).fetchall()
     if not is_allowed:
         for statement in (
             f"GRANT {role} TO CURRENT_USER",

@@ -16,7 +16,10 @@ from tools.temporal import free_port
 from windlass import AgentRuntime
 from windlass.adapters.wall import now_ms
 from windlass.demo import agent as demo
+from windlass.parts import PostgresStore
+from windlass.ports.store import Document
 from windlass_server import Tenants
+from windlass_server.tenants import TENANT
 
 
 @pytest.fixture(autouse=True)
@@ -37,21 +40,15 @@ def test_workers_need_a_store_in_postgresql(capsys: pytest.CaptureFixture[str]) 
     assert (ran.code, "no module named nothing_here" in ran.err) == (2, True), ran.err
 
 
-async def make_unfinished_copy(store: str) -> None:
-    """Make a store that is refused: `windlass copy` has not ended."""
-    async with AgentRuntime.open(store, agents=()):
-        pass
-    address, _, schema = store.rpartition("&schema=")
-    with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute(f"UPDATE {schema}.store SET version = -1".encode())
-
-
 def test_a_worker_drives_what_a_process_that_does_not_drive_has_started_and_parks_it_at_sigterm(
     postgres: Postgres, tmp_path: Path
 ) -> None:
     store = postgres.new_database()
-    # A tenant that cannot be opened comes before the other one, and does not stop it.
-    asyncio.run(make_unfinished_copy(f"{store}&schema=windlass_t_aaa"))
+    # Schemas that it comes upon before that of the tenant: one that cannot be used, and a copy of the tenant.
+    with psycopg.connect(store) as connection:
+        connection.execute("CREATE SCHEMA windlass_a; CREATE SEQUENCE windlass_a.item_numbers")
+        connection.execute("CREATE TABLE windlass_a.store AS SELECT -1 AS version")
+    asyncio.run(_backed_up(store))
     command = [*COMMAND, "worker", "windlass.demo:agent", "--store", store]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as worker:
         guard = threading.Timer(WAIT_S_MAX, worker.kill)
@@ -76,11 +73,19 @@ def test_a_worker_drives_what_a_process_that_does_not_drive_has_started_and_park
             return status
 
         assert asyncio.run(of_a_tenant()) == "completed"
+        with psycopg.connect(store) as connection:
+            assert connection.execute("SELECT * FROM windlass_b.leases").fetchall() == []
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(WAIT_S_MAX) == 0
         guard.cancel()
     with psycopg.connect(store) as connection:
         assert connection.execute("SELECT * FROM windlass.leases").fetchall() == []
+
+
+async def _backed_up(store: str) -> None:
+    opened = await PostgresStore.open(store, schema="windlass_b")
+    await opened.put_document(Document(TENANT, TENANT, revision=1, body={"name": "acme"}))
+    await opened.aclose()
 
 
 def test_doctor_checks_database_tables_clocks_and_wakes_and_changes_nothing(

@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+import time
 from collections.abc import AsyncGenerator, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -14,7 +15,10 @@ from tests.contracts.stores import GUARD_S, NOW_MS, claim, draft, drafts, number
 from tests.contracts.test_store_runs import three
 
 from tools.postgres import Place, Postgres, running_postgres
+from windlass.adapters import wall
 from windlass.adapters.journals.codec import encode_batch
+from windlass.adapters.journals.opening import open_store
+from windlass.adapters.journals.postgres import schema as postgres_schema
 from windlass.adapters.journals.postgres import store as postgres_store
 from windlass.adapters.journals.postgres import writer as postgres_writer
 from windlass.adapters.journals.postgres.link import Link, address_of
@@ -24,7 +28,7 @@ from windlass.adapters.journals.postgres.store import PostgresStore
 from windlass.adapters.journals.postgres.writes import LeaseOwners, PostgresTransaction
 from windlass.adapters.journals.sql.integrity import RUN_COLUMNS
 from windlass.errors import Ambiguous, Conflict, Rejected, Unavailable
-from windlass.ports.store import Appended, Batch, Claim, RunFilter
+from windlass.ports.store import Appended, Batch, Claim, PermitAsk, RunFilter
 
 STARTUP = 4
 PARSE, EXECUTE = b"P", b"E"
@@ -475,19 +479,78 @@ def test_a_store_that_was_restored_into_another_cluster_shows_its_records(postgr
     play(story())
 
 
+def test_a_schema_and_its_role_may_be_a_word_of_sql(postgres: Postgres) -> None:
+    async def story() -> None:
+        store = await PostgresStore.open(f"{postgres.new_database()}&roles=on", schema="select")
+        ask = PermitAsk("acme", "one", 1, at_once=1, per_minute=None, tokens_per_minute=None, held=0, wants=1)
+        assert (await store.take_permits(ask)).count == 1
+        await write(store, await claim(store), 1)
+        await store.aclose()
+
+    play(story())
+
+
+def test_a_migration_may_take_longer_than_a_statement_of_a_run(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        address, schema = postgres.new_schema()
+        await (await PostgresStore.open(address, schema=schema)).aclose()
+        step = "CREATE TABLE limits AS SELECT current_setting('statement_timeout') AS of_a_statement"
+        monkeypatch.setattr(postgres_schema, "MIGRATIONS", (*postgres_schema.MIGRATIONS, (step,)))
+        await asyncio.to_thread(migrated, address_of(address, schema=schema), is_trial=False)
+        with psycopg.connect(address) as admin:
+            found = admin.execute(f"SELECT of_a_statement FROM {schema}.limits".encode()).fetchall()
+            assert found == [("0",)]
+
+    play(story())
+
+
+def test_a_machine_with_a_wrong_clock_takes_no_session_and_loses_none(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        address, schema = postgres.new_schema()
+        right, wrong = [await PostgresStore.open(address, schema=schema) for _ in range(2)]
+        for off_ms in (120_000, -120_000):
+            now_ms, theirs, mine = wall.now_ms(), f"right {off_ms}", f"wrong {off_ms}"
+            await right.enlist(theirs, now_ms=now_ms)
+            await right.claim("taken", theirs, now_ms=now_ms)
+            with monkeypatch.context() as machine:
+                machine.setattr(wall, "now_ms", lambda off_ms=off_ms: time.time_ns() // 1_000_000 + off_ms)
+                await wrong.enlist(mine, now_ms=now_ms + off_ms)
+                with pytest.raises(Conflict, match="belongs to"):
+                    await wrong.claim("taken", mine, now_ms=now_ms + off_ms)
+                await wrong.claim("free", mine, now_ms=now_ms + off_ms)
+            await right.enlist(theirs, now_ms=now_ms)
+            with pytest.raises(Conflict, match="belongs to"):
+                await right.claim("free", theirs, now_ms=now_ms)
+            await right.retire(theirs)
+            await wrong.retire(mine)
+        for store in (right, wrong):
+            await store.aclose()
+
+    play(story())
+
+
 @pytest.mark.parametrize(
     ("address", "words"),
     [
         ("postgresql://nobody-here@/postgres", "refuses the connection"),
         ("postgresql://postgres@/nothing", "refuses the connection"),
         ("postgresql://u:s3cret@host/db?nonsense=1", "the address is not valid"),
+        ("postgresql://u:s3cret@host/db?schema=pg_mine", "does not begin with pg_"),
+        ("postgresql://u:p@s3cret@host/db", "percent-encode"),
+        ("postgresql://u:p/s3cret@host/db", "percent-encode"),
+        ("postgresql://u:s3cret@:99999/db", "invalid port number"),
+        ("postgresql+psycopg://u:s3cret@host/db", "an address of another form"),
     ],
 )
 def test_a_wrong_address_is_told_without_its_password(postgres: Postgres, address: str, words: str) -> None:
     async def story() -> None:
         whole = address if "?" in address else f"{address}?host={postgres.folder}"
         with pytest.raises(Rejected, match=words) as caught:
-            await PostgresStore.open(whole)
+            await open_store(whole)
         assert "s3cret" not in repr(caught.value)
 
     play(story())

@@ -11,7 +11,8 @@ from tests.server.rig import FAST, ended, payer, run, serving, talker, waiting
 
 from tools.postgres import Postgres
 from windlass.adapters.journals.postgres.link import Link, address_of
-from windlass.parts import with_schema
+from windlass.parts import PostgresStore, with_schema
+from windlass.ports.store import PermitAsk
 from windlass_server import Settings
 from windlass_server.tenants import schema_name
 
@@ -153,6 +154,11 @@ def test_with_roles_the_database_refuses_a_tenant_the_tables_of_another(
                     fork = await client.post(f"/sessions/{made[0]['sessionId']}/fork", json={})
                     assert fork.status_code == 201
                     assert (await client.delete(f"/sessions/{made[0]['sessionId']}")).status_code == 200
+
+        store = await PostgresStore.open(with_schema(address, schema_name(ours)))
+        ask = PermitAsk("acme", "one", 1, at_once=1, per_minute=None, tokens_per_minute=None, held=0, wants=1)
+        assert (await store.take_permits(ask)).count == 1, "limits of providers are counted for all tenants"
+        await store.aclose()
 
     run(main())
     with psycopg.connect(database) as admin:

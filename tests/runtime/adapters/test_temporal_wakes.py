@@ -11,6 +11,7 @@ from itertools import count
 
 import pytest
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.common import SearchAttributeKey
 
 from tools.temporal import Temporal, free_port
 from windlass import AgentRuntime, Rejected, Unavailable
@@ -187,6 +188,34 @@ def test_cancelling_a_workflow_ends_the_wake_and_not_the_drive(temporal: Tempora
             await parked.wait()
         shop.wakes.wake("s")
         await shop.seen("s", 2)
+
+    play(temporal, park, story)
+
+
+def test_a_workflow_that_cannot_go_on_is_begun_again_by_a_wake_that_seems_lost(
+    temporal: Temporal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after Temporal was started empty: the worker takes search attributes for known that are not."""
+    monkeypatch.setattr(adapter, "TASK_ATTEMPTS_MAX", 2)
+
+    async def park(session_id: str, number: int) -> Parked:
+        return PARKED
+
+    async def story(shop: Workshop) -> None:
+        unknown = SearchAttributeKey.for_keyword("WindlassLost")
+        monkeypatch.setattr(adapter, "_AGENT", unknown)
+        monkeypatch.setattr(adapter, "ATTRIBUTES", (unknown,))
+        shop.wakes.wake("s")
+        await shop.seen("s", 1)
+        async with asyncio.timeout(GUARD_S):
+            while await attempts(shop) < adapter.TASK_ATTEMPTS_MAX:  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0.05)
+        shop.wakes.wake("s", is_lost=True)
+        await shop.seen("s", 2)
+        assert await shop.ended("s") is WorkflowExecutionStatus.COMPLETED
+
+    async def attempts(shop: Workshop) -> int:
+        return (await shop.workflow("s").describe()).raw_description.pending_workflow_task.attempt
 
     play(temporal, park, story)
 

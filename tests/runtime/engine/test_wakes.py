@@ -10,7 +10,7 @@ from tests.faults.scene import Scene, ends_of, records_of
 from tests.runtime.engine.test_owners import SharedStore, asks, talks, waiting
 
 from windlass import Agent, AgentRuntime, LLMMessage
-from windlass.engine.engine import SWEEP_S
+from windlass.engine.engine import REWAKE_TIMES_MAX, SWEEP_S
 from windlass.errors import Unavailable
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.store import Standing
@@ -31,14 +31,17 @@ class Queue:
 
     def __init__(self) -> None:
         self.woken: list[str] = []
+        self.lost: list[str] = []
         self.drive: Drive | None = None
         self.is_closed = False
 
     async def open(self, drive: Drive | None) -> None:
         self.drive = drive
 
-    def wake(self, session_id: str) -> None:
+    def wake(self, session_id: str, *, is_lost: bool = False) -> None:
         self.woken.append(session_id)
+        if is_lost:
+            self.lost.append(session_id)
 
     async def aclose(self) -> None:
         self.is_closed = True
@@ -115,10 +118,17 @@ def test_a_lost_wake_is_repeated_less_and_less_often_until_the_session_is_driven
             assert worker.woken == ["s"]
             await scene.clock.sleep(20 * LOST_AFTER_MS / 1_000)
             assert worker.woken == ["s"] * 4  # after 5, 15, 35 and 75 seconds
+            await scene.clock.sleep(3_600)
+            worker.woken.clear()
+            await scene.clock.sleep(2 * REWAKE_TIMES_MAX * LOST_AFTER_MS / 1_000)
+            assert len(worker.woken) in (1, 2), "what was due for hours is not left for hours"
+            assert not api.lost
+            assert {*worker.lost} == {"s"}
             await worker.call()
             assert (await handle.wait(timeout=WAIT_S)).output == "A says"
+            worker.woken.clear()
             await scene.clock.sleep(50 * LOST_AFTER_MS / 1_000)
-            assert worker.woken == ["s"] * 4
+            assert worker.woken == []
 
     Scene().play(story)
 

@@ -352,9 +352,9 @@ class Settings:
 
     @property
     def address(self) -> str:
-        """The address of the store in PostgreSQL; empty if the store is a file."""
+        """The address of the store in PostgreSQL, which may be wrong; empty if the store is a file."""
         named = self.values["store"].value
-        return named if named.startswith(("postgresql://", "postgres://")) else ""
+        return named if "://" in named else ""
 
     @property
     def data(self) -> Path:

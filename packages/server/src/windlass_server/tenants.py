@@ -602,6 +602,7 @@ async def tenant_at(place: str) -> str | None:
 
     Raises:
         Rejected: the store is of another release, or a copy that has not ended.
+        Corrupt: the store is damaged.
         Unavailable: the database cannot be reached.
     """
     store = await open_store(place)

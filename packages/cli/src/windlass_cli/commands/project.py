@@ -267,7 +267,7 @@ def _can_approve(command: Command, entries: "Iterable[KeyEntry]") -> bool:
 
 
 CLOCK_MS_MAX: Final = 2_000
-"""Harmless difference of clocks: leases last 30 s."""
+"""Difference of clocks that does no harm."""
 
 
 async def _database(address: str, *, is_deep: bool) -> AsyncIterator[Finding]:
@@ -311,7 +311,7 @@ async def _database(address: str, *, is_deep: bool) -> AsyncIterator[Finding]:
         yield Finding("clocks", f"this machine and PostgreSQL differ by {abs(ahead_ms):,} ms")
 
 
-_CLOCKS: Final = "Set the clocks of all machines by NTP: owners of sessions hold leases of 30 s."
+_CLOCKS: Final = "Set the clocks of all machines by NTP: timers and the times of records go by them."
 
 
 async def _wakes(address: str) -> Finding:

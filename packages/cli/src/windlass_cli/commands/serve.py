@@ -100,7 +100,6 @@ async def _work(command: Command) -> Exit:
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told.set)
-    driven: set[str] = set()
     async with command.driving(settings.text("wakes")) as runtime:
         store = runtime.ports.store
         names = ", ".join(agent.name for agent in agents)
@@ -108,9 +107,10 @@ async def _work(command: Command) -> Exit:
         if command.terminal.err.is_terminal:
             command.terminal.say(f"Windlass drives {names} in {name}. Stop with Ctrl-C.")
         _LOG.info("worker started", extra=_started(name, settings.text("wakes"), sorted(names.split(", "))))
-        async with AsyncExitStack() as tenants:
+        async with AsyncExitStack() as opened:
+            tenants = _DrivenTenants(command, opened)
             while not told.is_set():
-                await _drive_tenants(command, tenants, driven)
+                await tenants.look()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(TENANTS_LOOK_S):
                         await told.wait()
@@ -118,35 +118,61 @@ async def _work(command: Command) -> Exit:
     return Exit.DONE
 
 
-async def _drive_tenants(command: Command, opened: AsyncExitStack, driven: set[str]) -> None:
-    """Drive the tenants that are in the database and not in `driven`, and add their schemas to it.
+class _DrivenTenants:
+    """The tenants that a worker drives, beside the store of its address."""
 
-    An address that names a schema has no other tenants. A tenant that cannot be opened does not stop the
-    others: it is logged, and tried again at the next look.
-    """
-    from windlass.adapters.journals.opening import names_schema  # noqa: PLC0415 - slow to import
-    from windlass_server.tenants import LOCAL, schema_name, tenant_at  # noqa: PLC0415 - slow to import
+    def __init__(self, command: Command, opened: AsyncExitStack) -> None:
+        self._command = command
+        self._opened = opened
+        self._driven: set[str] = set()
+        self._left: dict[str, str] = {}
+        """Why schemas are not driven; each reason is logged once."""
 
-    address = command.settings.address
-    if not address or names_schema(address):
-        return
-    try:
-        found = await parts.postgres_schemas(address)
-    except windlass.AgentError as error:
-        _LOG.warning("tenants cannot be listed, the next look is in %d s: %s", TENANTS_LOOK_S, error.message)
-        return
-    for schema in found:
-        if schema == schema_name(LOCAL) or schema in driven:
-            continue
-        place = parts.with_schema(address, schema)
+    async def look(self) -> None:
+        """Drive the tenants whose schemas a server has made since the last look.
+
+        An address that names a schema has no other tenants. A schema that cannot be used does not keep the
+        worker from the others: it is logged, and tried again at the next look.
+        """
+        from windlass.adapters.journals.opening import names_schema  # noqa: PLC0415 - slow to import
+        from windlass_server.tenants import LOCAL, schema_name  # noqa: PLC0415 - slow to import
+
+        address = self._command.settings.address
+        if not address or names_schema(address):
+            return
         try:
-            name = await tenant_at(place)
-            if name is not None:
-                await opened.enter_async_context(_driving(command, name, place))
-                driven.add(schema)
-                _LOG.info("worker drives another tenant")
+            schemas = await parts.postgres_schemas(address)
         except windlass.AgentError as error:
-            _LOG.warning("schema %s cannot be driven, and is tried again: %s", schema, error.message)
+            _LOG.warning(
+                "tenants cannot be listed, the next look is in %d s: %s", TENANTS_LOOK_S, error.message
+            )
+            return
+        for schema in schemas:
+            if schema == schema_name(LOCAL) or schema in self._driven:
+                continue
+            try:
+                await self._drive(schema, parts.with_schema(address, schema))
+            except windlass.AgentError as error:
+                self._leave(schema, error.message)
+
+    async def _drive(self, schema: str, place: str) -> None:
+        from windlass_server.tenants import schema_name, tenant_at  # noqa: PLC0415 - slow to import
+
+        name = await tenant_at(place)
+        if name is None:
+            return
+        if schema_name(name) != schema:
+            # Its runs are those of the other schema: their effects would happen twice.
+            self._leave(schema, f"it is a copy of {schema_name(name)}")
+            return
+        await self._opened.enter_async_context(_driving(self._command, name, place))
+        self._driven.add(schema)
+        _LOG.info("worker drives another tenant")
+
+    def _leave(self, schema: str, why: str) -> None:
+        if self._left.get(schema) != why:
+            self._left[schema] = why
+            _LOG.warning("schema %s is not driven: %s", schema, why)
 
 
 @asynccontextmanager

@@ -224,6 +224,8 @@ SWEPT_MAX: Final = 100
 """Sessions that one sweep wakes; the next sweep continues."""
 REWAKES_MAX: Final = 1_000
 """Sessions that were found by a sweep and wait to be driven elsewhere, beside which others are found."""
+REWAKE_TIMES_MAX: Final = 16
+"""The longest time between two wakes of a session that stays due, in times of `lost_after_ms`."""
 DRIVEN_MAX: Final = 10_000
 """Sessions driven at the same time; further ones wait."""
 
@@ -256,7 +258,7 @@ class LocalWakes:
         """Drive with this function."""
         self._drive = drive
 
-    def wake(self, session_id: str) -> None:
+    def wake(self, session_id: str, *, is_lost: bool = False) -> None:
         """Drive a session here."""
         if self._drive is not None:
             self._drive(session_id)
@@ -346,10 +348,10 @@ class Engine:
         if isinstance(ports.store, NotifyingStore):
             self._end_listening = ports.store.listen(self._hear)
 
-    def wake(self, session_id: str) -> None:
+    def wake(self, session_id: str, *, is_lost: bool = False) -> None:
         """Make sure that the session is driven and reads its inbox."""
         if not self.is_closed:
-            self._ports.wakes.wake(session_id)
+            self._ports.wakes.wake(session_id, is_lost=is_lost)
 
     def drive(self, session_id: str) -> asyncio.Task[Parked]:
         """Begin to drive a session, see `Drive`; one that is driven already reads its inbox again."""
@@ -680,11 +682,12 @@ class Engine:
             if self._availability.left.get(session_id, 0) <= now_ms and self._is_due_again(
                 session_id, now_ms
             ):
-                self.wake(session_id)
+                self.wake(session_id, is_lost=lost_after_ms > 0)
 
     def _is_due_again(self, session_id: str, now_ms: int) -> bool:
         """Return whether a session that a sweep found is to be woken now."""
         at_ms, after_ms = self._rewakes.get(session_id, (0, 0))
         if at_ms <= now_ms and after_ms:
-            self._rewakes[session_id] = now_ms + 2 * after_ms, 2 * after_ms
+            after_ms = min(2 * after_ms, REWAKE_TIMES_MAX * self._ports.wakes.lost_after_ms)
+            self._rewakes[session_id] = now_ms + after_ms, after_ms
         return at_ms <= now_ms

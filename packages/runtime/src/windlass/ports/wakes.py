@@ -64,11 +64,13 @@ class Wakes(Protocol):
         """
         ...
 
-    def wake(self, session_id: str) -> None:
+    def wake(self, session_id: str, *, is_lost: bool = False) -> None:
         """Have a session driven. It returns at once and never fails.
 
         A wake during a drive leads to another drive, unless the drive under way sees all that was written
-        before the wake. Wakes may be merged, repeated and made in any order.
+        before the wake. Wakes may be merged, repeated and made in any order. `is_lost` says that an earlier
+        wake had no effect for `lost_after_ms`: the engine of wakes may have to repair what it has of the
+        session.
         """
         ...
 

@@ -22,6 +22,7 @@ from windlass.adapters.journals.postgres.schema import (
     COPYING,
     MIGRATIONS,
     SCHEMA,
+    UNLIMITED,
     found_version,
     in_transaction,
     make_tables,
@@ -272,6 +273,7 @@ class _Copy:
 
     def _end(self, link: Link, counts: dict[str, int], last_position: int) -> None:
         """Let the copy be opened as a store."""
+        link.execute(UNLIMITED)
         for table in _TABLES:
             if (found := _count(link, table)) != counts[table.name]:
                 raise corrupt(

@@ -136,6 +136,11 @@ async def open_store(
         from windlass.adapters.journals.postgres.store import PostgresStore  # noqa: PLC0415 - an extra
 
         return await PostgresStore.open(str(place))
+    if isinstance(place, str) and "://" in place:
+        # Not a path: it would be shown in messages, with a password.
+        raise misconfigured(
+            "a store is a file or postgresql://user@host/database, found an address of another form"
+        )
     from windlass.adapters.journals.sqlite.spool import spool_folder  # noqa: PLC0415 - slow to import
     from windlass.adapters.journals.sqlite.store import SqliteStore  # noqa: PLC0415 - slow to import
 

@@ -67,6 +67,10 @@ STOP_S_MAX: Final = 60.0
 """Time that a closing worker waits for its drives to stop."""
 SETTLE_S: Final = 120.0
 """Time until all servers of Temporal know a new search attribute."""
+ATTRIBUTES_S: Final = 60.0
+"""Time for which search attributes are taken for known: a server that was started empty has lost them."""
+TASK_ATTEMPTS_MAX: Final = 3
+"""Attempts of one workflow task after which a workflow with a lost wake cannot go on."""
 WORKFLOW_ID_BYTES_MAX: Final = 900
 
 _AGENT: Final = SearchAttributeKey.for_keyword("WindlassAgent")
@@ -150,14 +154,16 @@ class TemporalWakes:
         self._drive: Drive | None = None
         self._worker: Worker | None = None
         self._working: asyncio.Task[None] | None = None
-        self._unsent: dict[str, None] = {}
-        """Sessions to wake, in order."""
+        self._unsent: dict[str, bool] = {}
+        """Sessions to wake, in order, and whether an earlier wake seems lost."""
         self._sending: asyncio.Task[None] | None = None
         self._is_told = False
         """Whether the log says that wakes cannot be sent."""
         self._is_closing = False
         self._attributes_at_s: float | None = None
-        """When search attributes may be used, by the clock of the event loop; None if never."""
+        """When search attributes may be used, by the clock of the event loop; None if not now."""
+        self._attributes_seen_s = 0.0
+        """When they were looked for."""
 
     @property
     def task_queue(self) -> str:
@@ -192,11 +198,11 @@ class TemporalWakes:
         """
         await self._check(await self._connect(is_lazy=False))
 
-    def wake(self, session_id: str) -> None:
+    def wake(self, session_id: str, *, is_lost: bool = False) -> None:
         """Send a wake in the background."""
         if self._client is None or len(self._unsent) >= WAKES_MAX:
             return
-        self._unsent[session_id] = None
+        self._unsent[session_id] = is_lost or self._unsent.get(session_id, False)
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send(self._client), name="windlass wakes")
 
@@ -218,12 +224,15 @@ class TemporalWakes:
         """Send all wakes; those that fail are sent again."""
         pause_s = 0.1
         while self._unsent:
-            some = list(self._unsent)[:WAKES_AT_ONCE]
-            for session_id in some:
+            some = list(self._unsent.items())[:WAKES_AT_ONCE]
+            for session_id, _ in some:
                 del self._unsent[session_id]
-            sent = await asyncio.gather(*(self._send_one(client, one) for one in some))
+            sent = await asyncio.gather(
+                *(self._send_one(client, session_id, is_lost=is_lost) for session_id, is_lost in some)
+            )
             failed = [one for one, is_sent in zip(some, sent, strict=True) if not is_sent]
-            self._unsent.update(dict.fromkeys(failed))
+            for session_id, is_lost in failed:
+                self._unsent[session_id] = is_lost or self._unsent.get(session_id, False)
             if failed:
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, SEND_S_MAX)
@@ -231,8 +240,10 @@ class TemporalWakes:
                 self._is_told = False
                 _LOG.info("wakes are sent to Temporal again")
 
-    async def _send_one(self, client: Client, session_id: str) -> bool:
+    async def _send_one(self, client: Client, session_id: str, *, is_lost: bool) -> bool:
         try:
+            if is_lost:
+                await self._end_if_stuck(client, session_id)
             await client.start_workflow(
                 SessionWorkflow.run,
                 session_id,
@@ -253,6 +264,26 @@ class TemporalWakes:
                 )
             return False
         return True
+
+    async def _end_if_stuck(self, client: Client, session_id: str) -> None:
+        """End a workflow that cannot go on, so that the wake begins another.
+
+        Its signals wait for ever: Temporal refuses its search attributes, or another release began it.
+        """
+        timeout = timedelta(seconds=RPC_S_MAX)
+        handle = client.get_workflow_handle(self.workflow_id(session_id))
+        try:
+            found = await handle.describe(rpc_timeout=timeout)
+            if found.raw_description.pending_workflow_task.attempt < TASK_ATTEMPTS_MAX:
+                return
+            _LOG.warning("the workflow of session %s cannot go on, and is begun again", session_id)
+            stuck = client.get_workflow_handle(handle.id, run_id=found.run_id)
+            await stuck.terminate("it cannot go on; its session is woken again", rpc_timeout=timeout)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+        else:
+            await self._prepare_attributes(client)
 
     # driving
 
@@ -281,7 +312,7 @@ class TemporalWakes:
         async def drive(session_id: str) -> Outcome:
             beating = asyncio.create_task(_beat())
             try:
-                return self._outcome(await self._driven(session_id))
+                return await self._outcome(await self._driven(session_id))
             finally:
                 beating.cancel()
 
@@ -304,10 +335,13 @@ class TemporalWakes:
             category=ApplicationErrorCategory.BENIGN,
         )
 
-    def _outcome(self, parked: Parked) -> Outcome:
+    async def _outcome(self, parked: Parked) -> Outcome:
+        now_s = asyncio.get_running_loop().time()
+        if self._client is not None and now_s >= self._attributes_seen_s + ATTRIBUTES_S:
+            await self._prepare_attributes(self._client)
         at_s = self._attributes_at_s
         values: dict[str, str | None] = {}
-        if at_s is not None and asyncio.get_running_loop().time() >= at_s:
+        if at_s is not None and now_s >= at_s:
             values = {
                 _AGENT.name: parked.agent_id,
                 _STATUS.name: parked.status,
@@ -342,15 +376,19 @@ class TemporalWakes:
         """Find the search attributes of sessions, or add them; without the right to, sessions have none."""
         wanted = {key.name: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD for key in ATTRIBUTES}
         timeout, now_s = timedelta(seconds=RPC_S_MAX), asyncio.get_running_loop().time()
+        settled_s, self._attributes_at_s, self._attributes_seen_s = self._attributes_at_s or 0.0, None, now_s
         with suppress(RPCError):
             asked = ListSearchAttributesRequest(namespace=self._namespace)
             found = await client.operator_service.list_search_attributes(asked, timeout=timeout)
             missing = {name: kind for name, kind in wanted.items() if name not in found.custom_attributes}
+            if any(found.custom_attributes.get(name, kind) != kind for name, kind in wanted.items()):
+                # Made by another application, of another type: a workflow with ours would be refused.
+                return
             if missing:
                 more = AddSearchAttributesRequest(namespace=self._namespace, search_attributes=missing)
                 await client.operator_service.add_search_attributes(more, timeout=timeout)
-                now_s += SETTLE_S
-            self._attributes_at_s = now_s
+                settled_s = now_s + SETTLE_S
+            self._attributes_at_s = settled_s
 
     def _unreachable(self, error: Exception) -> Unavailable:
         return Unavailable(

@@ -87,7 +87,8 @@ class Address:
     """The role that transactions run as; empty for the user of the address."""
 
 
-_SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+# PostgreSQL keeps names with pg_ to itself.
+_SCHEMA: Final = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 
 
 def address_of(text: str, *, schema: str) -> Address:
@@ -99,6 +100,12 @@ def address_of(text: str, *, schema: str) -> Address:
         Rejected: it is no address of PostgreSQL, or the schema is no plain name.
     """
     text, _, query = text.partition("?")
+    authority, _, path = text.partition("://")[2].partition("/")
+    if "@" in path or authority.count("@") > 1:
+        # A part of the password would be taken for the host or the database, and shown in messages.
+        raise misconfigured(
+            "the address is not valid: percent-encode the user and the password, @ as %40 and / as %2F"
+        )
     options = query.split("&") if query else []
     for named in (one for one in options if one.startswith("schema=")):
         schema = named.removeprefix("schema=")
@@ -109,7 +116,8 @@ def address_of(text: str, *, schema: str) -> Address:
         raise misconfigured("roles of an address is on or off")
     if not _SCHEMA.fullmatch(schema):
         raise misconfigured(
-            f"a schema has 1 to 63 small letters, digits and underscores, found {len(schema)} characters"
+            "a schema has 1 to 63 small letters, digits and underscores, and does not begin with pg_; "
+            f"found {len(schema)} characters"
         )
     try:
         given = conninfo_to_dict(text)
@@ -264,6 +272,7 @@ _REFUSALS: Final = (
     "pg_hba.conf",
     "certificate",
     "does not support SSL",
+    "connection is bad: invalid",
 )
 """Parts of error texts of connections that fail until the address or the server is changed."""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Final, cast
 
 from windlass.adapters.journals.postgres.link import Address, Link
+from windlass.adapters.journals.postgres.reads import NOW
 from windlass.adapters.journals.postgres.schema import SCHEMA, in_transaction
 from windlass.ports.store import PERMIT_LEASE_MS, PERMIT_MS, PERMIT_POLL_MS, PermitAsk, PermitGrant
 from windlass_harness.retry import RETRY_AFTER_MS_MAX
@@ -30,7 +31,6 @@ _TABLE: Final = """CREATE TABLE provider_limits (
     provider TEXT COLLATE "C" PRIMARY KEY, state TEXT NOT NULL) WITH (fillfactor = 50)"""
 _ROW: Final = "INSERT INTO provider_limits VALUES (?, '{}') ON CONFLICT DO NOTHING"
 _LOCK: Final = "SELECT state FROM provider_limits WHERE provider = ? FOR UPDATE"
-_NOW: Final = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
 _KEEP: Final = "UPDATE provider_limits SET state = ? WHERE provider = ?"
 
 
@@ -51,7 +51,7 @@ def make_table(address: Address) -> None:
     def work(link: Link) -> None:
         [(has_schema, has_table)] = link.execute(_KNOWN, (schema,)).fetchall()
         if not has_schema:
-            link.execute(f"CREATE SCHEMA {schema}")
+            link.execute(f'CREATE SCHEMA "{schema}"')
         if not has_table:
             link.execute(_TABLE)
         link.check()
@@ -59,17 +59,17 @@ def make_table(address: Address) -> None:
     in_transaction(Address(address.conninfo, schema, address.name), work)
 
 
-def take(link: Link, schema: str, ask: PermitAsk) -> PermitGrant:
+def take(link: Link, address: Address, ask: PermitAsk) -> PermitGrant:
     """Settle an ask in a transaction that was begun."""
     # The role of a tenant has no rights outside of its schema.
     link.execute(
         "SELECT set_config('search_path', ?, true), set_config('role', 'none', true)",
-        (schema_of_limits(schema),),
+        (schema_of_limits(address.schema),),
     )
     link.execute(_ROW, (ask.provider,))
     row = link.execute(_LOCK, (ask.provider,))
     # A statement of its own: it runs when the row is locked.
-    [(now_ms,)] = link.execute(_NOW).fetchall()
+    [(now_ms,)] = link.execute(NOW).fetchall()
     [(text,)] = row.fetchall()
     state = State.read(cast("str", text))
     grant = state.settle(ask, cast("int", now_ms))

@@ -27,6 +27,7 @@ SETTLED: Final = "horizon < (SELECT CAST(CAST(pg_snapshot_xmin(pg_current_snapsh
 LAST_POSITION: Final = f"""SELECT greatest(
     coalesce((SELECT last_position FROM appends WHERE {SETTLED} ORDER BY last_position DESC LIMIT 1), 0),
     coalesce((SELECT last_position FROM holes WHERE {SETTLED} ORDER BY last_position DESC LIMIT 1), 0))"""
+NOW: Final = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
 LAST_ITEM: Final = f"""SELECT coalesce(
     (SELECT number FROM items WHERE {SETTLED} ORDER BY number DESC LIMIT 1), 0)"""
 
@@ -41,6 +42,11 @@ class PostgresReads(Reads):
         """Return the newest position below which no record can appear any more."""
         [(position,)] = self._connection.execute(LAST_POSITION).fetchall()
         return cast("int", position)
+
+    def now_ms(self) -> int:
+        """Return the time of the database in milliseconds since 1970."""
+        [(now_ms,)] = self._connection.execute(NOW).fetchall()
+        return cast("int", now_ms)
 
     def arrivals(self, after: int) -> Arrivals:
         """Return the sessions with items after a number, and the newest settled number."""

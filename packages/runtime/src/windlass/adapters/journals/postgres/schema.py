@@ -173,6 +173,8 @@ MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1, _VERSION_2, _VERSION
 _NEW_STORE: Final = "INSERT INTO store (one, store_id, last_position, seal, version) VALUES (1, ?, 0, ?, ?)"
 _WITH_RUNS: Final = """SELECT session_key, session_id FROM sessions s
     WHERE EXISTS (SELECT 1 FROM runs r WHERE r.session_key = s.session_key)"""
+UNLIMITED: Final = "SELECT set_config('statement_timeout', '0', true)"
+"""Ends the time limit of statements in a transaction, for those that go over whole tables."""
 _AHEAD: Final = """SELECT CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT) FROM horizons
     WHERE last_value > CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT)"""
 
@@ -306,7 +308,7 @@ def make_tables(link: Link, address: Address, key: StoreKey, *, version: int) ->
     """Make the tables of a store, and its schema unless that is there."""
     # Not IF NOT EXISTS, which needs the right to make schemas also for one that is there.
     if not link.execute("SELECT 1 FROM pg_namespace WHERE nspname = ?", (address.schema,)).fetchall():
-        link.execute(f"CREATE SCHEMA {address.schema}")
+        link.execute(f'CREATE SCHEMA "{address.schema}"')
     for statements in MIGRATIONS:
         for statement in statements:
             link.execute(statement)
@@ -318,26 +320,28 @@ def _advance(link: Link, address: Address, found: int) -> None:
     if not found:
         make_tables(link, address, StoreKey(secrets.token_bytes(16)), version=len(MIGRATIONS))
         return
+    if found == len(MIGRATIONS):
+        return
+    link.execute(UNLIMITED)
     for statements in MIGRATIONS[found:]:
         for statement in statements:
             link.execute(statement)
-    if found < len(MIGRATIONS):
-        if found < LISTED_VERSION:
-            _fill(link)
-        if found < NAMED_VERSION:
-            name_all_asked(link)
-        link.execute("UPDATE store SET version = ?", (len(MIGRATIONS),))
+    if found < LISTED_VERSION:
+        _fill(link)
+    if found < NAMED_VERSION:
+        name_all_asked(link)
+    link.execute("UPDATE store SET version = ?", (len(MIGRATIONS),))
 
 
 def _allow(link: Link, address: Address) -> None:
     """Make the role of the store, if the address asks for one, and give it rights on this schema alone."""
     if not address.role:
         return
-    # The names are plain: see `address_of`.
-    schema, role = address.schema, address.role
-    if link.execute("SELECT 1 FROM pg_roles WHERE rolname = ?", (role,)).fetchone() is None:
+    # The names are plain: see `address_of`. Some are words of SQL.
+    schema, role = f'"{address.schema}"', f'"{address.role}"'
+    if link.execute("SELECT 1 FROM pg_roles WHERE rolname = ?", (address.role,)).fetchone() is None:
         link.execute(f"CREATE ROLE {role} NOLOGIN")
-    [(is_allowed,)] = link.execute(_ALLOWED, (schema, role)).fetchall()
+    [(is_allowed,)] = link.execute(_ALLOWED, (address.schema, address.role)).fetchall()
     if not is_allowed:
         for statement in (
             f"GRANT {role} TO CURRENT_USER",
@@ -366,6 +370,7 @@ def _key(link: Link) -> StoreKey:
         # lock stops that.
         link.commit()
         link.begin(locks=(_LOCK, NUMBERS_LOCK))
+        link.execute(UNLIMITED)
         for (number,) in link.execute(_AHEAD).fetchall():
             # A restore into another cluster, or a failover to a replica that lags: transaction ids began
             # again lower. Every transaction that took numbers is older than this one.

@@ -7,6 +7,7 @@ from contextlib import suppress
 from threading import RLock, local
 from typing import Final, Self, TypeVar, cast
 
+from windlass.adapters import wall
 from windlass.adapters.journals.postgres.link import FAILURES, Address, Link, address_of, is_lost, translate
 from windlass.adapters.journals.postgres.notifier import Notifier
 from windlass.adapters.journals.postgres.permits import make_table, take
@@ -159,7 +160,7 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
             await asyncio.to_thread(make_table, self._address)
             self._has_permits = True
         # Beside the writers: a row that all processes lock must not wait for the commit of their groups.
-        return await self._submit(lambda link, _: take(link, self._address.schema, ask), "")
+        return await self._submit(lambda link, _: take(link, self._address, ask), "")
 
     async def change_token(self) -> int:
         """Return a number that changes after every write of any process: poll it to detect writes."""
@@ -185,6 +186,12 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
             # Claimed and left as it was: another process may have its agent.
             self._notifier.tell((), (batch.claim.session_id,))
         return appended
+
+    async def enlist(self, owner_id: str, *, now_ms: int) -> None:
+        before_ms = wall.now_ms()
+        there_ms = await self._read(lambda reads: reads.now_ms())
+        self._leases.compare_clocks(there_ms, between=(before_ms, wall.now_ms()))
+        await super().enlist(owner_id, now_ms=now_ms)
 
     async def retire(self, owner_id: str) -> None:
         await super().retire(owner_id)

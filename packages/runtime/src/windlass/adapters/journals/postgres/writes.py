@@ -5,6 +5,7 @@ a session are read and changed under that lock. Of two transactions that make th
 such as a run with the same id, a unique index refuses the second, which is repeated.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final, cast
 
@@ -19,6 +20,10 @@ from windlass.adapters.journals.sql.jobs import Job
 from windlass.adapters.journals.sql.listing import IndexWrites
 from windlass_harness.views.listing import words_in
 
+_LOG: Final = logging.getLogger("windlass.store")
+
+CLOCKS_DIFFER_MS: Final = 2_000
+"""A smaller difference between the clocks of this machine and the database is ignored: leases have room."""
 SEARCH_VERSION: Final = 1
 """Increased whenever the words of a record change."""
 WORDS_ROWS_MAX: Final = 256
@@ -53,10 +58,12 @@ _ADD_WORDS: Final = """INSERT INTO words (session_key, words)
 
 
 class LeaseOwners:
-    """Owners that are alive while they renew their leases."""
+    """Owners that are alive while they renew their leases, by the clock of the database."""
 
     def __init__(self) -> None:
         self._leases = Leases()
+        self.ahead_ms = 0
+        """How far the clock of the database is ahead of that of this machine."""
         self.held: set[str] = set()
         """The owners that were enlisted here."""
 
@@ -66,7 +73,21 @@ class LeaseOwners:
 
     def is_dead(self, owner_id: str, *, beat_at_ms: int, now_ms: int) -> bool:
         """Return whether an owner let its lease expire."""
-        return not self._leases.is_valid(owner_id, beat_at_ms=beat_at_ms, now_ms=now_ms)
+        return not self._leases.is_valid(owner_id, beat_at_ms=beat_at_ms, now_ms=now_ms + self.ahead_ms)
+
+    def compare_clocks(self, there_ms: int, *, between: tuple[int, int]) -> None:
+        """Note the time of the database, which was asked for between two times of this machine.
+
+        A machine with a wrong clock would take the sessions of all others, or lose its own to them.
+        """
+        before_ms, after_ms = between
+        if before_ms - CLOCKS_DIFFER_MS <= there_ms <= after_ms + CLOCKS_DIFFER_MS:
+            self.ahead_ms = 0
+            return
+        if not self.ahead_ms:
+            seconds = (before_ms - there_ms) / 1_000
+            _LOG.warning("the clock of this machine is %+.1f s from that of PostgreSQL: set it", seconds)
+        self.ahead_ms = there_ms - (before_ms + after_ms) // 2
 
 
 class _IndexWrites(IndexWrites):
@@ -84,6 +105,7 @@ class PostgresTransaction(ArchiveTransaction):
     def __init__(self, link: Link, key: StoreKey, *, owners: LeaseOwners) -> None:
         super().__init__(link, key, owners=owners, index=_IndexWrites(link, key))
         self._link = link
+        self._leases = owners
         self.number = 0
         """The number of the transaction; 0 if it is not known."""
         self._wanted = (0, 0)
@@ -137,6 +159,9 @@ class PostgresTransaction(ArchiveTransaction):
             self._items = range(item - items + 1, item + 1)
         # The numbers of the whole group are given; a later call takes only its own.
         self._wanted = (0, 0)
+
+    def _beat_ms(self, now_ms: int) -> int:
+        return now_ms + self._leases.ahead_ms
 
     def delete(self, session_id: str, *, now_ms: int, idle_since: str | None = None) -> tuple[str, ...]:
         """Delete a session and its subagent sessions."""

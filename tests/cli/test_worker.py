@@ -105,11 +105,11 @@ def test_doctor_checks_database_tables_clocks_and_wakes_and_changes_nothing(
         found = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'windlass'").fetchall()
     assert found == []
 
-    async def use() -> None:
-        async with AgentRuntime.open(store, agents=()):
+    async def use(address: str) -> None:
+        async with AgentRuntime.open(address, agents=()):
             pass
 
-    asyncio.run(use())
+    asyncio.run(use(store))
     port = free_port()
     monkeypatch.setenv("WINDLASS_WAKES", f"temporal://127.0.0.1:{port}/default")
     ran = run_here(capsys, "--store", store, "doctor")
@@ -123,6 +123,11 @@ def test_doctor_checks_database_tables_clocks_and_wakes_and_changes_nothing(
         connection.execute("INSERT INTO windlass.leases VALUES ('fast', %s)", (ahead,))
         ran = run_here(capsys, "--store", store, "doctor")
         assert (ran.code, "✗ clocks: a worker is +3" in ran.out) == (1, True), ran.out
+        # The tables of a tenant are checked too.
+        asyncio.run(use(f"{store}&schema=windlass_t_acme"))
+        connection.execute("UPDATE windlass_t_acme.store SET version = 2")
+    ran = run_here(capsys, "--store", store, "doctor")
+    assert "?schema=windlass_t_acme has schema version 2, this release has" in ran.out
 
 
 def test_doctor_tells_that_a_database_cannot_be_reached(capsys: pytest.CaptureFixture[str]) -> None:

@@ -346,9 +346,10 @@ class Tenants:
     async def aclose(self) -> None:
         """Close all tenants."""
         async with self._opening:
-            while self._open:
-                _, tenant = self._open.popitem()
-                await tenant.aclose()
+            tenants = tuple(self._open.values())
+            self._open.clear()
+            # Side by side: each gives its tools seconds to end.
+            await asyncio.gather(*(tenant.aclose() for tenant in tenants))
 
     @property
     def open_count(self) -> int:

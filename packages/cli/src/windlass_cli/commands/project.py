@@ -271,35 +271,31 @@ CLOCK_MS_MAX: Final = 2_000
 
 
 async def _database(address: str, *, is_deep: bool) -> AsyncIterator[Finding]:
-    """Check the database, its migrations, and the clocks of this machine, the server and its workers."""
+    """Check the database, the tables of all tenants, and the clocks of this machine, server and workers."""
     from windlass.adapters.journals.opening import (  # noqa: PLC0415 - slow to import
         look_at_postgres,
-        verify_postgres,
+        names_schema,
+        postgres_schemas,
+        with_schema,
     )
     from windlass.parts import SystemClock  # noqa: PLC0415 - slow to import
 
+    clocks: list[tuple[int, int]] = []
     try:
-        name, found, known, server_ms, beat_ms = await look_at_postgres(address)
+        # A schema of its own for each tenant, unless the address names one.
+        schemas = () if names_schema(address) else await postgres_schemas(address)
+        for place in [with_schema(address, schema) for schema in schemas] or [address]:
+            name, found, known, server_ms, beat_ms = await look_at_postgres(place)
+            now_ms = int(SystemClock().now().timestamp() * 1_000)
+            clocks.append((now_ms - server_ms, 0 if beat_ms is None else beat_ms - server_ms))
+            yield _tables(name, found, known)
+            if found == known and is_deep:
+                yield await _records(place)
     except windlass.AgentError as error:
         yield Finding("store", "PostgreSQL", error.message)
         return
-    now_ms = int(SystemClock().now().timestamp() * 1_000)
-    if not found:
-        yield Finding("store", f"{name} has no tables yet; the first process that opens it makes them")
-    elif found < known:
-        hint = "End the processes that use it, copy it with pg_dump, and run: windlass migrate"
-        yield Finding("store", f"{name} has schema version {found}, this release has {known}", hint)
-    else:
-        yield Finding("store", f"{name}, its tables are of this release")
-        if is_deep:
-            try:
-                count = await verify_postgres(address)
-                yield Finding("records", f"{count:,}, with their sessions and runs as they were written")
-            except windlass.AgentError as error:
-                is_damaged = isinstance(error, Corrupt)
-                words = error.message if is_damaged else "not verified"
-                yield Finding("records", words, _DAMAGED if is_damaged else error.message)
-    ahead_ms, beats_ms = now_ms - server_ms, 0 if beat_ms is None else beat_ms - server_ms
+    ahead_ms = max((ahead_ms for ahead_ms, _ in clocks), key=abs)
+    beats_ms = max(beats_ms for _, beats_ms in clocks)
     if abs(ahead_ms) > CLOCK_MS_MAX:
         words = f"this machine is {ahead_ms / 1_000:+.1f} s from the clock of PostgreSQL"
         yield Finding("clocks", words, _CLOCKS)
@@ -309,6 +305,27 @@ async def _database(address: str, *, is_deep: bool) -> AsyncIterator[Finding]:
         )
     else:
         yield Finding("clocks", f"this machine and PostgreSQL differ by {abs(ahead_ms):,} ms")
+
+
+def _tables(name: str, found: int, known: int) -> Finding:
+    if not found:
+        return Finding("store", f"{name} has no tables yet; the first process that opens it makes them")
+    if found < known:
+        hint = "End the processes that use it, copy it with pg_dump, and run: windlass migrate"
+        return Finding("store", f"{name} has schema version {found}, this release has {known}", hint)
+    return Finding("store", f"{name}, its tables are of this release")
+
+
+async def _records(place: str) -> Finding:
+    from windlass.adapters.journals.opening import verify_postgres  # noqa: PLC0415 - slow to import
+
+    try:
+        count = await verify_postgres(place)
+    except windlass.AgentError as error:
+        is_damaged = isinstance(error, Corrupt)
+        words = error.message if is_damaged else "not verified"
+        return Finding("records", words, _DAMAGED if is_damaged else error.message)
+    return Finding("records", f"{count:,}, with their sessions and runs as they were written")
 
 
 _CLOCKS: Final = "Set the clocks of all machines by NTP: timers and the times of records go by them."

@@ -2,7 +2,6 @@
 
 import asyncio
 import struct
-import time
 from collections.abc import AsyncGenerator, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -15,7 +14,6 @@ from tests.contracts.stores import GUARD_S, NOW_MS, claim, draft, drafts, number
 from tests.contracts.test_store_runs import three
 
 from tools.postgres import Place, Postgres, running_postgres
-from windlass.adapters import wall
 from windlass.adapters.journals.codec import encode_batch
 from windlass.adapters.journals.opening import open_store
 from windlass.adapters.journals.postgres import schema as postgres_schema
@@ -513,11 +511,11 @@ def test_a_machine_with_a_wrong_clock_takes_no_session_and_loses_none(
         address, schema = postgres.new_schema()
         right, wrong = [await PostgresStore.open(address, schema=schema) for _ in range(2)]
         for off_ms in (120_000, -120_000):
-            now_ms, theirs, mine = wall.now_ms(), f"right {off_ms}", f"wrong {off_ms}"
+            now_ms, theirs, mine = postgres_store.machine_ms(), f"right {off_ms}", f"wrong {off_ms}"
             await right.enlist(theirs, now_ms=now_ms)
             await right.claim("taken", theirs, now_ms=now_ms)
             with monkeypatch.context() as machine:
-                machine.setattr(wall, "now_ms", lambda off_ms=off_ms: time.time_ns() // 1_000_000 + off_ms)
+                machine.setattr(postgres_store, "machine_ms", lambda now_ms=now_ms + off_ms: now_ms)
                 await wrong.enlist(mine, now_ms=now_ms + off_ms)
                 with pytest.raises(Conflict, match="belongs to"):
                     await wrong.claim("taken", mine, now_ms=now_ms + off_ms)

@@ -8,7 +8,7 @@ was verified.
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -138,7 +138,8 @@ async def copy_store(
         return await asyncio.shield(copying)
     except asyncio.CancelledError:
         stop.set()
-        await asyncio.wait([copying])
+        with suppress(AgentError):
+            await copying
         raise
 
 

@@ -1,13 +1,13 @@
 """PostgresStore: one schema of a database, shared by many event loops, processes and machines."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import RLock, local
 from typing import Final, Self, TypeVar, cast
 
-from windlass.adapters import wall
 from windlass.adapters.journals.postgres.link import FAILURES, Address, Link, address_of, is_lost, translate
 from windlass.adapters.journals.postgres.notifier import Notifier
 from windlass.adapters.journals.postgres.permits import make_table, take
@@ -27,6 +27,11 @@ T = TypeVar("T")
 READERS: Final = 4
 """Connections that read."""
 WAITING_READS_MAX: Final = 4_096
+
+
+def machine_ms() -> int:
+    """Return the time of this machine, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
 
 
 class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
@@ -188,9 +193,9 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         return appended
 
     async def enlist(self, owner_id: str, *, now_ms: int) -> None:
-        before_ms = wall.now_ms()
+        before_ms = machine_ms()
         there_ms = await self._read(lambda reads: reads.now_ms())
-        self._leases.compare_clocks(there_ms, between=(before_ms, wall.now_ms()))
+        self._leases.compare_clocks(there_ms, between=(before_ms, machine_ms()))
         await super().enlist(owner_id, now_ms=now_ms)
 
     async def retire(self, owner_id: str) -> None:

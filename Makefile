@@ -6,18 +6,22 @@ NODE := node_modules/.bin
 PACKAGES := packages/protocol packages/harness packages/runtime packages/server packages/sidecar packages/cli
 SOURCES := packages tests tools examples benchmarks
 SCRIPTS := 'web/**/*.{ts,tsx,mjs,css}' '*.{js,ts}'
-# The lanes of the Python tests; each test is in one. PURE proves the 100 % of protocol and harness; with RUNTIME and
-# all that is named nowhere it proves 95 % of everything, in `make coverage`: counting lines takes 2 to 4 times as
-# long. HARD, APART, the tests marked `slow` or `uncounted` and those of Hypothesis kill, fail, simulate, build, read
-# pages, ask Node, try examples by chance or repeat what other tests reach; nothing is ever counted there.
+# The lanes of the Python tests; each test is in one. PURE proves the 100 % of protocol and harness; with RUNTIME,
+# COMMANDS and all that is named nowhere it proves 95 % of everything, in `make coverage`: counting lines takes 2 to 4
+# times as long. HARD, APART, the tests marked `slow` or `uncounted` and those of Hypothesis kill, fail, simulate,
+# build, read pages, ask Node, try examples by chance or repeat what other tests reach; nothing is ever counted there.
+# To collect a folder takes seconds, so only PURE, where each `make test` counts, is collected by two lanes.
 PURE := tests/protocol tests/harness
 RUNTIME := tests/runtime tests/contracts
+COMMANDS := tests/cli tests/client tests/fleet tests/mcp
 HARD := tests/faults tests/sim
 APART := tests/contracts/test_store_machine.py tests/harness/loop/test_crash.py \
 	tests/harness/loop/test_properties.py tests/docs tests/fences tests/golden tests/promises tests/security \
 	tests/server/test_crowd.py tests/server/test_openapi.py tests/server/test_page.py tests/server/test_processes.py \
 	tests/tools
 COUNTING := 'not slow and not hypothesis and not uncounted'
+COUNTED_ONLY = $(if $(COUNT),-m $(COUNTING))
+SLOW_OF := $(PURE)
 COUNTED := windlass,windlass_server,windlass_sidecar,windlass_cli
 # One more than cores: lanes wait now and then, for a process that starts or for a limit of time.
 SIDE_BY_SIDE := $(MAKE) --no-print-directory -j3
@@ -30,7 +34,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help dev dev-fleet quick test check gen lock docs bench torture clean test-real sidecar-bundle inspector wheels release-check
 .PHONY: lint types web-types web-lint web-built gallery screenshots
-.PHONY: quick-pure quick-runtime pure-tests runtime-tests surface-tests coverage hard-tests apart-tests
+.PHONY: quick-pure quick-runtime pure-tests runtime-tests surface-tests command-tests coverage hard-tests apart-tests
 .PHONY: slow-tests web-tests client-tests browser-tests programs
 
 help:  ## list the targets
@@ -59,8 +63,8 @@ quick: $(VENV)/.ready  ## format, lint, types and the quick tests of Python, in 
 
 # The checks that fail soonest come first, then the longest lanes. Lanes of Python start while npm installs.
 test:  ## every check and every test, in about 17 minutes on two cores
-	@REQUIRE_NODE=1 $(SIDE_BY_SIDE) lint types hard-tests surface-tests apart-tests slow-tests runtime-tests \
-		browser-tests sidecar-bundle pure-tests web-tests client-tests check
+	@REQUIRE_NODE=1 $(SIDE_BY_SIDE) lint types hard-tests surface-tests command-tests apart-tests runtime-tests \
+		browser-tests slow-tests sidecar-bundle pure-tests web-tests client-tests check
 
 check: types lint web-types web-lint  ## format, lint, types, contracts, drift
 
@@ -90,8 +94,9 @@ quick-runtime: $(VENV)/.ready
 	$(BIN)/pytest -m 'not slow' $(RUNTIME) $(APART:%=--ignore=%)
 
 coverage: $(VENV)/.ready  ## prove that the tests reach 95 % of all lines and branches
-	@$(SIDE_BY_SIDE) COUNT=1 surface-tests runtime-tests pure-tests
-	$(BIN)/coverage combine -q --data-file=.coverage .coverage.pure .coverage.runtime .coverage.surfaces
+	@$(SIDE_BY_SIDE) COUNT=1 surface-tests command-tests runtime-tests pure-tests
+	$(BIN)/coverage combine -q --data-file=.coverage .coverage.pure .coverage.runtime .coverage.commands \
+		.coverage.surfaces
 	$(BIN)/coverage report --fail-under=95
 
 PYTEST = $(if $(COUNT),$(BIN)/coverage run --data-file=.coverage.$(1) --source=$(COUNTED) -m pytest,$(BIN)/pytest)
@@ -102,11 +107,14 @@ pure-tests: $(VENV)/.ready web-built
 	$(BIN)/coverage report --data-file=.coverage.pure --fail-under=100
 
 runtime-tests: $(VENV)/.ready programs
-	$(call PYTEST,runtime) -m $(COUNTING) $(RUNTIME) $(APART:%=--ignore=%)
+	$(call PYTEST,runtime) $(COUNTED_ONLY) $(RUNTIME) $(APART:%=--ignore=%)
 
 surface-tests: $(VENV)/.ready programs
-	$(call PYTEST,surfaces) -m $(COUNTING) $(PURE:%=--ignore=%) $(RUNTIME:%=--ignore=%) $(HARD:%=--ignore=%) \
-		$(APART:%=--ignore=%) --ignore=tests/real
+	$(call PYTEST,surfaces) $(COUNTED_ONLY) $(PURE:%=--ignore=%) $(RUNTIME:%=--ignore=%) $(COMMANDS:%=--ignore=%) \
+		$(HARD:%=--ignore=%) $(APART:%=--ignore=%) --ignore=tests/real
+
+command-tests: $(VENV)/.ready
+	$(call PYTEST,commands) $(COUNTED_ONLY) $(COMMANDS)
 
 hard-tests: $(VENV)/.ready programs
 	$(BIN)/pytest $(HARD)
@@ -115,7 +123,8 @@ apart-tests: $(VENV)/.ready programs
 	$(BIN)/pytest $(APART)
 
 slow-tests: $(VENV)/.ready web-built
-	$(BIN)/pytest -m 'slow or hypothesis or uncounted' $(HARD:%=--ignore=%) $(APART:%=--ignore=%) --ignore=tests/real
+	$(BIN)/pytest -m 'slow or hypothesis or uncounted' $(SLOW_OF) $(HARD:%=--ignore=%) $(APART:%=--ignore=%) \
+		--ignore=tests/real
 
 # Programs of Debian: sandboxes, a browser, a connection pool. Without one of them its tests are skipped, with a message,
 # unless CI is set.
@@ -160,7 +169,7 @@ bench: $(VENV)/.ready $(INSPECTOR)  ## measure, as ratios inside one run; writes
 
 torture: $(VENV)/.ready  ## coverage, all examples of the tests, a thousand kills, 10,000 crashed disks and 10,000 simulations; writes benchmarks/TORTURE.md
 	$(MAKE) coverage
-	WINDLASS_DEEP=1 $(SIDE_BY_SIDE) hard-tests apart-tests slow-tests
+	WINDLASS_DEEP=1 $(SIDE_BY_SIDE) SLOW_OF=tests hard-tests apart-tests slow-tests
 	$(BIN)/python -m tests.faults.torture all --write
 	$(BIN)/python -m tests.toolbox.swaps 100000
 	$(BIN)/python -m tests.harness.shell.safe_runs 20000

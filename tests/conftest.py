@@ -11,6 +11,7 @@ from pathlib import Path
 import httpcore2
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.depth import some
 
 from tools.postgres import Postgres, given_postgres, running_postgres
 from tools.temporal import Temporal, running_temporal
@@ -19,6 +20,7 @@ from tools.temporal import Temporal, running_temporal
 # integration the examples are the same each time; elsewhere they are new, and a failure prints its seed.
 settings.register_profile(
     "windlass",
+    max_examples=some(100),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize="CI" in os.environ,

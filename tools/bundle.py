@@ -137,8 +137,10 @@ def install(folder: Path) -> None:
     """Install the sidecar and its requirements into an environment of their own."""
     python = folder / "env" / "bin" / "python"
     if not python.exists():
-        venv.create(folder / "env", with_pip=True)
-    pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        venv.create(folder / "env")
+    # PyInstaller compiles the sources itself.
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-compile"]
+    pip += ["-q", "--disable-pip-version-check"]
     run(*pip, "--require-hashes", "-r", str(ROOT / "requirements" / "bundle.txt"))
     packages = [str(ROOT / "packages" / name) for name in SOURCES]
     run(*pip, "--no-deps", "--no-build-isolation", "--force-reinstall", *packages)

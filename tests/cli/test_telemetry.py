@@ -45,8 +45,11 @@ def test_content_is_exported_if_windlass_toml_says_so(tmp_path: Path, collector:
     assert "gen_ai.tool.call.result" in collector.one("execute_tool weather").attributes
 
 
-@pytest.mark.parametrize("content", ["true", "false"])
-@pytest.mark.parametrize("command", [(*COMMAND, "serve"), SERVER], ids=["command", "module"])
+@pytest.mark.parametrize(
+    ("command", "content"),
+    [((*COMMAND, "serve"), "true"), ((*COMMAND, "serve"), "false"), (SERVER, "true")],
+    ids=["command-true", "command-false", "module-true"],
+)
 def test_runs_of_a_server_are_exported(
     tmp_path: Path,
     collector: Collector,

@@ -105,6 +105,7 @@ def test_the_makefile_has_the_promised_targets_and_test_runs_everything() -> Non
     assert asked >= {
         "check",
         "surface-tests",
+        "command-tests",
         "runtime-tests",
         "pure-tests",
         "hard-tests",

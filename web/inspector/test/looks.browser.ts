@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { flaws } from "./axe.js";
+import { flawsInBothSchemes } from "./axe.js";
 import { inBrowser, openPage, Windlass } from "./rig.js";
 
 const PHONE = { width: 375, height: 700 };
@@ -53,16 +53,15 @@ inBrowser("the look of the inspector", () => {
   afterAll(() => server.end());
 
   it.each([
-    ["light", {}],
-    ["dark", { colorScheme: "dark" }],
-    ["light, on a phone", { viewport: PHONE, hasTouch: true }],
-  ] as const)("axe finds nothing, and nothing sticks out sideways: %s", async (_, options) => {
+    ["on a desk", {}],
+    ["on a phone", { viewport: PHONE, hasTouch: true }],
+  ] as const)("axe finds nothing in light and dark, and nothing sticks out sideways: %s", async (_, options) => {
     const { page, faults } = await openPage(server.url, "/chat", options);
     const found: string[] = [];
     for (const [path, text] of paths) {
       await page.goto(server.url + path);
       await page.getByText(text).filter({ visible: true }).first().waitFor();
-      found.push(...(await flaws(page)).map((one) => `${path} ${one}`));
+      found.push(...(await flawsInBothSchemes(page)).map((one) => `${path} ${one}`));
     }
     expect(found).toEqual([]);
     expect(faults).toEqual([]);

@@ -150,7 +150,7 @@ def test_the_requirements_of_the_conformance_suite_hold_where_the_sdk_does_not_c
                     found = await http.post("/a2a/payer", json=asked, headers={"a2a-version": version})
                     assert found.json()["error"]["code"] == -32009
                 # CORE-CAP-003; the client would not ask
-                more = {"jsonrpc": "2.0", "id": 1, "method": "GetExtendedAgentCard", "params": {}}
+                more: Json = {"jsonrpc": "2.0", "id": 1, "method": "GetExtendedAgentCard", "params": {}}
                 found = await http.post("/a2a/payer", json=more, headers={"a2a-version": "1.0"})
                 assert found.json()["error"]["code"] == -32004
                 # DM-SERIAL-005: unknown fields are ignored

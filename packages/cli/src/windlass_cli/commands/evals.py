@@ -148,7 +148,12 @@ async def _with_progress(
 
 
 @app.command("list")
-def list_experiments(context: typer.Context, *, as_json: Json = False) -> None:
+def list_experiments(
+    context: typer.Context,
+    *,
+    limit: Annotated[int, typer.Option(min=1, max=_PAGE, help="The number of experiments.")] = 50,
+    as_json: Json = False,
+) -> None:
     """List experiments, the newest first.
 
     Example: windlass eval list
@@ -159,7 +164,7 @@ def list_experiments(context: typer.Context, *, as_json: Json = False) -> None:
         from windlass import evals  # noqa: PLC0415 - slow to import
 
         async with command.reading() as runtime:
-            found = await _experiments(evals.Results(runtime))
+            found = (await evals.Results(runtime).list(limit=limit)).items
         if as_json:
             for one in found:
                 command.terminal.line(to_json(one))
@@ -229,10 +234,12 @@ def compare(context: typer.Context, old: Id, new: Id, *, as_json: Json = False) 
 
 async def _experiments(results: "Results") -> "list[EvalExperiment]":
     found: list[EvalExperiment] = []
+    after: str | None = None
     while True:
-        page = await results.list(after=found[-1].id if found else None, limit=_PAGE)
+        page = await results.list(after=after, limit=_PAGE)
         found += page.items
-        if page.next is None:
+        after = page.next
+        if after is None:
             return found
 
 

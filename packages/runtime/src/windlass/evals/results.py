@@ -15,6 +15,7 @@ from windlass.ports.store import Document, Store
 from windlass.refusals import missing_port
 from windlass.runtime.core import CoreRuntime
 from windlass_harness.ledger.versions import Sample, compare_attempts, mean, rate
+from windlass_harness.times import ms_of
 from windlass_protocol import (
     ErrorKind,
     Estimate,
@@ -31,11 +32,18 @@ from windlass_protocol.lazy import lazy_pattern
 
 EXPERIMENT: Final = "experiment"
 """The kind of the document of an experiment."""
+LISTED: Final = "experiment-listed"
+"""The kind of the document that lists an experiment: by its name the newest is the first."""
+LOOKED_AT_MAX: Final = 2_000
+"""Experiments that one call of `Results.list` looks at."""
 ATTEMPT: Final = "experiment-case"
 """The kind of the document of an attempt at a case."""
 MICROS: Final = 1_000_000
 _PAGE: Final = 200
 _WRITES_MAX: Final = 100
+_LISTED_FIELDS: Final = ("id", "owner", "agentId", "dataset")
+_LISTED_NAME: Final = lazy_pattern(r"[0-9]{13}/[0-9a-f]{24}")
+_MS_MAX: Final = 9_999_999_999_999
 _GATE: Final = lazy_pattern(r"\s*(.+?)(\.low|\.high)?\s*(>=|<=|==|>|<)\s*(-?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*")
 
 
@@ -66,6 +74,9 @@ class Results:
                 )
             at = EvalExperiment.model_validate(known.body["experiment"]).at
             info = info.model_copy(update={"at": at})
+        # The entry comes first: an experiment that is there is listed.
+        listed = {name: value for name, value in _data(info).items() if name in _LISTED_FIELDS}
+        await self._put(LISTED, _listed_name(info.id, info.at), listed)
         await self._put(EXPERIMENT, info.id, {"experiment": _data(info), "pin": pin})
         return info
 
@@ -93,22 +104,44 @@ class Results:
     ) -> Page[EvalExperiment]:
         """Return a page of experiments, the newest first; those of an owner, an agent or a data set alone.
 
-        One that has not ended tells how many attempts were scored, and how many of them passed.
+        `after` is the `next` of the page before. A call looks at `LOOKED_AT_MAX` experiments at most, so a
+        page of few that fit may be short, or empty, and still have a `next`. One that has not ended tells how
+        many attempts were scored, and how many of them passed.
+
+        Raises:
+            Rejected: `after` is not the `next` of a page.
         """
         check_limit(limit)
-        found: builtins.list[JsonObject] = []
-        last: str | None = None
-        while page := await self._store.documents(EXPERIMENT, after=last, limit=_PAGE):
-            found += [_object(one.body["experiment"]) for one in page]
-            last = page[-1].name
+        if after is not None and not _LISTED_NAME.fullmatch(after):
+            raise wrong("after is not the next of a page of experiments: leave it out for the first page")
         wanted = {"owner": owner, "agentId": agent_id, "dataset": dataset}
         asked = {name: value for name, value in wanted.items() if value is not None}
-        mine = [one for one in found if all(one.get(name) == value for name, value in asked.items())]
-        # Documents are by id, and sorting keeps the order of those that began at the same time.
-        mine.sort(key=lambda one: str(one["at"]), reverse=True)
-        begin = next((at for at, one in enumerate(mine, 1) if one["id"] == after), len(mine)) if after else 0
-        shown = [await self._with_progress(one) for one in mine[begin : begin + limit]]
-        return Page(tuple(shown), shown[-1].id if len(mine) > begin + limit else None)
+        shown: builtins.list[EvalExperiment] = []
+        for _ in range(LOOKED_AT_MAX // _PAGE):
+            page = await self._store.documents(LISTED, after=after, limit=_PAGE)
+            for entry in page:
+                after = entry.name
+                if all(entry.body.get(name) == value for name, value in asked.items()):
+                    shown += await self._listed(entry)
+                is_last = entry is page[-1] and len(page) < _PAGE
+                if len(shown) == limit:
+                    return Page(tuple(shown), None if is_last else after)
+            if len(page) < _PAGE:
+                return Page(tuple(shown), None)
+        return Page(tuple(shown), after)
+
+    async def _listed(self, entry: Document) -> builtins.list[EvalExperiment]:
+        """Return the experiment of an entry of the list.
+
+        A process that was killed before it wrote the experiment leaves an entry without one, and the next
+        process writes another.
+        """
+        known = await self._store.document(EXPERIMENT, str(entry.body["id"]))
+        if known is None:
+            return []
+        data = _object(known.body["experiment"])
+        is_own = _listed_name(str(data["id"]), str(data["at"])) == entry.name
+        return [await self._with_progress(data)] if is_own else []
 
     async def _with_progress(self, data: JsonObject) -> EvalExperiment:
         info = EvalExperiment.model_validate(data)
@@ -170,6 +203,11 @@ def _data(value: EvalExperiment | EvalCase) -> JsonObject:
 
 def _prefix(experiment_id: str) -> str:
     return f"{sha256(experiment_id.encode()).hexdigest()[:24]}/"
+
+
+def _listed_name(experiment_id: str, at: str) -> str:
+    """Return the name of the entry of an experiment: the later it began, the earlier the name."""
+    return f"{_MS_MAX - ms_of(at):013}/{_prefix(experiment_id)[:-1]}"
 
 
 def _place(experiment_id: str, at: int, repeat: int) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from windlass.errors import wrong
 from windlass_cli.backend import Command, chosen_agent, command_of, completed, finish
 from windlass_cli.output import NO_VALUE, Exit, Terminal, seconds, short, show_table, to_json, when
 from windlass_cli.settings import OWNER
@@ -79,6 +80,9 @@ def run(
         gates = [evals.Gate.read(one) for one in gate or ()]
         data = await _dataset(command, dataset)
         data = data.tagged(*tag) if tag else data
+        if not data.cases:
+            words = f" with the tag {' or '.join(tag)}" if tag else ""
+            raise wrong(f"data set {data.name} has no cases{words}: there is nothing to measure")
         name = chosen_agent(agent, [one.name for one in command.agents()])
         plan = evals.Experiment(
             data,
@@ -91,6 +95,7 @@ def run(
             experiment_id=experiment,
             owner=OWNER,
         )
+        plan.check_gates(gates)
         async with command.driving() as runtime:
             results = evals.Results(runtime)
             older = None if against is None else await results.read(await _known(results, against))

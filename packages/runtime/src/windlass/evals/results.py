@@ -10,7 +10,8 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from windlass.catalog.reading import Page, check_limit
 from windlass.engine.clocks import moment
-from windlass.errors import Conflict, Unavailable, wrong
+from windlass.errors import Conflict, Rejected, Unavailable, meant, wrong
+from windlass.evals.scorers import KINDS, Scorer
 from windlass.ports.store import Document, Store
 from windlass.refusals import missing_port
 from windlass.runtime.core import CoreRuntime
@@ -38,6 +39,8 @@ LOOKED_AT_MAX: Final = 2_000
 """Experiments that one call of `Results.list` looks at."""
 ATTEMPT: Final = "experiment-case"
 """The kind of the document of an attempt at a case."""
+MEASURES: Final = ("pass_rate", "cost", "cost_total", "duration", "tokens", "steps")
+"""What every experiment measures, beside the scores of its scorers."""
 MICROS: Final = 1_000_000
 _PAGE: Final = 200
 _WRITES_MAX: Final = 100
@@ -270,6 +273,11 @@ def _mean(attempts: Sequence[EvalCase], field: str) -> float | None:
     return sum(known) / len(known) if known else None
 
 
+def _unknown_measure(name: str, scores: Iterable[str]) -> Rejected:
+    known = (*MEASURES, *scores)
+    return wrong(f"unknown measure {name!r}; there are {', '.join(known)}{meant([name], known)}")
+
+
 @sealed
 class Gate:
     """A condition that a result must meet, such as `pass_rate>=0.95`."""
@@ -289,6 +297,8 @@ class Gate:
             Rejected: it is not a gate.
         """
         found = _GATE.fullmatch(text)
+        if found is not None and found[1][-1] in "<>=!":
+            found = None
         try:
             limit = float("nan") if found is None else float(found[4])
         except ValueError:
@@ -299,6 +309,18 @@ class Gate:
                 f"found {text!r}"
             )
         return cls(text.strip(), found[1], (found[2] or ".value")[1:], found[3], limit)
+
+    def check_measure(self, scorers: Iterable[Scorer]) -> None:
+        """Check the measure before an experiment is paid for.
+
+        Evaluators of pydantic-evals name their scores as they give them: with one, every name may be right.
+
+        Raises:
+            Rejected: neither the experiment nor one of the scorers has such a measure.
+        """
+        names = [getattr(one, "name", None) if isinstance(one, KINDS) else None for one in scorers]
+        if self.measure not in (*MEASURES, *names) and None not in names:
+            raise _unknown_measure(self.measure, dict.fromkeys(str(one) for one in names))
 
 
 @sealed
@@ -362,8 +384,7 @@ class ExperimentResult:
             case _:
                 scores = info.scores or {}
                 if name not in scores:
-                    known = ("pass_rate", "cost", "cost_total", "duration", "tokens", "steps", *scores)
-                    raise wrong(f"unknown measure {name!r}; there are {', '.join(known)}")
+                    raise _unknown_measure(name, scores)
                 return scores[name]
 
     def check(self, gate: Gate | str) -> GateResult:

@@ -137,8 +137,19 @@ def test_the_requirements_of_the_conformance_suite_hold_where_the_sdk_does_not_c
             assert times == sorted(times, reverse=True)
             whole = await one.list_tasks(wire.ListTasksRequest(include_artifacts=True))
             assert all(found.artifacts for found in whole.tasks)
+            for wrong in ({"page_token": "no token"}, {"page_size": -1}, {"history_length": -1}):
+                with pytest.raises(InvalidParamsError):
+                    await one.list_tasks(wire.ListTasksRequest(**wrong))  # pyright: ignore[reportArgumentType]
+            later = tasks[0].status.timestamp
+            for wanted, count in (
+                (wire.ListTasksRequest(status="TASK_STATE_COMPLETED"), 2),
+                (wire.ListTasksRequest(status="TASK_STATE_FAILED"), 0),
+                (wire.ListTasksRequest(status_timestamp_after=later), 1),
+            ):
+                assert len((await one.list_tasks(wanted)).tasks) == count
+            # CORE-ERR-002: a message without an id would be the same message as any other without one
             with pytest.raises(InvalidParamsError):
-                await one.list_tasks(wire.ListTasksRequest(page_token="no token"))
+                await states(one, said("Pay.", ""))
             async with server.client() as http:
                 # CARD-CACHE-001, CARD-CACHE-002
                 card = await http.get("/a2a/payer/.well-known/agent-card.json")

@@ -149,10 +149,12 @@ def _dispatcher() -> Any:
     class Dispatcher(dispatching.JsonRpcDispatcher):
         async def _process_non_streaming_request(self, *given: Any) -> Any:
             with _translated():
+                _check(given[0])
                 return await dispatching.JsonRpcDispatcher._process_non_streaming_request(self, *given)
 
         async def _process_streaming_request(self, *given: Any) -> Any:
             with _translated():
+                _check(given[1])
                 return await dispatching.JsonRpcDispatcher._process_streaming_request(self, *given)
 
     # Its entries quote requests, with the text of users and the secrets of push notifications. A filter stays
@@ -160,6 +162,15 @@ def _dispatcher() -> Any:
     logging.getLogger(dispatching.__name__).addFilter(lambda _: False)
     handler = type("Handler", (A2AHandler, handlers.RequestHandler), {})()
     return Dispatcher(request_handler=handler, context_builder=Contexts())
+
+
+def _check(params: Any) -> None:
+    """Check the fields that every request of its kind has."""
+    import_module("a2a.utils.proto_utils").validate_proto_required_fields(params)
+    for one in (params, getattr(params, "configuration", None)):
+        length: int = getattr(one, "history_length", 0)
+        if length < 0:
+            raise _error("InvalidParamsError", f"historyLength is 0 or more, found {length}")
 
 
 @contextmanager
@@ -231,8 +242,11 @@ class A2AHandler:
     async def on_list_tasks(
         self, params: "wire.ListTasksRequest", context: "ServerCallContext"
     ) -> "wire.ListTasksResponse":
-        """Return the tasks of the caller with this agent, newest first; a page by its last changes."""
-        caller = _caller(context)
+        """Return the tasks of the caller with this agent, newest first; a page by its last changes.
+
+        A page may be short: tasks of another state, or without a change since a time, are left out of it.
+        """
+        caller, a2a = _caller(context), _types()
         size = min(params.page_size or _LISTED, _LISTED)
         page = await caller.sessions.runs(
             after=params.page_token or None,
@@ -245,10 +259,13 @@ class A2AHandler:
         for one in sorted(page.items, key=_changed_at, reverse=True):
             task = await _task(caller, await _row(caller, one.run_id))
             task.status.timestamp.FromJsonString(_changed_at(one))
+            is_early = task.status.timestamp.ToNanoseconds() < params.status_timestamp_after.ToNanoseconds()
+            if is_early or params.status not in (a2a.TASK_STATE_UNSPECIFIED, task.status.state):
+                continue
             if not params.include_artifacts:
                 task.ClearField("artifacts")
             tasks.append(task)
-        return _types().ListTasksResponse(
+        return a2a.ListTasksResponse(
             tasks=tasks, next_page_token=page.next or "", page_size=size, total_size=len(tasks)
         )
 

@@ -262,8 +262,6 @@ class A2AHandler:
             is_early = task.status.timestamp.ToNanoseconds() < params.status_timestamp_after.ToNanoseconds()
             if is_early or params.status not in (a2a.TASK_STATE_UNSPECIFIED, task.status.state):
                 continue
-            if not params.include_artifacts:
-                task.ClearField("artifacts")
             tasks.append(task)
         return a2a.ListTasksResponse(
             tasks=tasks, next_page_token=page.next or "", page_size=size, total_size=len(tasks)

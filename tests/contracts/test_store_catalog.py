@@ -10,11 +10,13 @@ from windlass.adapters.journals.codec import content_ref
 from windlass.errors import Conflict, Denied, Rejected
 from windlass.ports.store import (
     CANCEL,
+    RUN_PUSH,
     START,
     STEER,
     Batch,
     Claim,
     CountFilter,
+    Document,
     KeptContent,
     KeptItem,
     NewRun,
@@ -630,9 +632,14 @@ def test_a_deleted_session_is_gone_with_all_that_was_its_own(play: Play) -> None
         assert shared == await store.put(b"both", session_id="s3")
         own, package = await store.put(b"own", session_id="s2"), await store.put(b"package")
         await store.save("s2", 1, state=b"state")
+        for run_id in ("r1", "r2"):
+            await store.put_document(Document(RUN_PUSH, run_id, 1, {"configs": {}}))
+            await store.put_document(Document("other", run_id, 1, {}))
         everything = await store.read_all()
         assert await other.contents_of("s2") == tuple(sorted((shared, own), key=lambda ref: ref.hash))
         assert await store.delete("s2", now_ms=NOW_MS) == ("s2",)
+        assert [one.name for one in await other.documents(RUN_PUSH)] == ["r1"]
+        assert [one.name for one in await other.documents("other")] == ["r1", "r2"]
         assert await other.session("s2") is await other.run("r2") is await other.load("s2") is None
         assert await other.read("s2") == await other.pending("s2") == await other.appends("s2") == ()
         assert await other.kept_items("s2") == await other.contents_of("s2") == ()

@@ -5,6 +5,7 @@ import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from pydantic_evals import evaluators as theirs
 from tests.improve import rig as improved
 
 from windlass import Agent, AgentRuntime, Conflict, LLMMessage, LLMUsage, Rejected, tool
+from windlass.adapters.journals.memory import MemoryStore
 from windlass.evals import (
     Attempt,
     Calls,
@@ -32,7 +34,9 @@ from windlass.evals import (
     Results,
     check_proposal,
 )
+from windlass.evals.results import LISTED
 from windlass.ledger.changes import version_of
+from windlass.ports.store import Document
 from windlass.runtime.compose import Opening
 from windlass.testing import Answer, ScriptedModel, call, say
 from windlass.tools.question import ask_question
@@ -614,5 +618,54 @@ def test_experiments_have_pages_and_one_that_goes_on_tells_its_progress() -> Non
         assert sorted(one.id for one in [*first.items, *rest.items]) == ["e0", "e1", "e2", "late"]
         assert (len(first.items), rest.next) == (3, None)
         assert len((await results.list(owner="ann", agent_id="clerk", dataset="d")).items) == 3
+        # One that goes on keeps its place.
+        await Experiment(data, agent, experiment_id="late", owner="bob").run(runtime)
+        # A process that was killed before it wrote the experiment has left an entry of the list.
+        store = runtime.ports.store
+        assert store is not None
+        for name, known in (("late", "late"), ("ghost", "ghost")):
+            entry: JsonObject = {"id": known, "owner": "bob", "agentId": "clerk", "dataset": "d"}
+            place = f"{1:013}/{sha256(name.encode()).hexdigest()[:24]}"
+            await store.put_document(Document(LISTED, place, 1, entry))
+        assert [one.id for one in (await results.list(owner="bob")).items] == ["late"]
+        for wrong in ("late", "x" * 38, ""):
+            with pytest.raises(Rejected, match="not the next of a page"):
+                await results.list(after=wrong)
+
+    on(agent, story)
+
+
+def test_a_page_of_experiments_reads_a_bounded_number_of_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("windlass.evals.results.LOOKED_AT_MAX", 8)
+    monkeypatch.setattr("windlass.evals.results._PAGE", 4)
+    agent, reads = clerk(), list[int]()
+    data = Dataset("d", [Case("n", "Price of Oslo")], scorers=[Check(lambda _: True)])
+    whole = MemoryStore.documents
+
+    async def counted(store: MemoryStore, kind: str, **given: Any) -> tuple[Document, ...]:
+        found = await whole(store, kind, **given)
+        reads.append(len(found))
+        return found
+
+    monkeypatch.setattr(MemoryStore, "documents", counted)
+
+    async def story(runtime: AgentRuntime) -> None:
+        results = Results(runtime)
+        for n in range(20):
+            owner = "ann" if n == 0 else "bob"
+            await Experiment(data.tagged("none"), agent, experiment_id=f"e{n}", owner=owner).run(runtime)
+        reads.clear()
+        page = await results.list(owner="bob", limit=3)
+        times = [one.at for one in page.items]
+        assert (times, len(times), reads) == (sorted(times, reverse=True), 3, [4])
+        # The oldest is found after looks that are each bounded.
+        looks = 0
+        page = await results.list(owner="ann")
+        while not page.items and page.next is not None:
+            reads.clear()
+            page = await results.list(owner="ann", after=page.next)
+            looks += 1
+            assert sum(reads) <= 8
+        assert ([one.id for one in page.items], looks) == (["e0"], 2)
 
     on(agent, story)

@@ -119,6 +119,10 @@ def test_jitter_is_within_its_limit_and_always_the_same(tick_ms: int, jitter_s: 
         ({"every_s": 0}, "every_s of schedule s is a whole number of seconds from 1"),
         ({"every_s": 1.5}, "whole number"),
         ({"every_s": 5, "jitter_s": -1}, "jitter_s of schedule s"),
+        (
+            {"every_s": 5, "jitter_s": 86_401},
+            "jitter_s of schedule s is a whole number of seconds from 0 to 86,400",
+        ),
         ({"at": "tomorrow"}, "at of schedule s is a time such as 2027-01-01T09:00:00, found 'tomorrow'"),
         ({"cron": "* * * * *", "timezone": "Berlin"}, "timezone 'Berlin' of schedule s is not known"),
         ({"cron": "* * * * *", "timezone": "../etc/passwd"}, "is not known"),

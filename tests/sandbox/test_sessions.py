@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,8 +15,9 @@ from tests.runtime.steps.steps_rig import Stage
 from tests.sandbox.rig import require_bwrap
 from tests.toolbox.rig import play
 
-from windlass import Agent, AgentRuntime, PolicySet, Rejected, Rule, ToolContext, tool
+from windlass import Agent, AgentRuntime, LLMMessage, PolicySet, Rejected, Rule, ToolContext, tool
 from windlass.agent import agent_tool
+from windlass.evals import Case, Contains, Dataset, Experiment
 from windlass.parts import HostSandboxes, MemoryStore, RulesPolicy
 from windlass.ports.sandbox import SandboxFailed
 from windlass.sandbox import Bubblewrap, NoSandbox
@@ -554,3 +556,23 @@ def test_the_sandbox_is_part_of_the_package() -> None:
     assert walled.sandbox.network == ("a.example", "b.example")
     assert fingerprint(plain) != fingerprint(walled)
     assert "sandbox added" in package_difference(plain, walled)
+
+
+def test_each_attempt_of_an_experiment_has_a_sandbox_of_its_own(tmp_path: Path) -> None:
+    require_bwrap()
+
+    def answer(messages: Sequence[LLMMessage]) -> Answer:
+        last = messages[-1]
+        return say(last.content) if last.role == "tool" else bash("ls; touch left; ls")
+
+    agent = Agent(
+        "w", model=ScriptedModel(answer), tools=Workspace().tools("bash"), policy=ALL, sandbox=Bubblewrap()
+    )
+    data = Dataset("d", [Case(name, "Go.") for name in "ab"], scorers=[Contains('"output":"left\\n"')])
+
+    async def main() -> None:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent], durability="process") as runtime:
+            found = (await Experiment(data, agent, repeats=2).run(runtime)).experiment
+            assert (found.passed, found.attempts) == (4, 4)
+
+    asyncio.run(main())

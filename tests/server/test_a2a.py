@@ -10,10 +10,15 @@ import pytest
 from a2a.client import Client, ClientConfig, ClientFactory
 from a2a.server.tasks.task_manager import append_artifact_to_task
 from a2a.types import a2a_pb2 as wire
-from a2a.utils.errors import A2AError
+from a2a.utils.errors import (
+    A2AError,
+    ContentTypeNotSupportedError,
+    InvalidParamsError,
+    UnsupportedOperationError,
+)
 from tests.client.test_remote import stuck
 from tests.server.keyring import Keyring
-from tests.server.rig import FAST, TIMEOUT_S, Server, look, payer, run, serving, talker
+from tests.server.rig import FAST, TIMEOUT_S, Json, Server, look, payer, run, serving, talker
 
 from windlass import Agent, AgentRuntime, LLMMessage, LLMStreamChunk
 from windlass.client import Client as RestClient
@@ -80,8 +85,89 @@ def test_the_official_client_completes_a_task_that_waits_for_a_person(
             assert (went[-1], other.context_id) == ("COMPLETED", task.context_id)
             listed = await one.list_tasks(wire.ListTasksRequest())
             assert [item.id for item in listed.tasks] == [other.id, task.id]
-            with pytest.raises(A2AError, match="waits for no answer"):
+            with pytest.raises(A2AError, match="has ended and waits for no answer"):
                 await states(one, said("approve", "m4", task_id=task.id))
+
+    run(main())
+
+
+def test_the_requirements_of_the_conformance_suite_hold_where_the_sdk_does_not_check_them(
+    tmp_path: Path,
+) -> None:
+    """The ids are those of a2a-tck."""
+
+    async def main() -> None:
+        async with (
+            serving(tmp_path, [payer()]) as server,
+            connected(server, "payer") as one,
+            connected(server, "payer") as other,
+        ):
+            _, task = await states(one, said("Pay.", "m1"))
+            # CORE-MULTI-006
+            with pytest.raises(InvalidParamsError, match="not that of the task"):
+                await states(one, said("approve", "m2", task_id=task.id, context_id="another"))
+            # CORE-SEND-003, also beside a text
+            raw = said("Pay.", "m3")
+            raw.message.parts.add(raw=b"x", media_type="application/x-unknown")
+            with pytest.raises(ContentTypeNotSupportedError):
+                await states(one, raw)
+            # STREAM-SUB-001, STREAM-SUB-002, STREAM-ORDER-003: all subscribers see the task to its end
+            streams = [client.subscribe(wire.SubscribeToTaskRequest(id=task.id)) for client in (one, other)]
+            for stream in streams:
+                first = await anext(stream)
+                assert wire.TaskState.Name(first.task.status.state) == "TASK_STATE_INPUT_REQUIRED"
+            await states(one, said("approve", "m4", task_id=task.id))
+            for stream in streams:
+                seen = [event async for event in stream]
+                last = seen[-1].status_update.status.state
+                assert wire.TaskState.Name(last) == "TASK_STATE_COMPLETED"
+            # CORE-SEND-002, STREAM-SUB-003
+            with pytest.raises(UnsupportedOperationError, match="has ended and waits for no answer"):
+                await states(one, said("approve", "m5", task_id=task.id))
+            with pytest.raises(UnsupportedOperationError):
+                await anext(one.subscribe(wire.SubscribeToTaskRequest(id=task.id)))
+            # CORE-LIST-002 to CORE-LIST-005
+            await states(one, said("leave it", "m6"))
+            page = await one.list_tasks(wire.ListTasksRequest(page_size=1))
+            rest = await one.list_tasks(wire.ListTasksRequest(page_size=1, page_token=page.next_page_token))
+            tasks = [*page.tasks, *rest.tasks]
+            assert (len(tasks), rest.next_page_token) == (2, "")
+            assert not any(found.artifacts for found in tasks)
+            times = [found.status.timestamp.ToJsonString() for found in tasks]
+            assert times == sorted(times, reverse=True)
+            whole = await one.list_tasks(wire.ListTasksRequest(include_artifacts=True))
+            assert all(found.artifacts for found in whole.tasks)
+            for wrong in ({"page_token": "no token"}, {"page_size": -1}, {"history_length": -1}):
+                with pytest.raises(InvalidParamsError):
+                    await one.list_tasks(wire.ListTasksRequest(**wrong))  # pyright: ignore[reportArgumentType]
+            later = tasks[0].status.timestamp
+            for wanted, count in (
+                (wire.ListTasksRequest(status="TASK_STATE_COMPLETED"), 2),
+                (wire.ListTasksRequest(status="TASK_STATE_FAILED"), 0),
+                (wire.ListTasksRequest(status_timestamp_after=later), 1),
+            ):
+                assert len((await one.list_tasks(wanted)).tasks) == count
+            # CORE-ERR-002: a message without an id would be the same message as any other without one
+            with pytest.raises(InvalidParamsError):
+                await states(one, said("Pay.", ""))
+            async with server.client() as http:
+                # CARD-CACHE-001, CARD-CACHE-002
+                card = await http.get("/a2a/payer/.well-known/agent-card.json")
+                assert "max-age=" in card.headers["cache-control"]
+                assert card.headers["etag"]
+                # VER-SERVER-002, VER-SERVER-003, JSONRPC-ERR-001
+                asked: Json = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": task.id}}
+                for version in ("99.0", ""):
+                    found = await http.post("/a2a/payer", json=asked, headers={"a2a-version": version})
+                    assert found.json()["error"]["code"] == -32009
+                # CORE-CAP-003; the client would not ask
+                more: Json = {"jsonrpc": "2.0", "id": 1, "method": "GetExtendedAgentCard", "params": {}}
+                found = await http.post("/a2a/payer", json=more, headers={"a2a-version": "1.0"})
+                assert found.json()["error"]["code"] == -32004
+                # DM-SERIAL-005: unknown fields are ignored
+                asked["params"] = {"id": task.id, "new": {"field": 1}}
+                found = await http.post("/a2a/payer", json=asked, headers={"a2a-version": "1.0"})
+                assert found.json()["result"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
     run(main())
 
@@ -99,10 +185,6 @@ def test_a_task_is_followed_again_and_cancelled(tmp_path: Path) -> None:
             assert wire.TaskState.Name(ended.status.state) == "TASK_STATE_CANCELED"
             with pytest.raises(A2AError, match="has ended"):
                 await client.cancel_task(wire.CancelTaskRequest(id=task.id))
-            with pytest.raises(A2AError, match="operator declares notifications"):
-                await client.create_task_push_notification_config(
-                    wire.TaskPushNotificationConfig(task_id=task.id, url="https://example.com")
-                )
 
     run(main())
 

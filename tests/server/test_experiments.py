@@ -45,7 +45,9 @@ def test_a_user_sees_their_experiments_and_compares_them(tmp_path: Path) -> None
             assert [one["id"] for one in first["experiments"]] == ["new/1"]
             rest = (await client.get("/experiments", params={"limit": 1, "after": first["next"]})).json()
             assert ([one["id"] for one in rest["experiments"]], rest.get("next")) == (["old/1"], None)
-            for name, value in (("agent", "ghost"), ("dataset", "ghost"), ("after", "ghost")):
+            wrong = await client.get("/experiments", params={"after": "old/1"})
+            assert (wrong.status_code, "not the next of a page" in wrong.json()["detail"]) == (400, True)
+            for name, value in (("agent", "ghost"), ("dataset", "ghost")):
                 found = (await client.get("/experiments", params={name: value})).json()
                 assert found == {"experiments": []}, name
             assert (await colleague.get("/experiments")).json() == {"experiments": []}

@@ -283,6 +283,12 @@ SETTINGS: Final = (
         _flag,
     ),
     Setting(
+        "server.private_push",
+        "false",
+        "whether A2A clients may have push notifications sent to private networks, and without TLS",
+        _flag,
+    ),
+    Setting(
         "server.cors_origins",
         "",
         "origins of web pages that may call the server, as a list or separated by commas",

@@ -48,6 +48,8 @@ _WRITES_MAX: Final = 100
 _DUE_MAX: Final = 1_000
 _PAGE: Final = 200
 _TICKS_SHOWN: Final = 10
+JITTER_S_MAX: Final = 86_400
+"""The longest delay of a tick, seconds."""
 _SECONDS_MAX: Final = WAIT_MS_MAX // 1_000
 _OVER: Final = frozenset(RUN_ENDS.values())
 _LOG: Final = logging.getLogger("windlass.runs")
@@ -103,10 +105,10 @@ class Schedule:
             if getattr(self, option) not in get_args(values):
                 words = ", ".join(get_args(values))
                 raise bad_setup(f"{option} of schedule {self.name} is one of {words}")
-        for option, least in (("every_s", 1), ("jitter_s", 0)):
+        for option, least, most in (("every_s", 1, _SECONDS_MAX), ("jitter_s", 0, JITTER_S_MAX)):
             value = getattr(self, option)
-            if value is not None and (type(value) is not int or not least <= value <= _SECONDS_MAX):
-                words = f"a whole number of seconds from {least} to {_SECONDS_MAX:,}"
+            if value is not None and (type(value) is not int or not least <= value <= most):
+                words = f"a whole number of seconds from {least} to {most:,}"
                 raise bad_setup(f"{option} of schedule {self.name} is {words}")
         # It reads the expression, the zone and the moment; no tick is looked for.
         self.ticks(0)

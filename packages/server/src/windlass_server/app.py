@@ -119,6 +119,7 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
         Rejected: the keys or the issuer of tokens cannot be used.
     """
     watch = clock or SystemClock()
+    tenants.push_rules = a2a.push_rules(settings)
     doorman, metrics = Doorman(settings, watch), Metrics()
     streams = Streams(settings.limits, metrics)
 

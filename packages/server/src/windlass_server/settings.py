@@ -153,6 +153,12 @@ OPTIONS: Final = (
         "with keys or tokens: whether users without the role approver approve calls of their own sessions",
         "true|false",
     ),
+    Option(
+        "private_push",
+        "false",
+        "whether A2A clients may have push notifications sent to private networks, and without TLS",
+        "true|false",
+    ),
     Option("cors_origins", "", "web pages that may call the server, separated by commas", "URLS"),
     Option("requests_per_s", f"{REQUESTS_PER_S:g}", "average request rate of one user, per second", "NUMBER"),
     Option("requests_burst", f"{REQUESTS_BURST}", "burst of requests of one user", "NUMBER"),
@@ -254,6 +260,12 @@ class Settings:
 
     A server without keys and tokens has one user, who may.
     """
+    private_push: bool = False
+    """Whether A2A clients may give any address for push notifications.
+
+    Otherwise an address is https on the public internet; a server without keys and tokens also takes
+    addresses of this machine.
+    """
     log_level: str = "info"
     """The least level of `LOG_LEVELS` that `serve` logs."""
     limits: Limits = field(default_factory=Limits)
@@ -289,8 +301,9 @@ class Settings:
         port = given["port"]
         if not (port.isascii() and port.isdigit() and int(port[:6]) <= PORT_MAX):
             raise refused(f"port is a number from 0 to {PORT_MAX:,}, found {port!r}")
-        if given["own_approvals"] not in _FLAGS:
-            raise refused(f"own_approvals is true or false, found {given['own_approvals']!r}")
+        for name in ("own_approvals", "private_push"):
+            if given[name] not in _FLAGS:
+                raise refused(f"{name} is true or false, found {given[name]!r}")
         return cls(
             host=given["host"],
             port=int(port),
@@ -298,6 +311,7 @@ class Settings:
             jwt=_jwt(given),
             cors_origins=tuple(one.strip() for one in given["cors_origins"].split(",") if one.strip()),
             own_approvals=given["own_approvals"] == "true",
+            private_push=given["private_push"] == "true",
             log_level=given["log_level"],
             limits=_limits(given),
             improve=ImproveSettings(given["builder_model"] or None, goals),

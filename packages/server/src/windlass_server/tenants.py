@@ -27,6 +27,7 @@ from windlass_protocol import ErrorKind, RetryClass, RunStatus
 from windlass_protocol.frozen import mutable, sealed
 from windlass_protocol.lazy import lazy_pattern
 from windlass_server.problems import Problem
+from windlass_server.push import Push, PushRules, is_owing
 from windlass_server.reservations import Reservations
 from windlass_server.settings import (
     RETRY_MS,
@@ -172,6 +173,8 @@ class Tenant:
     """The OpenTelemetry export; None if the environment configures none."""
     outbox: Outbox | None = None
     """Brings notifications to endpoints and channels; None if the tenant has none."""
+    push: Push | None = None
+    """Brings changes of runs to addresses of clients; None if the server does not offer it."""
     users: int = 0
     """Number of requests that use it."""
     blank: Path | None = None
@@ -216,6 +219,8 @@ class Tenant:
             return False
         if self.outbox is not None and not await self.outbox.is_idle():
             return False
+        if self.push is not None and not await self.push.is_idle():
+            return False
         if not await self.store.unfinished():
             return True
         if await self.store.next_wake_ms() is not None:
@@ -233,6 +238,8 @@ class Tenant:
             return
         if self.outbox is not None:
             await self.outbox.aclose()
+        if self.push is not None:
+            await self.push.aclose()
         if self.exported is not None:
             await self.exported.aclose()
         await self.insight.aclose()
@@ -283,6 +290,8 @@ class Tenants:
         self._opening = asyncio.Lock()
         self._broken: set[str] = set()
         """Tenants that cannot be opened and are in the log."""
+        self.push_rules: PushRules | None = None
+        """How push notifications are sent; None if the server does not offer them."""
         self.unready: Mapping[str, str] = {}
         """Why agents cannot run yet, by agent: keys, SDKs or addresses of providers that are missing."""
 
@@ -410,13 +419,14 @@ class Tenants:
         *,
         exported: telemetry.TelemetryExport | None = None,
         outbox: Outbox | None = None,
+        push: Push | None = None,
         blank: Path | None = None,
     ) -> Tenant:
         store = runtime.ports.store
         assert store is not None, "it was opened on one"
         reservations = Reservations(store, runtime.ports.machine.clock)
         insight, agent_ids = Insight(runtime), tuple(self.agents)
-        return Tenant(name, runtime, reservations, insight, agent_ids, exported, outbox, blank=blank)
+        return Tenant(name, runtime, reservations, insight, agent_ids, exported, outbox, push, blank=blank)
 
     def _in_memory(self) -> AgentRuntime:
         """Return a runtime with the agents and options, on a store that no other process can drive."""
@@ -441,7 +451,8 @@ class Tenants:
     async def _name_if_due(self, place: str | Path, *, is_start: bool = False) -> str | None:
         """Return the tenant of a closed store with schedules, or runs that can continue without a request.
 
-        At the start of the process also one with endpoints or channels: records may be there to be delivered.
+        At the start of the process also one with endpoints or channels, or with push notifications that were
+        not delivered: records may be there to be delivered.
         """
         store = await open_store(place, durability=self.durability)
         try:
@@ -450,6 +461,8 @@ class Tenants:
             else:
                 name = await _name_in(store)
             if is_start and name is not None and self._targets(name):
+                return name
+            if is_start and self.push_rules is not None and await is_owing(store):
                 return name
             if not self._options.get("is_driving", True):
                 return None
@@ -497,8 +510,14 @@ class Tenants:
                 failed.push_async_callback(exported.aclose)
             targets = self._targets(name)
             outbox = await Outbox(runtime, targets).__aenter__() if targets else None
+            if outbox is not None:
+                failed.push_async_callback(outbox.aclose)
+            store, rules = runtime.ports.store, self.push_rules
+            push = (
+                await Push(runtime, store, rules).open() if store is not None and rules is not None else None
+            )
             failed.pop_all()
-        return self._tenant(name, runtime, exported=exported, outbox=outbox)
+        return self._tenant(name, runtime, exported=exported, outbox=outbox, push=push)
 
     def _targets(self, tenant: str) -> tuple[Target, ...]:
         """Return the endpoints and channels of a tenant."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from windlass.errors import wrong
 from windlass_cli.backend import Command, chosen_agent, command_of, completed, finish
 from windlass_cli.output import NO_VALUE, Exit, Terminal, seconds, short, show_table, to_json, when
 from windlass_cli.settings import OWNER
@@ -79,6 +80,9 @@ def run(
         gates = [evals.Gate.read(one) for one in gate or ()]
         data = await _dataset(command, dataset)
         data = data.tagged(*tag) if tag else data
+        if not data.cases:
+            words = f" with the tag {' or '.join(tag)}" if tag else ""
+            raise wrong(f"data set {data.name} has no cases{words}: there is nothing to measure")
         name = chosen_agent(agent, [one.name for one in command.agents()])
         plan = evals.Experiment(
             data,
@@ -91,6 +95,7 @@ def run(
             experiment_id=experiment,
             owner=OWNER,
         )
+        plan.check_gates(gates)
         async with command.driving() as runtime:
             results = evals.Results(runtime)
             older = None if against is None else await results.read(await _known(results, against))
@@ -148,7 +153,12 @@ async def _with_progress(
 
 
 @app.command("list")
-def list_experiments(context: typer.Context, *, as_json: Json = False) -> None:
+def list_experiments(
+    context: typer.Context,
+    *,
+    limit: Annotated[int, typer.Option(min=1, max=_PAGE, help="The number of experiments.")] = 50,
+    as_json: Json = False,
+) -> None:
     """List experiments, the newest first.
 
     Example: windlass eval list
@@ -159,7 +169,7 @@ def list_experiments(context: typer.Context, *, as_json: Json = False) -> None:
         from windlass import evals  # noqa: PLC0415 - slow to import
 
         async with command.reading() as runtime:
-            found = await _experiments(evals.Results(runtime))
+            found = (await evals.Results(runtime).list(limit=limit)).items
         if as_json:
             for one in found:
                 command.terminal.line(to_json(one))
@@ -229,10 +239,12 @@ def compare(context: typer.Context, old: Id, new: Id, *, as_json: Json = False) 
 
 async def _experiments(results: "Results") -> "list[EvalExperiment]":
     found: list[EvalExperiment] = []
+    after: str | None = None
     while True:
-        page = await results.list(after=found[-1].id if found else None, limit=_PAGE)
+        page = await results.list(after=after, limit=_PAGE)
         found += page.items
-        if page.next is None:
+        after = page.next
+        if after is None:
             return found
 
 

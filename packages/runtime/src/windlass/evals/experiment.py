@@ -6,7 +6,7 @@ killed, and nothing that has ended is paid for twice: no judgement, and no answe
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, replace
 from functools import partial
 from hashlib import sha256
@@ -19,7 +19,7 @@ from windlass.agent import Agent, AnyAgent
 from windlass.engine.clocks import moment
 from windlass.errors import Conflict, check_whole, wrong
 from windlass.evals.dataset import Case, Conversation, Dataset
-from windlass.evals.results import ExperimentResult, Results
+from windlass.evals.results import ExperimentResult, Gate, Results
 from windlass.evals.scorers import Scored, Scorer, check_scorers, model_name, score_with, write_scorer
 from windlass.ledger.builder import Builder
 from windlass.ledger.changes import version_of
@@ -139,6 +139,18 @@ class Experiment:
                 f"case {case.name} has no recorded run: take cases from runs with Dataset.from_runs, or run "
                 "an agent with real tools"
             )
+
+    def check_gates(self, gates: Iterable[Gate]) -> None:
+        """Check before the experiment is paid for that it will have the measures of gates.
+
+        Raises:
+            Rejected: a measure is unknown.
+        """
+        scorers = [*self.dataset.scorers, *self.scorers]
+        for case in self.dataset.cases:
+            scorers += case.scorers
+        for gate in gates:
+            gate.check_measure(scorers)
 
     async def run(self, runtime: AgentRuntime, *, progress: Progress | None = None) -> ExperimentResult:
         """Run all cases and score them; return the result, which is also kept in the store.

@@ -10,11 +10,13 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from windlass.catalog.reading import Page, check_limit
 from windlass.engine.clocks import moment
-from windlass.errors import Conflict, Unavailable, wrong
+from windlass.errors import Conflict, Rejected, Unavailable, meant, wrong
+from windlass.evals.scorers import KINDS, Scorer
 from windlass.ports.store import Document, Store
 from windlass.refusals import missing_port
 from windlass.runtime.core import CoreRuntime
 from windlass_harness.ledger.versions import Sample, compare_attempts, mean, rate
+from windlass_harness.times import ms_of
 from windlass_protocol import (
     ErrorKind,
     Estimate,
@@ -31,11 +33,20 @@ from windlass_protocol.lazy import lazy_pattern
 
 EXPERIMENT: Final = "experiment"
 """The kind of the document of an experiment."""
+LISTED: Final = "experiment-listed"
+"""The kind of the document that lists an experiment: by its name the newest is the first."""
+LOOKED_AT_MAX: Final = 2_000
+"""Experiments that one call of `Results.list` looks at."""
 ATTEMPT: Final = "experiment-case"
 """The kind of the document of an attempt at a case."""
+MEASURES: Final = ("pass_rate", "cost", "cost_total", "duration", "tokens", "steps")
+"""What every experiment measures, beside the scores of its scorers."""
 MICROS: Final = 1_000_000
 _PAGE: Final = 200
 _WRITES_MAX: Final = 100
+_LISTED_FIELDS: Final = ("id", "owner", "agentId", "dataset")
+_LISTED_NAME: Final = lazy_pattern(r"[0-9]{13}/[0-9a-f]{24}")
+_MS_MAX: Final = 9_999_999_999_999
 _GATE: Final = lazy_pattern(r"\s*(.+?)(\.low|\.high)?\s*(>=|<=|==|>|<)\s*(-?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*")
 
 
@@ -66,6 +77,9 @@ class Results:
                 )
             at = EvalExperiment.model_validate(known.body["experiment"]).at
             info = info.model_copy(update={"at": at})
+        # The entry comes first: an experiment that is there is listed.
+        listed = {name: value for name, value in _data(info).items() if name in _LISTED_FIELDS}
+        await self._put(LISTED, _listed_name(info.id, info.at), listed)
         await self._put(EXPERIMENT, info.id, {"experiment": _data(info), "pin": pin})
         return info
 
@@ -93,22 +107,44 @@ class Results:
     ) -> Page[EvalExperiment]:
         """Return a page of experiments, the newest first; those of an owner, an agent or a data set alone.
 
-        One that has not ended tells how many attempts were scored, and how many of them passed.
+        `after` is the `next` of the page before. A call looks at `LOOKED_AT_MAX` experiments at most, so a
+        page of few that fit may be short, or empty, and still have a `next`. One that has not ended tells how
+        many attempts were scored, and how many of them passed.
+
+        Raises:
+            Rejected: `after` is not the `next` of a page.
         """
         check_limit(limit)
-        found: builtins.list[JsonObject] = []
-        last: str | None = None
-        while page := await self._store.documents(EXPERIMENT, after=last, limit=_PAGE):
-            found += [_object(one.body["experiment"]) for one in page]
-            last = page[-1].name
+        if after is not None and not _LISTED_NAME.fullmatch(after):
+            raise wrong("after is not the next of a page of experiments: leave it out for the first page")
         wanted = {"owner": owner, "agentId": agent_id, "dataset": dataset}
         asked = {name: value for name, value in wanted.items() if value is not None}
-        mine = [one for one in found if all(one.get(name) == value for name, value in asked.items())]
-        # Documents are by id, and sorting keeps the order of those that began at the same time.
-        mine.sort(key=lambda one: str(one["at"]), reverse=True)
-        begin = next((at for at, one in enumerate(mine, 1) if one["id"] == after), len(mine)) if after else 0
-        shown = [await self._with_progress(one) for one in mine[begin : begin + limit]]
-        return Page(tuple(shown), shown[-1].id if len(mine) > begin + limit else None)
+        shown: builtins.list[EvalExperiment] = []
+        for _ in range(LOOKED_AT_MAX // _PAGE):
+            page = await self._store.documents(LISTED, after=after, limit=_PAGE)
+            for entry in page:
+                after = entry.name
+                if all(entry.body.get(name) == value for name, value in asked.items()):
+                    shown += await self._listed(entry)
+                is_last = entry is page[-1] and len(page) < _PAGE
+                if len(shown) == limit:
+                    return Page(tuple(shown), None if is_last else after)
+            if len(page) < _PAGE:
+                return Page(tuple(shown), None)
+        return Page(tuple(shown), after)
+
+    async def _listed(self, entry: Document) -> builtins.list[EvalExperiment]:
+        """Return the experiment of an entry of the list.
+
+        A process that was killed before it wrote the experiment leaves an entry without one, and the next
+        process writes another.
+        """
+        known = await self._store.document(EXPERIMENT, str(entry.body["id"]))
+        if known is None:
+            return []
+        data = _object(known.body["experiment"])
+        is_own = _listed_name(str(data["id"]), str(data["at"])) == entry.name
+        return [await self._with_progress(data)] if is_own else []
 
     async def _with_progress(self, data: JsonObject) -> EvalExperiment:
         info = EvalExperiment.model_validate(data)
@@ -172,6 +208,11 @@ def _prefix(experiment_id: str) -> str:
     return f"{sha256(experiment_id.encode()).hexdigest()[:24]}/"
 
 
+def _listed_name(experiment_id: str, at: str) -> str:
+    """Return the name of the entry of an experiment: the later it began, the earlier the name."""
+    return f"{_MS_MAX - ms_of(at):013}/{_prefix(experiment_id)[:-1]}"
+
+
 def _place(experiment_id: str, at: int, repeat: int) -> str:
     """Return the name of the document of an attempt: in the order of the cases."""
     return f"{_prefix(experiment_id)}{at:06}/{repeat:04}"
@@ -232,6 +273,11 @@ def _mean(attempts: Sequence[EvalCase], field: str) -> float | None:
     return sum(known) / len(known) if known else None
 
 
+def _unknown_measure(name: str, scores: Iterable[str]) -> Rejected:
+    known = (*MEASURES, *scores)
+    return wrong(f"unknown measure {name!r}; there are {', '.join(known)}{meant([name], known)}")
+
+
 @sealed
 class Gate:
     """A condition that a result must meet, such as `pass_rate>=0.95`."""
@@ -251,6 +297,8 @@ class Gate:
             Rejected: it is not a gate.
         """
         found = _GATE.fullmatch(text)
+        if found is not None and found[1][-1] in "<>=!":
+            found = None
         try:
             limit = float("nan") if found is None else float(found[4])
         except ValueError:
@@ -261,6 +309,18 @@ class Gate:
                 f"found {text!r}"
             )
         return cls(text.strip(), found[1], (found[2] or ".value")[1:], found[3], limit)
+
+    def check_measure(self, scorers: Iterable[Scorer]) -> None:
+        """Check the measure before an experiment is paid for.
+
+        Evaluators of pydantic-evals name their scores as they give them: with one, every name may be right.
+
+        Raises:
+            Rejected: neither the experiment nor one of the scorers has such a measure.
+        """
+        names = [getattr(one, "name", None) if isinstance(one, KINDS) else None for one in scorers]
+        if self.measure not in (*MEASURES, *names) and None not in names:
+            raise _unknown_measure(self.measure, dict.fromkeys(str(one) for one in names))
 
 
 @sealed
@@ -324,8 +384,7 @@ class ExperimentResult:
             case _:
                 scores = info.scores or {}
                 if name not in scores:
-                    known = ("pass_rate", "cost", "cost_total", "duration", "tokens", "steps", *scores)
-                    raise wrong(f"unknown measure {name!r}; there are {', '.join(known)}")
+                    raise _unknown_measure(name, scores)
                 return scores[name]
 
     def check(self, gate: Gate | str) -> GateResult:

@@ -68,7 +68,8 @@ class ApiDocument:
         self._content = content
         version = str(content.get("openapi", ""))
         if not _VERSION.fullmatch(version):
-            raise self._wrong(f"openapi is a version 3.0 or 3.1, found {version[:20]!r}")
+            older = "; convert it from Swagger 2.0 to OpenAPI 3 first" if "swagger" in content else ""
+            raise self._wrong(f"openapi is a version 3.0 or 3.1, found {version[:20]!r}{older}")
         self._is_old = version.startswith("3.0")
         self.schemes = cast("Mapping[str, JsonObject]", self._components("securitySchemes"))
         self._operations = self._found()

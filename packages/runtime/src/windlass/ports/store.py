@@ -534,6 +534,11 @@ class Archive(Protocol):
 
 SCHEDULE: Final = "schedule"
 """The kind of the document of a schedule."""
+RUN_PUSH: Final = "run-push"
+"""The kind of the documents with the push configurations of runs.
+
+Each has the id of its run as its name, and is deleted in the transaction that deletes the run.
+"""
 STEER: Final = "steer"
 """The kind of an item with a message to the current run, or to a new one."""
 COMPACT: Final = "compact"

@@ -118,7 +118,7 @@ def windlass_eval(request: pytest.FixtureRequest) -> "ExperimentResult":
     was paid for; without one, everything is in memory. Options are those of `Experiment`. The test fails if a
     gate is not met.
     """
-    from windlass.evals import Dataset, Experiment  # noqa: PLC0415 - only evaluations need it
+    from windlass.evals import Dataset, Experiment, Gate  # noqa: PLC0415 - only evaluations need it
 
     mark = request.node.get_closest_marker(_MARK)
     if mark is None or len(mark.args) != 1 or "agent" not in mark.kwargs:
@@ -128,6 +128,7 @@ def windlass_eval(request: pytest.FixtureRequest) -> "ExperimentResult":
     folder, [data] = request.path.parent, mark.args
     dataset = data if isinstance(data, Dataset) else Dataset.load(folder / data)
     plan = Experiment(dataset, agent, **options)
+    plan.check_gates(one if isinstance(one, Gate) else Gate.read(one) for one in gates)
 
     async def main() -> "ExperimentResult":
         if store is None:

@@ -7,7 +7,7 @@ declared otherwise: the address that is checked is the one that is dialled.
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields
 from importlib import import_module
@@ -188,11 +188,14 @@ class Notifications:
                 raise bad_setup(f"{words}: {'it is not set' if secret is None else problem}")
         self.secrets: Final = tuple(secret for secret in found.values() if secret)
 
-    def count(self, record: Record) -> int:
-        """Return 1 for an event that the endpoint is notified of."""
-        return int(
-            any(record.type == one or record.type.startswith(f"{one}.") for one in self._endpoint.events)
-        )
+    def lane(self, owner: str | None) -> str:
+        """Return one lane for all users: the operator declared the receiver."""
+        return self.name
+
+    async def parts(self, record: Record) -> Sequence[int]:
+        """Return one part for an event that the endpoint is notified of."""
+        events = self._endpoint.events
+        return range(any(record.type == one or record.type.startswith(f"{one}.") for one in events))
 
     async def send(self, record: Record, part: int, *, key: str) -> Delivered:
         """Send a notification with all signatures."""
@@ -223,11 +226,16 @@ class ChannelMessages:
         self._prefix = f"{webhook.name}:"
         self.name: Final = webhook.name
 
-    def count(self, record: Record) -> int:
-        """Return the number of notices of a record; 0 for sessions of others."""
+    def lane(self, owner: str | None) -> str:
+        """Return one lane for all users."""
+        return self.name
+
+    async def parts(self, record: Record) -> Sequence[int]:
+        """Return the notices of a record; none for sessions of others."""
         if record.type not in _TOLD or not record.session_id.startswith(self._prefix):
-            return 0
-        return len(cast("list[object]", record.data["requests"])) if record.type == "input.requested" else 1
+            return ()
+        is_asked = record.type == "input.requested"
+        return range(len(cast("list[object]", record.data["requests"])) if is_asked else 1)
 
     async def send(self, record: Record, part: int, *, key: str) -> Delivered:
         """Render a notice and deliver it."""

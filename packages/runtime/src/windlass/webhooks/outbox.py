@@ -9,7 +9,7 @@ are in the store, so a kill loses nothing: what was sent and not deleted is sent
 import asyncio
 import builtins
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
 DELIVERY: Final = "delivery"
 """The kind of the document of a delivery."""
-_BOOKMARK: Final = "bookmark"
-_OUTBOX: Final = "outbox"
+BOOKMARK: Final = "bookmark"
+"""The kind of the document that says how far an outbox has read the journal."""
+OUTBOX: Final = "outbox"
+"""The bookmark of endpoints and channels."""
 RETRIES_S: Final = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 """Seconds before each further attempt, as Standard Webhooks recommends: ten attempts within three days."""
 POLL_S: Final = 0.5
@@ -41,13 +43,13 @@ POLL_S: Final = 0.5
 LEASE_MS: Final = 60_000
 """How long an attempt, or a read of the journal, belongs to one process."""
 AT_ONCE_MAX: Final = 4
-"""Attempts at one target at the same time."""
+"""Attempts in one lane at the same time; see `Target.lane`."""
 _PAGE: Final = 256
 _DUE_MAX: Final = 1_000
 _SAVE_EVERY: Final = 1_000
 """Positions after which the bookmark is written although nothing was to be delivered."""
-_ABSENT_MS: Final = 60_000
-"""When a delivery whose target this process does not have is looked at again."""
+_ASIDE_MS: Final = 60_000
+"""How long a delivery that this process cannot begin is put aside."""
 _WRITES_MAX: Final = 100
 _LOG: Final = logging.getLogger("windlass.runs")
 
@@ -58,8 +60,12 @@ class Target(Protocol):
     @property
     def name(self) -> str: ...
 
-    def count(self, record: Record) -> int:
-        """Return how many things a record has to tell this target; 0 if none."""
+    def lane(self, owner: str | None) -> str:
+        """Return the lane of the deliveries of a user: a full lane does not delay the others."""
+        ...
+
+    async def parts(self, record: Record) -> Sequence[int]:
+        """Return the numbers of the things that a record has to tell this target."""
         ...
 
     async def send(self, record: Record, part: int, *, key: str) -> Delivered:
@@ -146,7 +152,12 @@ class Outbox:
     """Delivers what the sessions of a store have to tell, from `async with` to its end."""
 
     def __init__(
-        self, runtime: "CoreRuntime", targets: Iterable[Target], *, retries_s: tuple[float, ...] = RETRIES_S
+        self,
+        runtime: "CoreRuntime",
+        targets: Iterable[Target],
+        *,
+        bookmark: str = OUTBOX,
+        retries_s: tuple[float, ...] = RETRIES_S,
     ) -> None:
         store = runtime.ports.store
         if store is None:
@@ -157,10 +168,10 @@ class Outbox:
         self._hide: Callable[[str], str] = runtime.ports.scribe.redactor.text
         self._targets: Mapping[str, Target] = {one.name: one for one in targets}
         self._retries_s = retries_s
-        self._mark = Document(_BOOKMARK, _OUTBOX, 0, {})
+        self._mark = Document(BOOKMARK, bookmark, 0, {})
         self._at = 0
         self._sending: dict[str, str] = {}
-        """Targets of deliveries under way, by delivery."""
+        """Lanes of deliveries under way, by delivery."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._follower: asyncio.Task[None] | None = None
         self._problem: str | None = None
@@ -183,6 +194,9 @@ class Outbox:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        if self._at > cast(int, self._mark.body.get("position", self._at)):
+            with suppress(AgentError):
+                await self._save(self._at)
 
     async def is_idle(self) -> bool:
         """Whether every record was looked at and nothing is to be delivered."""
@@ -219,12 +233,13 @@ class Outbox:
 
     async def _load(self) -> None:
         """Read the bookmark; the first process puts it at the end of the journal."""
-        found = await self._store.document(_BOOKMARK, _OUTBOX)
+        name = self._mark.name
+        found = await self._store.document(BOOKMARK, name)
         while found is None:
-            new = Document(_BOOKMARK, _OUTBOX, 1, {"position": await self._store.last_position()})
+            new = Document(BOOKMARK, name, 1, {"position": await self._store.last_position()})
             with suppress(Conflict):
                 await self._store.put_document(new)
-            found = await self._store.document(_BOOKMARK, _OUTBOX)
+            found = await self._store.document(BOOKMARK, name)
         self._mark, self._at = found, cast(int, found.body["position"])
 
     async def _gather(self) -> bool:
@@ -240,7 +255,7 @@ class Outbox:
             (target, record, part)
             for record in page
             for target in self._targets.values()
-            for part in range(target.count(record))
+            for part in await target.parts(record)
         ]
         end = page[-1].position or self._at
         if found and not await self._save(self._at, held_ms=_now_ms(self._clock) + LEASE_MS):
@@ -291,22 +306,35 @@ class Outbox:
     # sending
 
     async def _start_due(self) -> None:
-        """Begin an attempt for each delivery that is due, a few at a time for each target."""
-        due = await self._store.due_documents(DELIVERY, now_ms=_now_ms(self._clock), limit=_DUE_MAX)
+        """Begin an attempt for each delivery that is due, a few at a time in each lane.
+
+        A delivery for a target of another outbox is left to that one. A target may be gone for good, and a
+        lane may have more deliveries than are read at once: such deliveries are put aside.
+        """
+        now_ms = _now_ms(self._clock)
+        due = await self._store.due_documents(DELIVERY, now_ms=now_ms, limit=_DUE_MAX)
         for document in due:
-            name = str(document.body["target"])
             if document.name in self._sending:
                 continue
-            if list(self._sending.values()).count(name) >= AT_ONCE_MAX:
+            target = self._targets.get(str(document.body["target"]))
+            lane = None if target is None else target.lane(cast("str | None", document.body.get("owner")))
+            if target is None or lane is None or list(self._sending.values()).count(lane) >= AT_ONCE_MAX:
+                is_left = target is None and (document.due_at_ms or 0) < now_ms - _ASIDE_MS
+                if is_left or len(due) == _DUE_MAX:
+                    with suppress(Conflict):
+                        aside = replace(
+                            document, revision=document.revision + 1, due_at_ms=now_ms + _ASIDE_MS
+                        )
+                        await self._store.put_document(aside)
                 continue
-            self._sending[document.name] = name
-            task = asyncio.create_task(self._attempt(document), name="windlass delivery")
+            self._sending[document.name] = lane
+            task = asyncio.create_task(self._attempt(target, document), name="windlass delivery")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _attempt(self, document: Document) -> None:
+    async def _attempt(self, target: Target, document: Document) -> None:
         try:
-            await self._tried(document)
+            await self._tried(target, document)
         except Conflict:
             pass  # another process has it, or a person retried or deleted it
         except AgentError as error:
@@ -314,13 +342,8 @@ class Outbox:
         finally:
             del self._sending[document.name]
 
-    async def _tried(self, before: Document) -> None:
-        now_ms, target = _now_ms(self._clock), self._targets.get(str(before.body["target"]))
-        if target is None:
-            # Another process may have it. A delivery of a target that is gone for good can be deleted.
-            later = replace(before, revision=before.revision + 1, due_at_ms=now_ms + _ABSENT_MS)
-            await self._store.put_document(later)
-            return
+    async def _tried(self, target: Target, before: Document) -> None:
+        now_ms = _now_ms(self._clock)
         attempts = cast(int, before.body["attempts"]) + 1
         body = {name: value for name, value in before.body.items() if name != "problem"}
         body["attempts"] = attempts

@@ -5,10 +5,13 @@ official SDK (`a2a-sdk`, extra `a2a`) parses requests and writes responses; the 
 """
 
 import json
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+import logging
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, contextmanager
 from functools import cache
+from hashlib import sha256
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -18,20 +21,26 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message as AsgiMessage
 
-from windlass import AgentError, InputRequest, InputResponse
+from windlass import AgentError, Conflict, InputRequest, InputResponse, Rejected
 from windlass.errors import install_hint
-from windlass.ports.store import RunRow
+from windlass.ports.store import RunInfo, RunRow
+from windlass_harness.record import Record
 from windlass_harness.views.runs import RUN_ENDS
-from windlass_protocol import NewSession, RunStatus
+from windlass_protocol import JsonObject, NewSession, RunStatus
 from windlass_server.problems import Problem, not_found
+from windlass_server.push import Push, PushConfig, PushRules
 from windlass_server.requests import PREFIX, Caller, agent_for, derived, signed, start
 from windlass_server.routing import BODY
+from windlass_server.settings import Settings
+from windlass_server.streams import Streams
 
 if TYPE_CHECKING:
     from a2a.server.context import ServerCallContext
     from a2a.types import a2a_pb2 as wire
 
 CARD_PATH: Final = ".well-known/agent-card.json"
+CARD_AGE_S: Final = 60
+"""How long a client may keep a card, seconds."""
 ARTIFACT: Final = "output"
 """The id of the artifact with the output of a run."""
 _OVER: Final = frozenset(RUN_ENDS.values())
@@ -46,7 +55,11 @@ _STATES: Final = {
     RunStatus.BUDGET_EXHAUSTED: "TASK_STATE_FAILED",
 }
 _ASKS: Final = "TASK_STATE_INPUT_REQUIRED"
+_OPEN: Final = frozenset(name for status, name in _STATES.items() if status not in _OVER)
 _LISTED: Final = 50
+_FAILED: Final = 500
+"""From this status on, a problem is not the client's."""
+_LOG: Final = logging.getLogger("windlass.server")
 _NEW_TEXT: Final = frozenset({"step.started", "step.retrying", "message.completed"})
 """Events after which the model writes another text."""
 
@@ -66,7 +79,7 @@ async def card(request: Request) -> Response:
         supported_interfaces=[
             a2a.AgentInterface(url=address, protocol_binding="JSONRPC", protocol_version="1.0")
         ],
-        capabilities=a2a.AgentCapabilities(streaming=True, push_notifications=False),
+        capabilities=a2a.AgentCapabilities(streaming=True, push_notifications=tenants.push_rules is not None),
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain"],
         skills=[a2a.AgentSkill(id=name, name=name, description=words, tags=["agent"])],
@@ -76,7 +89,12 @@ async def card(request: Request) -> Response:
         made.security_schemes["bearer"].CopyFrom(scheme)
         made.security_requirements.add().schemes["bearer"].SetInParent()
     helpers = import_module("a2a.server.request_handlers.response_helpers")
-    return Response(to_json(helpers.agent_card_to_dict(made)), media_type="application/json")
+    content = to_json(helpers.agent_card_to_dict(made))
+    headers = {
+        "cache-control": f"private, max-age={CARD_AGE_S}",
+        "etag": f'"{sha256(content).hexdigest()[:32]}"',
+    }
+    return Response(content, media_type="application/json", headers=headers)
 
 
 async def rpc(request: Request) -> Response:
@@ -125,10 +143,56 @@ def _dispatcher() -> Any:
             context: ServerCallContext = common.DefaultServerCallContextBuilder.build(self, request)
             context.state["caller"] = request.state.caller
             context.state["agent"] = request.path_params["agent"]
+            context.state["streams"] = request.app.state.streams
             return context
 
+    class Dispatcher(dispatching.JsonRpcDispatcher):
+        async def _process_non_streaming_request(self, *given: Any) -> Any:
+            with _translated():
+                _check(given[0])
+                return await dispatching.JsonRpcDispatcher._process_non_streaming_request(self, *given)
+
+        async def _process_streaming_request(self, *given: Any) -> Any:
+            with _translated():
+                _check(given[1])
+                return await dispatching.JsonRpcDispatcher._process_streaming_request(self, *given)
+
+    # Its entries quote requests, with the text of users and the secrets of push notifications. A filter stays
+    # when the host configures logging.
+    logging.getLogger(dispatching.__name__).addFilter(lambda _: False)
     handler = type("Handler", (A2AHandler, handlers.RequestHandler), {})()
-    return dispatching.JsonRpcDispatcher(request_handler=handler, context_builder=Contexts())
+    return Dispatcher(request_handler=handler, context_builder=Contexts())
+
+
+def _check(params: Any) -> None:
+    """Check the fields that every request of its kind has."""
+    import_module("a2a.utils.proto_utils").validate_proto_required_fields(params)
+    for one in (params, getattr(params, "configuration", None)):
+        length: int = getattr(one, "history_length", 0)
+        if length < 0:
+            raise _error("InvalidParamsError", f"historyLength is 0 or more, found {length}")
+
+
+@contextmanager
+def _translated() -> Generator[None]:
+    """Turn errors of the runtime into errors of A2A; the text of an unexpected one is in the log only."""
+    errors = import_module("a2a.utils.errors")
+    try:
+        yield
+    except errors.A2AError:
+        raise
+    except AgentError as error:
+        name = "InvalidParamsError" if isinstance(error, Rejected | Conflict) else "InternalError"
+        raise _error(name, error.message) from None
+    except Problem as problem:
+        raise _error(
+            "InvalidParamsError" if problem.status < _FAILED else "InternalError", problem.detail
+        ) from None
+    except Exception as error:  # noqa: BLE001 - the server boundary: logged
+        _LOG.error("an A2A request failed: %s", type(error).__name__, exc_info=error)
+    else:
+        return
+    raise _error("InternalError", "the server failed; see its log")
 
 
 class A2AHandler:
@@ -143,9 +207,10 @@ class A2AHandler:
         task = await _task(caller, row, without=answered)
         if params.configuration.return_immediately:
             return task
-        async with aclosing(_updates(caller, row, answered)) as updates:
-            async for _ in updates:
-                pass
+        with _waiting(context):
+            async with aclosing(_updates(caller, row, answered)) as updates:
+                async for _ in updates:
+                    pass
         return await _task(caller, row)
 
     async def on_message_send_stream(
@@ -153,19 +218,21 @@ class A2AHandler:
     ) -> AsyncGenerator[object]:
         """As `on_message_send`, with every change of the task."""
         row, answered = await _sent(params, context)
-        async for event in _streamed(_caller(context), row, answered):
-            yield event
+        with _waiting(context):
+            async for event in _streamed(_caller(context), row, answered):
+                yield event
 
     async def on_subscribe_to_task(
         self, params: "wire.SubscribeToTaskRequest", context: "ServerCallContext"
     ) -> AsyncGenerator[object]:
-        """Follow a task that has not ended."""
+        """Follow a task that has not ended, to its end."""
         caller = _caller(context)
         row = await _row(caller, params.id)
         if row.status in _OVER:
             raise _error("UnsupportedOperationError", "the task has ended: get it instead")
-        async for event in _streamed(caller, row, None):
-            yield event
+        with _waiting(context):
+            async for event in _streamed(caller, row, None, to_end=True):
+                yield event
 
     async def on_get_task(self, params: "wire.GetTaskRequest", context: "ServerCallContext") -> "wire.Task":
         """Return a task."""
@@ -175,8 +242,11 @@ class A2AHandler:
     async def on_list_tasks(
         self, params: "wire.ListTasksRequest", context: "ServerCallContext"
     ) -> "wire.ListTasksResponse":
-        """Return the tasks of the caller with this agent, newest first."""
-        caller = _caller(context)
+        """Return the tasks of the caller with this agent, newest first; a page by its last changes.
+
+        A page may be short: tasks of another state, or without a change since a time, are left out of it.
+        """
+        caller, a2a = _caller(context), _types()
         size = min(params.page_size or _LISTED, _LISTED)
         page = await caller.sessions.runs(
             after=params.page_token or None,
@@ -185,8 +255,15 @@ class A2AHandler:
             agent_id=str(context.state["agent"]),
             root_only=True,
         )
-        tasks = [await _task(caller, await _row(caller, one.run_id)) for one in page.items]
-        return _types().ListTasksResponse(
+        tasks: list[wire.Task] = []
+        for one in sorted(page.items, key=_changed_at, reverse=True):
+            task = await _task(caller, await _row(caller, one.run_id))
+            task.status.timestamp.FromJsonString(_changed_at(one))
+            is_early = task.status.timestamp.ToNanoseconds() < params.status_timestamp_after.ToNanoseconds()
+            if is_early or params.status not in (a2a.TASK_STATE_UNSPECIFIED, task.status.state):
+                continue
+            tasks.append(task)
+        return a2a.ListTasksResponse(
             tasks=tasks, next_page_token=page.next or "", page_size=size, total_size=len(tasks)
         )
 
@@ -205,17 +282,121 @@ class A2AHandler:
 
     async def on_get_extended_agent_card(self, params: object, context: "ServerCallContext") -> object:
         """Say that there is one card."""
-        raise _error("ExtendedAgentCardNotConfiguredError", "there is one card for all callers")
+        raise _error("UnsupportedOperationError", "there is one card for all callers")
 
-    async def _without_push(self, params: object, context: "ServerCallContext") -> object:
-        raise _error(
-            "PushNotificationNotSupportedError", "the operator declares notifications: docs/notifications.md"
+    async def on_create_task_push_notification_config(
+        self, params: "wire.TaskPushNotificationConfig", context: "ServerCallContext"
+    ) -> "wire.TaskPushNotificationConfig":
+        """Send changes of a task to an address, from now on."""
+        push, row = await _pushed_run(context, params.task_id)
+        config = _config(push, params, row.run_id)
+        await push.put(row.run_id, config)
+        return _shown(row.run_id, config)
+
+    async def on_get_task_push_notification_config(
+        self, params: "wire.GetTaskPushNotificationConfigRequest", context: "ServerCallContext"
+    ) -> "wire.TaskPushNotificationConfig":
+        """Return a configuration of a task, without its secrets."""
+        push, row = await _pushed_run(context, params.task_id)
+        for one in await push.list(row.run_id):
+            if one.config_id == params.id:
+                return _shown(row.run_id, one)
+        raise _error("TaskNotFoundError", "there is no such push notification configuration")
+
+    async def on_list_task_push_notification_configs(
+        self, params: "wire.ListTaskPushNotificationConfigsRequest", context: "ServerCallContext"
+    ) -> "wire.ListTaskPushNotificationConfigsResponse":
+        """Return the configurations of a task, without their secrets, on one page."""
+        push, row = await _pushed_run(context, params.task_id)
+        configs = [_shown(row.run_id, one) for one in await push.list(row.run_id)]
+        return _types().ListTaskPushNotificationConfigsResponse(configs=configs)
+
+    async def on_delete_task_push_notification_config(
+        self, params: "wire.DeleteTaskPushNotificationConfigRequest", context: "ServerCallContext"
+    ) -> None:
+        """Delete a configuration of a task; one that is not there stays so."""
+        push, row = await _pushed_run(context, params.task_id)
+        await push.drop(row.run_id, params.id)
+
+
+def push_rules(settings: Settings) -> PushRules | None:
+    """Return how push notifications are sent; None if an optional dependency is not installed."""
+    if find_spec("a2a") is None or find_spec("httpcore2") is None:
+        return None
+    return PushRules(_notification, allows_loopback=settings.is_open, allows_private=settings.private_push)
+
+
+def _notification(record: Record) -> bytes:
+    """Return a change of a run as a `StreamResponse`: the same bytes for each attempt to deliver it."""
+    a2a, data = _types(), record.data
+    run_id, session_id = record.run_id or "", record.session_id
+    status, response = a2a.TaskStatus(), a2a.StreamResponse()
+    status.timestamp.FromJsonString(record.at)
+    if record.type in RUN_ENDS:
+        status.state = _STATES[RUN_ENDS[record.type]]
+        if record.type == "run.failed":
+            words = str(cast(JsonObject, data["error"])["message"])
+            status.message.CopyFrom(_said(run_id, session_id, words))
+        response.task.CopyFrom(a2a.Task(id=run_id, context_id=session_id, status=status))
+        if record.type == "run.completed":
+            artifact = response.task.artifacts.add(artifact_id=ARTIFACT, name=ARTIFACT)
+            artifact.parts.add(text=str(data.get("output") or ""))
+    else:
+        status.state = _STATES[RunStatus.RUNNING]
+        if record.type == "input.requested":
+            request = InputRequest.model_validate(cast("list[object]", data["requests"])[0])
+            status.state = _ASKS
+            status.message.CopyFrom(_said(run_id, session_id, request.prompt, request))
+        update = a2a.TaskStatusUpdateEvent(task_id=run_id, context_id=session_id, status=status)
+        response.status_update.CopyFrom(update)
+    return to_json(import_module("google.protobuf.json_format").MessageToDict(response))
+
+
+async def _pushed_run(context: "ServerCallContext", run_id: str) -> tuple[Push, RunRow]:
+    return _push(context), await _row(_caller(context), run_id)
+
+
+def _push(context: "ServerCallContext") -> Push:
+    push = _caller(context).tenant.push
+    if push is None:
+        words = (
+            f"push notifications need optional dependencies: {install_hint('a2a')} and {install_hint('web')}"
         )
+        raise _error("PushNotificationNotSupportedError", words)
+    return push
 
-    on_create_task_push_notification_config = _without_push
-    on_get_task_push_notification_config = _without_push
-    on_list_task_push_notification_configs = _without_push
-    on_delete_task_push_notification_config = _without_push
+
+def _config(push: Push, given: "wire.TaskPushNotificationConfig", run_id: str) -> PushConfig:
+    """Return the configuration that a client gave; without an id it has that of the task."""
+    auth = given.authentication
+    config = PushConfig(given.id or run_id, given.url, given.token, auth.scheme, auth.credentials)
+    config.check(push.rules)
+    return config
+
+
+def _shown(run_id: str, config: PushConfig) -> "wire.TaskPushNotificationConfig":
+    """Return a configuration without its token and credentials."""
+    shown = _types().TaskPushNotificationConfig(id=config.config_id, task_id=run_id, url=config.url)
+    if config.scheme:
+        shown.authentication.scheme = config.scheme
+    return shown
+
+
+def _changed_at(run: RunInfo) -> str:
+    """Return when a run last changed its state, as far as its row says."""
+    return run.ended_at or run.started_at or run.at
+
+
+@contextmanager
+def _waiting(context: "ServerCallContext") -> Generator[None]:
+    """Count a request that waits from now on as a stream: its slot is free for another request."""
+    caller, streams = _caller(context), cast(Streams, context.state["streams"])
+    timer = streams.enter(caller.principal.key)
+    caller.release_slot()
+    try:
+        yield
+    finally:
+        streams.leave(timer, caller.principal.key)
 
 
 def _caller(context: "ServerCallContext") -> Caller:
@@ -236,20 +417,50 @@ async def _row(caller: Caller, run_id: str) -> RunRow:
 async def _sent(params: "wire.SendMessageRequest", context: "ServerCallContext") -> tuple[RunRow, str | None]:
     """Take a message; return its run, and the request that it answered."""
     caller, message = _caller(context), params.message
+    for part in message.parts:
+        if not (part.HasField("text") or part.HasField("data")):
+            raise _error(
+                "ContentTypeNotSupportedError", "a message has text parts, and data parts in an answer"
+            )
     text = "\n".join(part.text for part in message.parts if part.HasField("text"))
     data = [_plain(part.data) for part in message.parts if part.HasField("data")]
     choice = data[0] if data else dict[str, object]()
     if not text and not choice:
         raise _error("ContentTypeNotSupportedError", "a message has a text part")
+    config = None
+    if params.configuration.HasField("task_push_notification_config"):
+        config = params.configuration.task_push_notification_config
+    if not message.task_id:
+        return await _started(context, text, message, config), None
+    row = await _row(caller, message.task_id)
+    if message.context_id and message.context_id != row.session_id:
+        raise _error("InvalidParamsError", "the contextId is not that of the task: leave it out")
+    if config is not None:
+        push = _push(context)
+        await push.put(row.run_id, _config(push, config, row.run_id))
+    return row, await _answered(caller, row, text, choice)
+
+
+async def _started(
+    context: "ServerCallContext",
+    text: str,
+    message: "wire.Message",
+    config: "wire.TaskPushNotificationConfig | None",
+) -> RunRow:
+    """Start the run of a message, with the address that its changes are sent to."""
+    caller = _caller(context)
+    run_id = derived("a2a run", caller.principal.key, message.message_id)
+    session_id = message.context_id or derived("a2a session", caller.principal.key, message.message_id)
+    if message.context_id and await caller.sessions.find(session_id) is None:
+        raise _error("InvalidParamsError", "there is no such context")
+    agent_id = agent_for(caller, str(context.state["agent"]))
+    push = None if config is None else _push(context)
+    checked = None if config is None or push is None else _config(push, config, run_id)
+    is_new = await caller.tenant.store.run(run_id) is None
+    if push is not None and checked is not None and is_new:
+        # Before the run: its first changes are told too.
+        await push.put(run_id, checked)
     try:
-        if message.task_id:
-            row = await _row(caller, message.task_id)
-            return row, await _answered(caller, row, text, choice)
-        run_id = derived("a2a run", caller.principal.key, message.message_id)
-        session_id = message.context_id or derived("a2a session", caller.principal.key, message.message_id)
-        if message.context_id and await caller.sessions.find(session_id) is None:
-            raise _error("InvalidParamsError", "there is no such context")
-        agent_id = agent_for(caller, str(context.state["agent"]))
         await start(
             caller,
             text,
@@ -258,20 +469,25 @@ async def _sent(params: "wire.SendMessageRequest", context: "ServerCallContext")
             agent_id=agent_id,
             conflict="the messageId was used with another message",
         )
-    except AgentError as error:
-        raise _error("InvalidParamsError", error.message) from None
-    return await _row(caller, run_id), None
+    except AgentError:
+        if push is not None and checked is not None and is_new:
+            await push.drop(run_id, checked.config_id)
+        raise
+    if push is not None and checked is not None and not is_new:
+        await push.put(run_id, checked)
+    return await _row(caller, run_id)
 
 
 async def _answered(caller: Caller, row: RunRow, text: str, choice: dict[str, object]) -> str:
     """Answer the request that a run waits for: by a data part with its id and option, or by a text."""
-    requests = await caller.tenant.runtime.run_requests(row.run_id) if row.status not in _OVER else ()
+    if row.status in _OVER:
+        words = "the task has ended and waits for no answer: send a message with its contextId alone"
+        raise _error("UnsupportedOperationError", words)
+    requests = await caller.tenant.runtime.run_requests(row.run_id)
     asked = choice.get("requestId")
     found = next((one for one in requests if asked in (None, one.request_id)), None)
     if found is None:
-        raise _error(
-            "InvalidParamsError", "the task waits for no answer: send a message with its contextId alone"
-        )
+        raise _error("InvalidParamsError", "the task waits for no such answer: get it to see its requests")
     option = choice.get("optionId")
     response = InputResponse(
         request_id=found.request_id,
@@ -299,23 +515,23 @@ async def _task(caller: Caller, row: RunRow, *, without: str | None = None) -> "
         if status is RunStatus.COMPLETED:
             task.artifacts.add(artifact_id=ARTIFACT, name=ARTIFACT).parts.add(text=text)
         elif result.error is not None:
-            task.status.message.CopyFrom(_said(row, result.error.message))
+            task.status.message.CopyFrom(_said(row.run_id, row.session_id, result.error.message))
         return task
     requests = await runtime.run_requests(row.run_id)
     asked = [one for one in requests if one.request_id != without]
     task.status.CopyFrom(a2a.TaskStatus(state=_ASKS if asked else _STATES[status]))
     if asked:
-        task.status.message.CopyFrom(_said(row, asked[0].prompt, asked[0]))
+        task.status.message.CopyFrom(_said(row.run_id, row.session_id, asked[0].prompt, asked[0]))
     return task
 
 
-def _said(row: RunRow, text: str, request: InputRequest | None = None) -> Any:
+def _said(run_id: str, session_id: str, text: str, request: InputRequest | None = None) -> Any:
     """Return a message of the agent; a request comes as data as well."""
     a2a = _types()
     message = a2a.Message(
-        message_id=derived("a2a said", row.run_id, text),
-        task_id=row.run_id,
-        context_id=row.session_id,
+        message_id=derived("a2a said", run_id, text),
+        task_id=run_id,
+        context_id=session_id,
         role="ROLE_AGENT",
         parts=[a2a.Part(text=text)],
     )
@@ -326,9 +542,9 @@ def _said(row: RunRow, text: str, request: InputRequest | None = None) -> Any:
 
 
 async def _updates(
-    caller: Caller, row: RunRow, answered: str | None
+    caller: Caller, row: RunRow, answered: str | None, *, to_end: bool = False
 ) -> AsyncGenerator["wire.Task | wire.TaskArtifactUpdateEvent"]:
-    """Yield the task after each change of its state, up to its end or to the next request.
+    """Yield the task after each change of its state, up to its end or, without `to_end`, the next request.
 
     Between them come the pieces of the text that the model writes: the first of an answer replaces what the
     artifact had before, so one who joins late, or sees a second attempt, has nothing twice.
@@ -342,7 +558,8 @@ async def _updates(
             if state != before:
                 yield task
             before = state
-            if state not in ("TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"):
+            is_asking = state == _ASKS
+            if (is_asking and not to_end) or not (is_asking or state in _OPEN):
                 return
             async for event in events:
                 if event.type == "message.appended":
@@ -372,10 +589,12 @@ def _piece(row: RunRow, text: str, *, is_more: bool) -> "wire.TaskArtifactUpdate
     )
 
 
-async def _streamed(caller: Caller, row: RunRow, answered: str | None) -> AsyncGenerator[object]:
+async def _streamed(
+    caller: Caller, row: RunRow, answered: str | None, *, to_end: bool = False
+) -> AsyncGenerator[object]:
     """Yield the task, its changes, its text as it is written, and its output as a whole artifact."""
     a2a, is_first = _types(), True
-    async with aclosing(_updates(caller, row, answered)) as updates:
+    async with aclosing(_updates(caller, row, answered, to_end=to_end)) as updates:
         async for update in updates:
             if is_first or isinstance(update, a2a.TaskArtifactUpdateEvent):
                 yield update

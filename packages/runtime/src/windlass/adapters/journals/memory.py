@@ -58,6 +58,7 @@ from windlass.ports.store import (
     CANCEL,
     NEWEST_FIRST,
     NO_USAGE,
+    RUN_PUSH,
     START,
     Appended,
     Arrivals,
@@ -649,6 +650,7 @@ class MemoryArchive(MemoryTables):
         for run_id in runs:
             del self._runs[run_id]
             self._index.runs.pop(run_id, None)
+            self._documents.pop((RUN_PUSH, run_id), None)
         left = (one for one in self._refused if one.session_id != name and one.run_id not in runs)
         self._refused = deque(left, self._refused.maxlen)
         own = self._uses.pop(name, set())

@@ -2,7 +2,7 @@
 import type { JsonValue, TraceSpan } from "@windlass/protocol";
 import type { TraceInfo } from "@windlass/protocol/client";
 import { FORMATS } from "./format.js";
-import { ENGLISH, labelOf, type Wording } from "./labels.js";
+import { labelOf, WORDING, type Wording } from "./labels.js";
 
 /** What a span is. */
 export type SpanKind = "agent" | "model" | "tool" | "code" | "wait" | "other";
@@ -49,8 +49,6 @@ export type Interval = readonly [fromMs: number, toMs: number];
 /** The words and formats that spans are told with. */
 export type SpanWording = Pick<Wording, "labels" | "formatCount" | "formatShort">;
 
-const IN_ENGLISH: SpanWording = { labels: ENGLISH, ...FORMATS };
-
 /**
  * Makes the tree of a run.
  *
@@ -60,8 +58,19 @@ const IN_ENGLISH: SpanWording = { labels: ENGLISH, ...FORMATS };
 export function traceShape(
   traces: readonly TraceInfo[],
   nowMs?: number,
-  wording: SpanWording = IN_ENGLISH,
+  wording: SpanWording = WORDING,
 ): TraceShape {
+  const known = nowMs === undefined ? SHAPES.get(traces)?.get(wording) : undefined;
+  if (known !== undefined) return known;
+  const shape = makeShape(traces, nowMs, wording);
+  if (nowMs === undefined) SHAPES.set(traces, new WeakMap([[wording, shape]]));
+  return shape;
+}
+
+/** Shapes of traces that are over: one for all components that show them. */
+const SHAPES = new WeakMap<readonly TraceInfo[], WeakMap<SpanWording, TraceShape>>();
+
+function makeShape(traces: readonly TraceInfo[], nowMs: number | undefined, wording: SpanWording): TraceShape {
   const spans = traces.flatMap((trace) => trace.spans.map((span) => ({ span, trace })));
   const starts = spans.map(({ span }) => Date.parse(span.startAt));
   const ends = spans.map(({ span }) => Date.parse(span.endAt ?? span.startAt));
@@ -144,17 +153,21 @@ class Maker {
     if (isWork(span, kind)) this.work.push([startMs, endMs]);
     const costs = [count(attrs["costMicros"]), ...children.map(({ costMicros }) => costMicros)];
     const known = costs.filter((cost) => cost !== undefined);
-    const { kinds, status: states } = this.wording.labels.trace;
-    const name = nameOf(span, kind, this.wording);
-    const about = aboutOf(span, kind, children, this.wording);
+    const told = once(() => this.wordsOf(span, kind, status, children));
     return {
       id: span.spanId,
       span,
       runId,
       kind,
-      name,
-      about,
-      words: `${name} ${about} ${states[status]} ${kinds[kind]}`.toLowerCase(),
+      get name() {
+        return told().name;
+      },
+      get about() {
+        return told().about;
+      },
+      get words() {
+        return told().words;
+      },
       status,
       attempt: count(attrs["attempt"]) ?? 1,
       startMs,
@@ -164,6 +177,24 @@ class Maker {
       children,
     };
   }
+
+  private wordsOf(
+    span: TraceSpan,
+    kind: SpanKind,
+    status: SpanStatus,
+    children: readonly TraceNode[],
+  ): Pick<TraceNode, "name" | "about" | "words"> {
+    const { kinds, status: states } = this.wording.labels.trace;
+    const name = nameOf(span, kind, this.wording);
+    const about = aboutOf(span, kind, children, this.wording);
+    return { name, about, words: `${name} ${about} ${states[status]} ${kinds[kind]}`.toLowerCase() };
+  }
+}
+
+/** Makes a value when it is first asked for: most spans of a long trace are never looked at. */
+function once<T extends object>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => (made ??= make());
 }
 
 /** The run that a trace is of. */
@@ -176,7 +207,7 @@ function sum(nodes: readonly TraceNode[]): number {
 }
 
 function byStart(nodes: readonly TraceNode[]): readonly TraceNode[] {
-  return nodes.toSorted((one, other) => one.startMs - other.startMs);
+  return nodes.length < 2 ? nodes : nodes.toSorted((one, other) => one.startMs - other.startMs);
 }
 
 function kindOf({ name, attrs }: TraceSpan, hasChildren: boolean): SpanKind {

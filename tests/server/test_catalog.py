@@ -224,6 +224,33 @@ def test_the_trace_of_a_run_has_its_spans_without_message_texts(tmp_path: Path) 
             kinds = {span["name"].partition(":")[0].partition(" ")[0] for span in found.json()["spans"]}
             assert kinds >= {"llm.complete", "wait"}, kinds
             assert "secretly" not in found.text
+            bare = await client.get(f"/runs/{begun['runId']}/trace", params={"events": "false"})
+            assert found.json()["events"], "the policy asked"
+            assert bare.json() == {**found.json(), "events": []}
+
+    run(main())
+
+
+def test_a_large_answer_is_compressed_if_the_client_accepts_that(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            begun = (await client.post("/sessions", json={"message": "Long. " * 4_000})).json()
+            await ended(client, begun["runId"])
+
+            async def sent(path: str, accepted: str) -> tuple[bytes, int, str | None]:
+                async with client.stream("GET", path, headers={"accept-encoding": accepted}) as answer:
+                    length = int(answer.headers["content-length"])
+                    return await answer.aread(), length, answer.headers.get("content-encoding")
+
+            path = f"/sessions/{begun['sessionId']}/history"
+            whole, length, coding = await sent(path, "identity")
+            assert (length, coding) == (len(whole), None)
+            assert length > 16_384
+            packed, length, coding = await sent(path, "gzip")
+            assert (packed, coding) == (whole, "gzip")
+            assert length < len(whole) / 10
+            assert (await sent(path, "gzip;q=0"))[2] is None
+            assert (await sent("/agents", "gzip"))[2] is None, "a small answer is as good without"
 
     run(main())
 

@@ -254,7 +254,8 @@ export const undoQuery = (runId: string) =>
 export const traceQuery = (runId: string) =>
   queryOptions({
     queryKey: ["trace", runId],
-    queryFn: ({ signal }) => client.trace(runId, { signal }),
+    // No page shows the events, and a long run has as many as spans.
+    queryFn: ({ signal }) => client.trace(runId, { events: false, signal }),
     refetchInterval: ({ state }) => (state.data?.trace.endedAt === undefined ? LIVE_MS : false),
     staleTime: ({ state }) => (state.data?.trace.endedAt === undefined ? 0 : Infinity),
   });

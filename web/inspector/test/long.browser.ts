@@ -6,13 +6,15 @@ import { inBrowser, openPage, Windlass } from "./rig.js";
 const MESSAGES = 40;
 /** The records of a page of `@windlass/ui`. */
 const PAGE = 200;
+/** How many times slower than this machine the browser is. */
+const SLOWED = 10;
 
 inBrowser("a long chat", () => {
   const server = new Windlass(["--agents", "tests.web.chat_agents:agents"]);
   beforeAll(() => server.start());
   afterAll(() => server.end());
 
-  it("asks for its newest records, and for earlier ones when the reader scrolls up", async () => {
+  it("asks for its newest records, and for earlier ones when the reader scrolls up, who stays where they are", async () => {
     const { sessionId } = await server.run("talker", "Message 1.");
     for (let at = 2; at <= MESSAGES; at += 1) {
       const { runId } = await server.post<{ runId: string }>(`/sessions/${sessionId}/messages`, {
@@ -32,7 +34,10 @@ inBrowser("a long chat", () => {
     expect(asked.map((query) => [query.get("last"), query.get("before")])).toEqual([[String(PAGE), null]]);
     expect(await log.getByText("Message 1.").count()).toBe(0);
 
-    // An earlier page is asked for on the way up. It comes when the reader is at the top.
+    // A slow processor: rows are measured long before the list hears of a scroll.
+    const slowed = await page.context().newCDPSession(page);
+    await slowed.send("Emulation.setCPUThrottlingRate", { rate: SLOWED });
+    // An earlier page is asked for on the way up. It comes when the reader is at the top, and what they see stays there.
     let letThrough = (): void => undefined;
     const isAtTop = new Promise<void>((resolve) => {
       letThrough = resolve;
@@ -50,8 +55,18 @@ inBrowser("a long chat", () => {
       })
       .toEqual([2, 0]);
     expect([asked[1]?.get("last"), asked[1]?.get("follow")]).toEqual([String(PAGE), "false"]);
+    const seen = log.getByText(
+      await log
+        .getByText(/^Message \d+\.$/u)
+        .first()
+        .innerText(),
+      { exact: true },
+    );
+    const place = async (): Promise<number> => Math.round((await seen.boundingBox())?.y ?? 0);
+    const before = await place();
     letThrough();
     await expect.poll(scrolled).toBeGreaterThan(0);
+    await expect.poll(place).toBe(before);
     // Whatever is read, and however often, it is read once.
     const first = log.getByText("Message 1.", { exact: true });
     await expect

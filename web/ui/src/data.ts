@@ -21,11 +21,16 @@ interface State<T> {
 }
 
 /**
- * Loads something whenever `load` changes, and every `pollMs` after that.
+ * Loads something whenever `load` changes, and every `pollMs` after that until it is over, while the page is seen.
  *
  * An answer that comes after a later question is dropped. Without `load` nothing is loaded.
  */
-export function useAsync<T>(load: ((signal: AbortSignal) => Promise<T>) | undefined, pollMs?: number): Loaded<T> {
+export function useAsync<T>(
+  load: ((signal: AbortSignal) => Promise<T>) | undefined,
+  pollMs?: number,
+  isOver?: (data: T) => boolean,
+): Loaded<T> {
+  const isDone = useRef(false);
   const [state, setState] = useState<State<T>>({ data: undefined, isLoading: load !== undefined, error: undefined });
   const current = useRef<AbortController | undefined>(undefined);
 
@@ -36,16 +41,22 @@ export function useAsync<T>(load: ((signal: AbortSignal) => Promise<T>) | undefi
     setState((before) => ({ ...before, isLoading: true }));
     try {
       const data = await load(stop.signal);
-      if (!stop.signal.aborted) setState({ data, isLoading: false, error: undefined });
+      if (stop.signal.aborted) return;
+      isDone.current = isOver?.(data) ?? false;
+      setState({ data, isLoading: false, error: undefined });
     } catch (error) {
       if (!stop.signal.aborted) setState((before) => ({ ...before, isLoading: false, error: toError(error) }));
     }
-  }, [load]);
+  }, [load, isOver]);
 
   useEffect(() => {
+    isDone.current = false;
     setState({ data: undefined, isLoading: load !== undefined, error: undefined });
     void refresh();
-    const timer = pollMs === undefined ? undefined : setInterval(() => void refresh(), pollMs);
+    const again = (): void => {
+      if (!isDone.current && document.visibilityState !== "hidden") void refresh();
+    };
+    const timer = pollMs === undefined ? undefined : setInterval(again, pollMs);
     return () => {
       clearInterval(timer);
       current.current?.abort();
@@ -60,9 +71,10 @@ export function toError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error));
 }
 
-/** Which transport, and how often to ask again; once when `pollMs` is absent. */
+/** Which transport, and how often to ask. */
 export interface RunOptions {
   readonly transport?: Transport | undefined;
+  /** How often to ask again until the run is over; 2 s when absent. */
   readonly pollMs?: number | undefined;
 }
 
@@ -74,7 +86,7 @@ export interface RunControl extends Loaded<RunFacts> {
 /** Where a run is. */
 export function useRun(runId: string | undefined, options: RunOptions = {}): RunControl {
   const transport = useTransport(options.transport);
-  const loaded = useOfRun(runId, options, readRun);
+  const loaded = useOfRun(runId, options, readRun, isRunOver);
   const { refresh } = loaded;
   const cancel = useCallback(async () => {
     if (runId === undefined) return;
@@ -86,12 +98,12 @@ export function useRun(runId: string | undefined, options: RunOptions = {}): Run
 
 /** The trace of a run. */
 export function useTrace(runId: string | undefined, options: RunOptions = {}): Loaded<TraceInfo> {
-  return useOfRun(runId, options, readTrace);
+  return useOfRun(runId, options, readTrace, isTraceOver);
 }
 
 /** The decisions of a run. */
 export function useDecisions(runId: string | undefined, options: RunOptions = {}): Loaded<DecisionRun> {
-  return useOfRun(runId, options, readDecisions);
+  return useOfRun(runId, options, readDecisions, isDecided);
 }
 
 type Read<T> = (transport: Transport, runId: string, call: CallOptions) => Promise<T>;
@@ -100,13 +112,25 @@ const readRun: Read<RunFacts> = (transport, runId, call) => transport.run(runId,
 const readTrace: Read<TraceInfo> = (transport, runId, call) => transport.trace(runId, call);
 const readDecisions: Read<DecisionRun> = (transport, runId, call) => transport.decisions(runId, call);
 
-function useOfRun<T>(runId: string | undefined, options: RunOptions, read: Read<T>): Loaded<T> {
+const FOLLOW_MS = 2_000;
+const OVER: ReadonlySet<string> = new Set(["completed", "failed", "cancelled", "budget_exhausted"]);
+const isRunOver = ({ status }: RunFacts): boolean => OVER.has(status);
+const isDecided = ({ completedAt }: DecisionRun): boolean => completedAt != null;
+const isTraceOver = ({ spans }: TraceInfo): boolean =>
+  spans.some(({ parentId, endAt }) => parentId === undefined && endAt !== undefined);
+
+function useOfRun<T>(
+  runId: string | undefined,
+  options: RunOptions,
+  read: Read<T>,
+  isOver: (data: T) => boolean,
+): Loaded<T> {
   const transport = useTransport(options.transport);
   const load = useMemo(
     () => (runId === undefined ? undefined : (signal: AbortSignal) => read(transport, runId, { signal })),
     [runId, transport, read],
   );
-  return useAsync(load, options.pollMs);
+  return useAsync(load, options.pollMs ?? FOLLOW_MS, isOver);
 }
 
 /** An error, and a way to set it. It is forgotten as soon as `reconnects` changes: what failed before may be tried again. */

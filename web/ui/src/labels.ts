@@ -321,7 +321,10 @@ export interface Wording extends Formats {
   readonly locale: string | undefined;
 }
 
-const WordingContext = createContext<Wording>({ labels: ENGLISH, locale: undefined, ...FORMATS });
+/** English, with the formats of the browser's language. */
+export const WORDING: Wording = { labels: ENGLISH, locale: undefined, ...FORMATS };
+
+const WordingContext = createContext<Wording>(WORDING);
 
 /**
  * Gives words, and a language for numbers and times, to the components below.

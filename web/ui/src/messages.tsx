@@ -50,6 +50,8 @@ export interface MessageListProps extends RowOptions {
 const VIRTUAL_FROM = 60;
 const ROW_PX = 96;
 const OVERSCAN = 8;
+/** The room for the button above the first row. */
+const BUTTON_PX = 48;
 /** How close to the end counts as being there. */
 const NEAR_PX = 80;
 /** How close to the first row earlier ones are read. */
@@ -71,7 +73,6 @@ export function MessageList(props: MessageListProps): ReactNode {
   // State and not a ref: the rows inside are ready before a ref of what is around them is.
   const [frame, setFrame] = useState<HTMLDivElement | null>(null);
   const { isAtEnd, toEnd, onScroll } = useStickToEnd(frame, items);
-  const onMove = useEarlier(frame, items, onEarlier);
   // A list that grows at its beginning keeps one kind of rows, so that its reader stays where they are.
   const [isPaged, setPaged] = useState(onEarlier !== undefined);
   if (onEarlier !== undefined && !isPaged) setPaged(true);
@@ -86,17 +87,13 @@ export function MessageList(props: MessageListProps): ReactNode {
         tabIndex={0}
         onScroll={() => {
           onScroll();
-          onMove();
+          const isNear = frame !== null && frame.scrollTop < EARLIER_PX && frame.clientHeight > 0;
+          if (isNear) void onEarlier?.();
         }}
         className={classes("h-full overflow-y-auto overscroll-contain px-4 pt-3 pb-6", FOCUS)}
       >
         <div className="mx-auto max-w-3xl">
-          {onEarlier !== undefined && (
-            <p className="pb-3 text-center">
-              <Button onClick={() => void onEarlier()}>{words.earlier}</Button>
-            </p>
-          )}
-          {items.length === 0 ? empty : <Rows items={items} options={options} frame={frame} />}
+          {items.length === 0 ? empty : <Rows items={items} options={options} frame={frame} onEarlier={onEarlier} />}
         </div>
       </div>
       {!isAtEnd && items.length > 0 && (
@@ -115,8 +112,7 @@ export function MessageList(props: MessageListProps): ReactNode {
   );
 }
 
-interface RowsProps {
-  readonly items: readonly ChatItem[];
+interface RowsProps extends Pick<MessageListProps, "items" | "onEarlier"> {
   readonly options: RowOptions;
   readonly frame: HTMLDivElement | null;
 }
@@ -131,16 +127,30 @@ function PlainRows({ items, options }: RowsProps): ReactNode {
   );
 }
 
-function VirtualRows({ items, options, frame }: RowsProps): ReactNode {
+/**
+ * The rows in view.
+ *
+ * Anchored at their end: the row at the top edge stays where it is when earlier rows come, the button above them goes
+ * or rows are measured.
+ */
+function VirtualRows({ items, options, frame, onEarlier }: RowsProps): ReactNode {
+  const { earlier } = useWording().labels.messages;
   const rows = useVirtualizer({
     count: items.length,
     getScrollElement: () => frame,
     estimateSize: () => ROW_PX,
     overscan: OVERSCAN,
     getItemKey: (at) => items[at]?.id ?? at,
+    anchorTo: "end",
+    paddingStart: onEarlier === undefined ? 0 : BUTTON_PX,
   });
   return (
     <div className="relative w-full" style={{ height: rows.getTotalSize() }}>
+      {onEarlier !== undefined && (
+        <p className="text-center">
+          <Button onClick={() => void onEarlier()}>{earlier}</Button>
+        </p>
+      )}
       {rows.getVirtualItems().map(({ index, key, start }) => {
         const item = items[index];
         return (
@@ -210,35 +220,6 @@ function useStickToEnd(frame: HTMLDivElement | null, items: readonly ChatItem[])
     };
   }, [frame]);
   return { isAtEnd, toEnd, onScroll };
-}
-
-/**
- * Reads earlier rows when the reader comes near the first one, and keeps what they look at where it is.
- *
- * Returns what to do whenever the list was scrolled.
- */
-function useEarlier(
-  frame: HTMLDivElement | null,
-  items: readonly ChatItem[],
-  onEarlier: MessageListProps["onEarlier"],
-): () => void {
-  const first = useRef<string>(undefined);
-  /** Everything below the top edge of what is in view: earlier rows do not change it. */
-  const below = useRef(0);
-  const onMove = useCallback(() => {
-    if (frame === null) return;
-    below.current = frame.scrollHeight - frame.scrollTop;
-    if (onEarlier !== undefined && frame.scrollTop < EARLIER_PX && frame.clientHeight > 0) void onEarlier();
-  }, [frame, onEarlier]);
-  useLayoutEffect(() => {
-    const before = first.current;
-    first.current = items[0]?.id;
-    if (frame === null) return;
-    const hasMore = before !== undefined && before !== first.current && items.some(({ id }) => id === before);
-    if (hasMore) frame.scrollTop = frame.scrollHeight - below.current;
-    below.current = frame.scrollHeight - frame.scrollTop;
-  }, [frame, items]);
-  return onMove;
 }
 
 /** The text for screen readers: the newest finished message, or the newest request. */

@@ -2,7 +2,7 @@
 import type { JsonValue, TraceSpan } from "@windlass/protocol";
 import type { TraceInfo } from "@windlass/protocol/client";
 import { FORMATS } from "./format.js";
-import { ENGLISH, labelOf, type Wording } from "./labels.js";
+import { labelOf, WORDING, type Wording } from "./labels.js";
 
 /** What a span is. */
 export type SpanKind = "agent" | "model" | "tool" | "code" | "wait" | "other";
@@ -49,30 +49,33 @@ export type Interval = readonly [fromMs: number, toMs: number];
 /** The words and formats that spans are told with. */
 export type SpanWording = Pick<Wording, "labels" | "formatCount" | "formatShort">;
 
-const IN_ENGLISH: SpanWording = { labels: ENGLISH, ...FORMATS };
-
 /**
  * Makes the tree of a run.
  *
  * `traces` has the trace of the run first, and those of its subagents in any order: each stands under the call that
  * began it. A span whose parent is not there stands at the top. `wording` is English when absent.
  */
-export function traceShape(
-  traces: readonly TraceInfo[],
-  nowMs?: number,
-  wording: SpanWording = IN_ENGLISH,
-): TraceShape {
-  const spans = traces.flatMap((trace) => trace.spans.map((span) => ({ span, trace })));
-  const starts = spans.map(({ span }) => Date.parse(span.startAt));
-  const ends = spans.map(({ span }) => Date.parse(span.endAt ?? span.startAt));
-  const startMs = starts.reduce((least, at) => Math.min(least, at), Infinity);
-  const lastMs = Math.max(
-    nowMs ?? -Infinity,
-    ends.reduce((most, at) => Math.max(most, at), -Infinity),
-  );
+export function traceShape(traces: readonly TraceInfo[], nowMs?: number, wording: SpanWording = WORDING): TraceShape {
+  const known = nowMs === undefined ? SHAPES.get(traces)?.get(wording) : undefined;
+  if (known !== undefined) return known;
+  const shape = makeShape(traces, nowMs, wording);
+  if (nowMs === undefined) SHAPES.set(traces, new WeakMap([[wording, shape]]));
+  return shape;
+}
+
+/** Shapes of traces that are over: one for all components that show them. */
+const SHAPES = new WeakMap<readonly TraceInfo[], WeakMap<SpanWording, TraceShape>>();
+
+function makeShape(traces: readonly TraceInfo[], nowMs: number | undefined, wording: SpanWording): TraceShape {
+  let [startMs, lastMs] = [Infinity, nowMs ?? -Infinity];
+  for (const { spans } of traces)
+    for (const { startAt, endAt = startAt } of spans) {
+      startMs = Math.min(startMs, Date.parse(startAt));
+      lastMs = Math.max(lastMs, Date.parse(endAt));
+    }
   const maker = new Maker(traces, lastMs, wording);
   const roots = maker.tree();
-  const hasSpans = spans.length > 0;
+  const hasSpans = startMs !== Infinity;
   return {
     roots,
     startMs: hasSpans ? startMs : 0,
@@ -142,27 +145,60 @@ class Maker {
     const stoppedAt = span.endAt ?? (status === "interrupted" ? interruptedAt : undefined);
     const endMs = Math.max(stoppedAt === undefined ? this.lastMs : Date.parse(stoppedAt), startMs);
     if (isWork(span, kind)) this.work.push([startMs, endMs]);
-    const costs = [count(attrs["costMicros"]), ...children.map(({ costMicros }) => costMicros)];
-    const known = costs.filter((cost) => cost !== undefined);
+    return new Node(span, runId, kind, status, startMs, endMs, children, this.wording);
+  }
+}
+
+/** A node of the tree. Its words are made when they are read: most spans of a long trace are never looked at. */
+class Node implements TraceNode {
+  readonly id: string;
+  readonly attempt: number;
+  readonly tokens: number;
+  readonly costMicros: number | undefined;
+  private told: Pick<TraceNode, "name" | "about" | "words"> | undefined;
+
+  constructor(
+    readonly span: TraceSpan,
+    readonly runId: string,
+    readonly kind: SpanKind,
+    readonly status: SpanStatus,
+    readonly startMs: number,
+    readonly endMs: number,
+    readonly children: readonly TraceNode[],
+    private readonly wording: SpanWording,
+  ) {
+    const { spanId, attrs = {} } = span;
+    let tokens = (count(attrs["inputTokens"]) ?? 0) + (count(attrs["outputTokens"]) ?? 0);
+    let cost = count(attrs["costMicros"]);
+    for (const child of children) {
+      tokens += child.tokens;
+      if (child.costMicros !== undefined) cost = (cost ?? 0) + child.costMicros;
+    }
+    this.id = spanId;
+    this.attempt = count(attrs["attempt"]) ?? 1;
+    this.tokens = tokens;
+    this.costMicros = cost;
+  }
+
+  get name(): string {
+    return this.tell().name;
+  }
+
+  get about(): string {
+    return this.tell().about;
+  }
+
+  get words(): string {
+    return this.tell().words;
+  }
+
+  private tell(): Pick<TraceNode, "name" | "about" | "words"> {
+    if (this.told !== undefined) return this.told;
     const { kinds, status: states } = this.wording.labels.trace;
-    const name = nameOf(span, kind, this.wording);
-    const about = aboutOf(span, kind, children, this.wording);
-    return {
-      id: span.spanId,
-      span,
-      runId,
-      kind,
-      name,
-      about,
-      words: `${name} ${about} ${states[status]} ${kinds[kind]}`.toLowerCase(),
-      status,
-      attempt: count(attrs["attempt"]) ?? 1,
-      startMs,
-      endMs,
-      tokens: (count(attrs["inputTokens"]) ?? 0) + (count(attrs["outputTokens"]) ?? 0) + sum(children),
-      costMicros: known.length === 0 ? undefined : known.reduce((total, cost) => total + cost, 0),
-      children,
-    };
+    const name = nameOf(this.span, this.kind, this.wording);
+    const about = aboutOf(this.span, this.kind, this.children, this.wording);
+    const words = `${name} ${about} ${states[this.status]} ${kinds[this.kind]}`.toLowerCase();
+    return (this.told = { name, about, words });
   }
 }
 
@@ -171,12 +207,8 @@ export function runIdOf({ trace, spans }: TraceInfo): string {
   return trace?.traceId ?? spans.find(({ parentId }) => parentId === undefined)?.spanId ?? "";
 }
 
-function sum(nodes: readonly TraceNode[]): number {
-  return nodes.reduce((total, { tokens }) => total + tokens, 0);
-}
-
 function byStart(nodes: readonly TraceNode[]): readonly TraceNode[] {
-  return nodes.toSorted((one, other) => one.startMs - other.startMs);
+  return nodes.length < 2 ? nodes : nodes.toSorted((one, other) => one.startMs - other.startMs);
 }
 
 function kindOf({ name, attrs }: TraceSpan, hasChildren: boolean): SpanKind {

@@ -14,7 +14,8 @@ const read = (name) => readFileSync(new URL(name, HERE), "utf8");
 /** The resets of Tailwind, nested into an element of ours. */
 function resets() {
   const sheet = readFileSync(fileURLToPath(import.meta.resolve("tailwindcss/preflight.css")), "utf8");
-  return `@layer base {\n.agent-ui {\n${sheet.replaceAll(/^html,\n:host/gmu, "&")}\n}\n}`;
+  const page = ".agent-ui {\nbackground-color: var(--agent-bg);\ncolor: var(--agent-text);\n}";
+  return `@layer base {\n${page}\n.agent-ui {\n${sheet.replaceAll(/^html,\n:host/gmu, "&")}\n}\n}`;
 }
 
 /** The style sheet for the classes that the built components name. */

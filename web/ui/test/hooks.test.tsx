@@ -464,6 +464,29 @@ test("a run is loaded and cancelled; traces are loaded; failures are reported", 
   expect(result.current.none).toMatchObject({ data: undefined, isLoading: false });
 });
 
+test("something that goes on is asked for again, after a failure too, until it is over", async () => {
+  vi.useFakeTimers();
+  try {
+    const answers = [
+      () => Promise.reject(new Error("not begun")),
+      () => Promise.resolve("half"),
+      () => Promise.resolve("all"),
+    ];
+    let asked = 0;
+    const load = (): Promise<string> => answers[asked++]?.() ?? Promise.reject(new Error("asked too often"));
+    const isOver = (data: string): boolean => data === "all";
+    const { result } = renderHook(() => useAsync(load, 1_000, isOver));
+    const seen: unknown[] = [];
+    for (let at = 0; at < 5; at += 1) {
+      await act(() => vi.advanceTimersByTimeAsync(at === 0 ? 0 : 1_000));
+      seen.push(result.current.error?.message ?? result.current.data);
+    }
+    expect(seen).toEqual(["not begun", "half", "all", "all", "all"]);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
 test("a response to an outdated query is dropped", async () => {
   const answers: ((text: string) => void)[] = [];
   const loads = ["a", "b"].map(() => () => new Promise<string>((resolve) => answers.push(resolve)));

@@ -29,7 +29,7 @@ it("every package is built before it is packed", { timeout: PACK_MS }, () => {
   const scripts = PACKAGES.map((name) => readFileSync(join(ROOT, "web", name, "package.json"), "utf8"));
   expect(scripts.every((text) => text.includes('"prepack": "tsc -b --force'))).toBe(true);
   // One of them for real: it refers to another, which is built with it.
-  const options = { cwd: join(folder, "web/harness"), encoding: "utf8" } as const;
+  const options = { cwd: join(folder, "web/ui"), encoding: "utf8" } as const;
   const said = execFileSync(
     "npm",
     // The copy is no workspace of a root above it.
@@ -40,4 +40,5 @@ it("every package is built before it is packed", { timeout: PACK_MS }, () => {
   const paths = packed.files.map(({ path }) => path);
   expect(paths).toContain("dist/index.js");
   expect(paths).toContain("dist/index.d.ts");
+  expect(paths).toContain("dist/styles.css");
 });

@@ -20,6 +20,7 @@ from windlass_harness.redact import sanitize_for_trace
 from windlass_harness.views.fold import ANYWHERE, Position, fold, text_in
 from windlass_protocol import HarnessTrace, JsonObject, TraceEvent, TraceOutcome, TraceSpan
 from windlass_protocol.frozen import sealed
+from windlass_protocol.unchecked import changed, maker
 
 LLM_SPAN: Final = "llm.complete"
 TOOL_SPAN: Final = "tool.dispatch"
@@ -70,6 +71,10 @@ _USAGE_FIELDS: Final = (
     "reasoningTokens",
     "costMicros",
 )
+
+# A trace of a long run has tens of thousands of these, of values that are valid already.
+_span: Final = maker(TraceSpan, "span_id", "name", "seq", "start_at", "parent_id", "attrs")
+_event: Final = maker(TraceEvent, "event_id", "span_id", "name", "at", "attrs")
 
 
 @sealed
@@ -215,8 +220,7 @@ class _Draft:
         if attrs.pop("interruptedAt", None) is not None:
             before = attrs.get("attempt")
             facts["attempt"] = (before if isinstance(before, int) else 1) + 1
-        self._spans[at] = self._spans[at].model_copy(update={"start_at": record.at, "attrs": attrs})
-        self._add_facts(at, facts)
+        self._change(at, {"start_at": record.at, "attrs": {**attrs, **_clean(facts)}})
 
     def action_result(self, record: Record) -> None:
         result, error = _object(record.data.get("result")), _object(record.data.get("error"))
@@ -304,7 +308,7 @@ class _Draft:
         parent = above if above in self._open else parent
         self._open[key] = len(self._spans)
         self._spans.append(
-            TraceSpan(
+            _span(
                 span_id=span_id,
                 name=name,
                 seq=record.seq,
@@ -317,12 +321,16 @@ class _Draft:
     def _finish(self, key: str, end_at: str, facts: JsonObject) -> None:
         at = self._open.pop(key, None)
         if at is not None:
-            self._spans[at] = self._spans[at].model_copy(update={"end_at": end_at})
-            self._add_facts(at, facts)
+            self._change(at, {"end_at": end_at, "attrs": self._with_facts(at, facts)})
 
     def _add_facts(self, at: int, facts: JsonObject) -> None:
-        attrs = {**(self._spans[at].attrs or {}), **_clean(facts)}
-        self._spans[at] = self._spans[at].model_copy(update={"attrs": attrs})
+        self._change(at, {"attrs": self._with_facts(at, facts)})
+
+    def _with_facts(self, at: int, facts: JsonObject) -> JsonObject:
+        return {**(self._spans[at].attrs or {}), **_clean(facts)}
+
+    def _change(self, at: int, fields: dict[str, object]) -> None:
+        self._spans[at] = changed(self._spans[at], fields)
 
     def _id(self, kind: str, record: Record) -> str:
         return f"{self._spans[0].span_id}/{kind}/{record.seq}"
@@ -344,7 +352,7 @@ class _Draft:
         else:
             return
         self._events.append(
-            TraceEvent(
+            _event(
                 event_id=self._id("event", record),
                 span_id=self._span_of(text_in(data, "callId")),
                 name=name,
@@ -364,12 +372,12 @@ def _clean(facts: JsonObject) -> JsonObject:
 
 
 def _pick(data: Mapping[str, JsonValue], *names: str) -> JsonObject:
-    return {name: _own(value) for name in names if (value := data.get(name)) is not None}
-
-
-def _own(value: JsonValue) -> JsonValue:
-    """Return a copy that is independent of the record."""
-    return deepcopy(value) if isinstance(value, list | dict) else value
+    """Return some fields; a list or an object is a copy that is independent of the record."""
+    return {
+        name: deepcopy(value) if isinstance(value, list | dict) else value
+        for name in names
+        if (value := data.get(name)) is not None
+    }
 
 
 def _object(value: JsonValue) -> JsonObject:

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass_protocol.frozen import sealed
 from windlass_server.requests import PREFIX, PREFIXES
+from windlass_server.routing import takes_gzip
 
 FOLDER: Final = Path(__file__).with_name("inspector") / "dist"
 """The output of `make inspector`; it is in wheels, and not in the repository."""
@@ -59,20 +60,11 @@ class _Sent:
         if self.tag in [one.strip() for one in given.get("if-none-match", "").split(",")]:
             return Response(status_code=304, headers=headers)
         body = self.raw
-        if self.packed is not None and _takes_gzip(given.get("accept-encoding", "")):
+        if self.packed is not None and takes_gzip(given.get("accept-encoding", "")):
             body, headers["content-encoding"] = self.packed, "gzip"
         headers["content-length"] = str(len(body))
         is_whole = scope["method"] == "GET"
         return Response(body if is_whole else b"", headers=headers, media_type=self.media_type)
-
-
-def _takes_gzip(accepted: str) -> bool:
-    """Whether `Accept-Encoding` allows gzip; `gzip;q=0` does not."""
-    for one in accepted.lower().split(","):
-        name, _, quality = one.partition(";")
-        if name.strip() in ("gzip", "*"):
-            return quality.strip().removeprefix("q=").rstrip("0.") != "" or not quality
-    return False
 
 
 def _stamp(file: Path) -> tuple[int, int]:

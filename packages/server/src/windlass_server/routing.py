@@ -3,11 +3,12 @@
 FastAPI describes the routes in the OpenAPI document. The arguments are read here, by a plan that is made once
 for each route: FastAPI would look at every declaration again for each request. An endpoint takes what our
 routes need: `Request`, `Depends`, parts of the path, a model of the query, headers, and a model of the body,
-which `Guard` has parsed. It returns a `Response`.
+which `Guard` has parsed. It returns a `Response`, and a large one is compressed.
 """
 
+import gzip
 from collections.abc import Awaitable, Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import Parameter, signature
 from typing import Annotated, Final, cast, get_args, get_origin, get_type_hints
 
@@ -20,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from windlass.tools.calling import in_masking_thread
 from windlass_protocol.frozen import frozen
 
 Issue = Mapping[str, object]
@@ -29,6 +31,10 @@ Read = Callable[[Request, list[Issue]], object]
 BODY: Final = "body"
 """The parsed body in the state of a request; missing if the request has none."""
 _NONE: Final = object()
+_PACKED_BYTES_MIN: Final = 16_384
+"""Bytes of a body that is compressed; a smaller one is sent in a few packets."""
+_PACKED_LEVEL: Final = 1
+"""The fastest: it makes a trace thirty times smaller, and a higher one hardly smaller still."""
 
 
 class Route(APIRoute):
@@ -50,11 +56,35 @@ class Route(APIRoute):
             raise RequestValidationError(issues)
         response = await self._plan.call(**values)
         assert isinstance(response, Response), "an endpoint returns its response"
+        await _pack(request, response)
         await response(scope, receive, send)
 
     @cached_property
     def _plan(self) -> "_Plan":
         return _Plan.of(self.endpoint)
+
+
+async def _pack(request: Request, response: Response) -> None:
+    """Compress a large body if the client accepts that; streams have no body here.
+
+    Lengths tell nothing to a foreign page: it cannot make a browser send the credentials of another one.
+    """
+    body = getattr(response, "body", b"")
+    if len(body) < _PACKED_BYTES_MIN or not takes_gzip(request.headers.get("accept-encoding", "")):
+        return
+    response.body = await in_masking_thread(partial(gzip.compress, body, _PACKED_LEVEL, mtime=0))
+    response.headers["content-length"] = str(len(response.body))
+    response.headers["content-encoding"] = "gzip"
+    response.headers.add_vary_header("accept-encoding")
+
+
+def takes_gzip(accepted: str) -> bool:
+    """Whether `Accept-Encoding` allows gzip; `gzip;q=0` does not."""
+    for one in accepted.lower().split(","):
+        name, _, quality = one.partition(";")
+        if name.strip() in ("gzip", "*"):
+            return quality.strip().removeprefix("q=").rstrip("0.") != "" or not quality
+    return False
 
 
 @frozen

@@ -1,7 +1,7 @@
 /** One run. */
 import { useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
 import type { Event, RunResult, TraceSpan } from "@windlass/protocol";
-import type { FeedbackInfo, RunInfo, TraceInfo } from "@windlass/protocol/client";
+import type { FeedbackInfo, RunInfo, RunRow, TraceInfo } from "@windlass/protocol/client";
 import {
   BUTTONS,
   cut,
@@ -74,7 +74,7 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
   const { records, error: unread } = useRunRecords(
     WITHOUT_RECORDS.has(query.get("view") ?? "trace") ? undefined : runId,
   );
-  const wish = useWish(run.data);
+  const row = useRow(run.data);
   const onSelect = useCallback(
     (seq: number) => {
       change({ at: seq, span: undefined });
@@ -98,7 +98,7 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
   return (
     <>
       <Heading
-        title={wish ?? `Run ${shortId(runId)}`}
+        title={wishOf(row) ?? `Run ${shortId(runId)}`}
         parent={parentOf(run.data?.run.sessionId)}
         // Its place is kept while it is read, so that nothing moves.
         about={
@@ -106,7 +106,7 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
             {run.data !== undefined && (
               <>
                 <RunStatus info={run.data} />
-                <RunFacts info={run.data} traces={traces} />
+                <RunFacts info={run.data} row={row} traces={traces} />
                 <Judgement runId={runId} what="this run" />
               </>
             )}
@@ -191,14 +191,16 @@ function findSpan(
   return undefined;
 }
 
-/** What the user wanted, in the words that lists show; undefined while that is not known. */
-function useWish(info: RunInfo | undefined): string | undefined {
+/** The run as lists show it; undefined while that is not known. */
+function useRow(info: RunInfo | undefined): RunRow | undefined {
   const { sessionId, runId } = info?.run ?? {};
   const { data = [] } = useQuery({ ...runsOfSessionQuery(sessionId ?? ""), enabled: sessionId !== undefined });
-  const input = data
-    .find((one) => one.runId === runId)
-    ?.input?.trim()
-    .replace(/\s+/gu, " ");
+  return data.find((one) => one.runId === runId);
+}
+
+/** What the user wanted, in the words that lists show. */
+function wishOf(row: RunRow | undefined): string | undefined {
+  const input = row?.input?.trim().replace(/\s+/gu, " ");
   return input === undefined || input === "" ? undefined : cut(input, WISH_CHARS_MAX);
 }
 
@@ -342,15 +344,17 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
 /** What the run took, from its trace: that is there before the run ends, and has the subagents in it. */
 function RunFacts({
   info: { run },
+  row,
   traces,
 }: {
   readonly info: RunInfo;
+  readonly row: RunRow | undefined;
   readonly traces: readonly TraceInfo[];
 }): ReactNode {
   const shape = useMemo(() => traceShape(traces), [traces]);
   const root = shape.roots[0];
   const workMs = shape.busy.reduce((total, [from, to]) => total + to - from, 0);
-  const crashes = (traces[0]?.events ?? []).filter(({ name }) => name === "recovery.started").length;
+  const crashes = row?.crashes ?? 0;
   const facts =
     root === undefined
       ? [run.agentId, run.modelId]

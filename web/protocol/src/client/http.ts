@@ -40,6 +40,12 @@ export interface RequestOptions {
   readonly idempotencyKey?: string | undefined;
 }
 
+/** How much of a trace. */
+export interface TraceOptions extends RequestOptions {
+  /** Whether its events come too; yes when absent. */
+  readonly events?: boolean | undefined;
+}
+
 /** Which part of a list. */
 export interface PageQuery {
   readonly after?: string | undefined;
@@ -398,9 +404,9 @@ export class Client {
     return this.ask(rest.ScheduleInfo, at("schedules", name), { ...options, method: "DELETE" });
   }
 
-  /** The trace of a run: its spans with durations. */
-  trace(runId: string, options?: RequestOptions): Promise<rest.TraceInfo> {
-    return this.ask(rest.TraceInfo, at("runs", runId, "trace"), options);
+  /** The trace of a run: its spans with durations, and its events unless they are not wanted. */
+  trace(runId: string, { events, ...options }: TraceOptions = {}): Promise<rest.TraceInfo> {
+    return this.ask(rest.TraceInfo, at("runs", runId, "trace"), { ...options, query: { events } });
   }
 
   /** The decisions of a run, with their outcomes; with a limit a page of them, behind the first `after`. */

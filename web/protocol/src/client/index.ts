@@ -30,6 +30,7 @@ export {
   type ExperimentQuery,
   type DeliveryQuery,
   type RequestOptions,
+  type TraceOptions,
   type RunQuery,
   type SafePointQuery,
   type SessionQuery,

@@ -159,15 +159,22 @@ async def list_refused_starts(caller: CallerDep, query: Annotated[RefusedQueryPa
     return reply(RefusedStartPage(refused_starts=refused, next=page.next))
 
 
+class TraceQueryParams(Wire):
+    """How much of a trace."""
+
+    events: Annotated[bool, Field(description="Whether its events come too; without them it is half.")] = True
+
+
 @router.get(
     "/runs/{run_id:path}/trace",
     response_model=TraceInfo,
     responses=answers(200, TRACE_EXAMPLE, 404, 409),
     summary="The trace of a run",
 )
-async def trace(caller: CallerDep, run: OwnRun) -> Response:
-    """Return the spans of a run: model calls, tool calls and waits, without their texts."""
-    return reply(seen(TraceInfo, await caller.tenant.runtime.sessions.trace(run.run_id)))
+async def trace(caller: CallerDep, run: OwnRun, query: Annotated[TraceQueryParams, Query()]) -> Response:
+    """Return the spans of a run: model calls, tool calls and waits, without their texts; and its events."""
+    found = await caller.tenant.runtime.sessions.trace(run.run_id)
+    return reply(seen(TraceInfo, found, events=found.events if query.events else ()))
 
 
 class DecisionQueryParams(Wire):

@@ -1,19 +1,18 @@
 /** One run. */
-import { useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
+import { useQueries, useQuery } from "@tanstack/react-query";
 import type { Event, RunResult, TraceSpan } from "@windlass/protocol";
 import type { FeedbackInfo, RunInfo, TraceInfo } from "@windlass/protocol/client";
 import {
   BUTTONS,
   cut,
   DataTable,
-  DecisionCard,
   formatCost,
   formatCount,
   formatDuration,
   formatWhen,
-  plural,
   runIdOf,
   sentence,
+  shortHash,
   shortId,
   TraceTree,
   traceShape,
@@ -26,41 +25,33 @@ import { client } from "../auth.js";
 import { AddToDataset } from "../add-to-dataset.js";
 import {
   ButtonLink,
-  Empty,
+  Crashes,
   Failure,
   Heading,
   Loading,
+  RunStatus,
   Select,
-  Status,
+  statusWords,
   Tabs,
   TextLink,
   useNow,
-  VirtualList,
 } from "../parts.js";
-import {
-  decisionsQuery,
-  feedbackQuery,
-  isOver,
-  recentRunsQuery,
-  runQuery,
-  runsOfSessionQuery,
-  traceQuery,
-} from "../queries.js";
+import { feedbackQuery, isOver, recentRunsQuery, runQuery, runsOfSessionQuery, traceQuery } from "../queries.js";
 import { isStory } from "../records.js";
 import { navigate, to, useQueryState } from "../router.js";
 import { JournalView, RecordPanel } from "../journal.js";
+import { Ledger } from "../ledger.js";
 import { Family } from "../family.js";
 import { Judgement, toldOf } from "../judging.js";
 import { UndoRun } from "../undo.js";
 import { useKeys } from "../shell.js";
 
 const SECOND_MS = 1_000;
-/** About how high a decision is. */
-const DECISION_PX = 150;
 
 /** Subagents whose traces are read with that of their run. */
 const TRACES_MAX = 200;
 const WISH_CHARS_MAX = 160;
+const COMPARED_CHARS_MAX = 48;
 const WITHOUT_RECORDS: ReadonlySet<string> = new Set(["trace", "decisions", "family"]);
 
 /** A run: its trace, its story, its decisions and its records. */
@@ -74,7 +65,7 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
   const { records, error: unread } = useRunRecords(
     WITHOUT_RECORDS.has(query.get("view") ?? "trace") ? undefined : runId,
   );
-  const wish = useWish(run.data);
+  const { wish, waitsOn, isTitled } = useWish(run.data);
   const onSelect = useCallback(
     (seq: number) => {
       change({ at: seq, span: undefined });
@@ -100,13 +91,15 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
       <Heading
         title={wish ?? `Run ${shortId(runId)}`}
         parent={parentOf(run.data?.run.sessionId)}
-        // Its place is kept while it is read, so that nothing moves.
+        // Beside the title as soon as that is known, so that nothing moves.
+        facts={run.data !== undefined && isTitled && <State info={run.data} waitsOn={waitsOn} traces={traces} />}
         about={
-          <span className="inline-flex min-h-6 items-center gap-2">
+          <span className="flex min-h-6 items-center justify-between gap-3">
             {run.data !== undefined && (
               <>
-                <RunStatus info={run.data} />
-                <RunFacts info={run.data} traces={traces} />
+                <span className="min-w-0 truncate max-sm:whitespace-normal">
+                  <RunFacts info={run.data} traces={traces} />
+                </span>
                 <Judgement runId={runId} what="this run" />
               </>
             )}
@@ -132,12 +125,22 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
   );
 }
 
-/** Where a run is; and of a playground run, what it runs again. */
-function RunStatus({ info: { run } }: { readonly info: RunInfo }): ReactNode {
+/** Where a run is, the crashes that it survived, and of a playground run, what it runs again. */
+function State({
+  info: { run },
+  waitsOn,
+  traces,
+}: {
+  readonly info: RunInfo;
+  readonly waitsOn: string | undefined;
+  readonly traces: readonly TraceInfo[];
+}): ReactNode {
   const { status, playground: origin } = run;
+  const crashes = (traces[0]?.events ?? []).filter(({ name }) => name === "recovery.started").length;
   return (
     <>
-      <Status status={status} />
+      <RunStatus run={{ status, waitsOn: isOver(status) ? undefined : waitsOn }} />
+      <Crashes count={crashes} />
       {origin !== undefined && (
         <span className="text-xs text-agent-muted">
           playground run of{" "}
@@ -191,15 +194,24 @@ function findSpan(
   return undefined;
 }
 
-/** What the user wanted, in the words that lists show; undefined while that is not known. */
-function useWish(info: RunInfo | undefined): string | undefined {
+/** What the user wanted and what the run waits for, as lists show it; and whether that is read. */
+function useWish(info: RunInfo | undefined): {
+  readonly wish: string | undefined;
+  readonly waitsOn: string | undefined;
+  readonly isTitled: boolean;
+} {
   const { sessionId, runId } = info?.run ?? {};
-  const { data = [] } = useQuery({ ...runsOfSessionQuery(sessionId ?? ""), enabled: sessionId !== undefined });
-  const input = data
-    .find((one) => one.runId === runId)
-    ?.input?.trim()
-    .replace(/\s+/gu, " ");
-  return input === undefined || input === "" ? undefined : cut(input, WISH_CHARS_MAX);
+  const { data = [], isPending } = useQuery({
+    ...runsOfSessionQuery(sessionId ?? ""),
+    enabled: sessionId !== undefined,
+  });
+  const row = data.find((one) => one.runId === runId);
+  const input = row?.input?.trim().replace(/\s+/gu, " ");
+  return {
+    wish: input === undefined || input === "" ? undefined : cut(input, WISH_CHARS_MAX),
+    waitsOn: row?.waitsOn,
+    isTitled: !isPending || sessionId === undefined,
+  };
 }
 
 function parentOf(sessionId: string | undefined): { readonly label: string; readonly href: string } {
@@ -227,7 +239,7 @@ function Views({ info: { run }, records, traces, chosen, selected, onSelect, bes
       label="Views of the run"
       value={query.get("view") ?? "trace"}
       onChange={(view) => {
-        change({ view, filter: undefined }, { push: true });
+        change({ view, filter: undefined, decision: undefined }, { push: true });
       }}
       tabs={[
         {
@@ -240,7 +252,7 @@ function Views({ info: { run }, records, traces, chosen, selected, onSelect, bes
           label: "Timeline",
           content: () => beside(<Story records={records} selected={selected} onSelect={onSelect} />),
         },
-        { id: "decisions", label: "Decisions", content: () => <Decisions runId={runId} isLive={isLive} /> },
+        { id: "decisions", label: "Decisions", content: () => <Ledger runId={runId} isLive={isLive} /> },
         { id: "family", label: "Family", content: () => <Relatives traces={traces} isLive={isLive} /> },
         ...(feedback.length === 0
           ? []
@@ -263,7 +275,7 @@ function Views({ info: { run }, records, traces, chosen, selected, onSelect, bes
 
 const SAID: readonly TableColumn<FeedbackInfo>[] = [
   { id: "about", label: "About", width: 110, cell: (one) => aboutOf(one) },
-  { id: "said", label: "What was said", width: 220, isFlexible: true, cell: (one) => toldOf(one) },
+  { id: "said", label: "What was said", width: 220, share: 1, cell: (one) => toldOf(one) },
   { id: "by", label: "By", width: 120, fromPx: 560, cell: ({ by = "–" }) => by },
   { id: "at", label: "When", width: 160, fromPx: 480, cell: ({ at }) => formatWhen(at) },
 ];
@@ -309,15 +321,22 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
   };
   return (
     <div className="flex flex-wrap items-center gap-2 text-sm">
-      {sessionId !== undefined && <ButtonLink href={to(["chat", sessionId])}>Chat</ButtonLink>}
+      {sessionId !== undefined && <ButtonLink href={to(["chat", sessionId])}>Open chat</ButtonLink>}
       <Select
         label="Compare with"
+        isLabelHidden
         value=""
         options={[
-          ["", "another run"],
+          ["", "Compare…"],
           ...(others.data ?? [])
             .filter((one) => one.runId !== runId)
-            .map((one) => [one.runId, `${shortId(one.runId)} ${one.status}`] as const),
+            .map(
+              (one) =>
+                [
+                  one.runId,
+                  `${cut(one.input || shortId(one.runId), COMPARED_CHARS_MAX)} · ${statusWords(one.status)}, ${formatWhen(one.startedAt ?? one.at ?? "")}`,
+                ] as const,
+            ),
         ]}
         onChange={(other) => {
           if (other !== "") navigate(to(["diff", runId, other]));
@@ -330,6 +349,7 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
       )}
       {isOver(status) && <AddToDataset runIds={[runId]} />}
       {isOver(status) && <UndoRun runId={runId} />}
+      <ButtonLink href={to(["playground", runId, "0"])}>Playground</ButtonLink>
       {error !== undefined && (
         <span role="alert" className="text-agent-danger-text">
           {sentence(error)}
@@ -350,18 +370,18 @@ function RunFacts({
   const shape = useMemo(() => traceShape(traces), [traces]);
   const root = shape.roots[0];
   const workMs = shape.busy.reduce((total, [from, to]) => total + to - from, 0);
-  const crashes = (traces[0]?.events ?? []).filter(({ name }) => name === "recovery.started").length;
+  const version = `version ${shortHash(run.packageFingerprint)}`;
   const facts =
     root === undefined
-      ? [run.agentId, run.modelId]
+      ? [run.agentId, run.modelId, version]
       : [
           run.agentId,
           run.modelId,
+          version,
           `${formatDuration(root.endMs - root.startMs)} (${formatDuration(workMs)} of work)`,
           root.tokens > 0 ? `${formatCount(root.tokens)} tokens` : "",
           root.costMicros === undefined ? "" : formatCost(root.costMicros),
           formatWhen(root.span.startAt),
-          crashes > 0 ? `survived ${plural(crashes, "crash")}` : "",
         ];
   return <>{facts.filter((fact) => fact !== "").join(" · ")}</>;
 }
@@ -421,40 +441,5 @@ function Spans({
         change({ span: id, at: undefined });
       }}
     />
-  );
-}
-
-function Decisions({ runId, isLive }: { readonly runId: string; readonly isLive: boolean }): ReactNode {
-  const { data, error, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    decisionsQuery(runId, isLive),
-  );
-  const onEnd = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
-  if (error !== null) return <Failure error={error} />;
-  if (data === undefined) return <Loading />;
-  if (data.decisions.length === 0)
-    return (
-      <Empty title="It has not chosen anything yet.">
-        <p>Each tool call and each final answer is a choice, with the options that were there.</p>
-      </Empty>
-    );
-  return (
-    <div className="flex min-h-0 flex-1 flex-col">
-      <p className="px-4 py-3 text-sm text-agent-muted">{data.narrative}</p>
-      <VirtualList
-        items={data.decisions}
-        label="Decisions"
-        keyOf={({ id }) => id}
-        count={data.metrics.totalDecisions}
-        rowPx={DECISION_PX}
-        onEnd={onEnd}
-        render={(decision) => (
-          <div className="max-w-3xl px-4 pb-3">
-            <DecisionCard decision={decision} />
-          </div>
-        )}
-      />
-    </div>
   );
 }

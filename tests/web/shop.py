@@ -24,10 +24,10 @@ from windlass_server.app import serve
 from windlass_server.auth import LOCAL
 from windlass_server.tenants import Tenants
 
-SPEED: Final = 80
+SPEED: Final = 40
 """How much faster the time of the past goes."""
 HOURS: Final = 46
-RUNS: Final = 120
+RUNS: Final = 100
 CUT_OFF: Final = frozenset({1042, 771})
 """Orders whose first refund never returns."""
 
@@ -239,7 +239,7 @@ def _desk(messages: Sequence[LLMMessage]) -> Answer:
 
 
 PROGRAM: Final = """import asyncio
-found = await asyncio.gather(search_policies('refund'), search_policies('letters'), search_policies('broken goods'))
+found = await asyncio.gather(search_policies('refund'), search_policies('letters'), search_policies('goods'))
 await translate(found[0], 'nb')"""
 
 

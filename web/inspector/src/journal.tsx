@@ -225,7 +225,7 @@ function Details({
   const place = step?.place ?? placeOf(record);
   const { title } = tell(record);
   // A record about one call has the name of the call as its title.
-  const call = calls.length === 1 && step === undefined ? calls[0] : undefined;
+  const call = calls.length === 1 ? calls[0] : undefined;
   return (
     <div className="flex flex-col gap-4 p-4 text-sm">
       <div className="flex items-start justify-between gap-2">

@@ -177,7 +177,7 @@ export function Heading({ title, parent, facts, about, children }: HeadingProps)
   }, [title]);
   return (
     <header className="flex min-h-13 flex-wrap items-center gap-x-4 gap-y-2 border-b border-agent-border px-4 py-2">
-      <div className="flex max-w-full min-w-0 flex-1 basis-60 flex-wrap items-center gap-x-3 gap-y-1">
+      <div className="flex max-w-full min-w-0 flex-1 basis-60 items-center gap-x-3 gap-y-1 max-sm:flex-wrap">
         <div className="flex max-w-full min-w-0 items-baseline gap-2">
           {parent !== undefined && (
             <Link

@@ -90,7 +90,6 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
     <>
       <Heading
         title={wish ?? `Run ${shortId(runId)}`}
-        parent={parentOf(run.data?.run.sessionId)}
         // Beside the title as soon as that is known, so that nothing moves.
         facts={run.data !== undefined && isTitled && <State info={run.data} waitsOn={waitsOn} traces={traces} />}
         about={
@@ -214,12 +213,6 @@ function useWish(info: RunInfo | undefined): {
   };
 }
 
-function parentOf(sessionId: string | undefined): { readonly label: string; readonly href: string } {
-  return sessionId === undefined
-    ? { label: "Runs", href: "/runs" }
-    : { label: "Session", href: to(["sessions", sessionId]) };
-}
-
 interface ViewsProps extends ViewProps {
   readonly info: RunInfo;
   readonly records: readonly Event[];
@@ -320,7 +313,7 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
     });
   };
   return (
-    <div className="flex flex-wrap items-center gap-2 text-sm">
+    <div className="flex items-center gap-2 text-sm *:shrink-0 max-sm:w-full max-sm:overflow-x-auto max-sm:p-0.5">
       {sessionId !== undefined && <ButtonLink href={to(["chat", sessionId])}>Open chat</ButtonLink>}
       <Select
         label="Compare with"
@@ -383,7 +376,16 @@ function RunFacts({
           root.costMicros === undefined ? "" : formatCost(root.costMicros),
           formatWhen(root.span.startAt),
         ];
-  return <>{facts.filter((fact) => fact !== "").join(" · ")}</>;
+  return (
+    <>
+      {run.sessionId !== undefined && (
+        <>
+          <TextLink href={to(["sessions", run.sessionId])}>Session</TextLink> ·{" "}
+        </>
+      )}
+      {facts.filter((fact) => fact !== "").join(" · ")}
+    </>
+  );
 }
 
 function Trouble({ result }: { readonly result: RunResult }): ReactNode {

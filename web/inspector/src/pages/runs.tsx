@@ -356,7 +356,7 @@ function columnsAt(now: number): readonly TableColumn<RunRow>[] {
     {
       id: "input",
       label: "Input",
-      width: 170,
+      width: 130,
       share: 3,
       cell: ({ runId, input }) => <RowLink href={to(["runs", runId])}>{input || shortId(runId)}</RowLink>,
     },

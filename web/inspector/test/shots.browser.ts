@@ -87,7 +87,6 @@ inBrowser("pictures for the documentation", () => {
         await own.keyboard.press("Control+Enter");
         await own.getByText("completed", { exact: true }).waitFor();
       }
-      await own.waitForLoadState("networkidle");
       await own.screenshot({ path: `${FOLDER}/${name}.png`, animations: "disabled" });
     }
     await own.context().close();

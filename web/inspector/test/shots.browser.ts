@@ -46,7 +46,7 @@ inBrowser("pictures for the documentation", () => {
     await answer("recovery", 1042, { optionId: "retry", text: "The provider shows no refund." });
     await server.run("desk", "Change the address of order 12");
     const waiting = await server.run("desk", "Cancel my subscription");
-    await server.run("desk", "Where is my parcel 77-12?");
+    const parcel = await server.run("desk", "Where is my parcel 77-12?");
     await other.start();
     for (const name of ["Ada", "Bob", "Eve"])
       await other.run("clerk", `Where is the parcel of ${name}`, { goal: "parcels" });
@@ -68,7 +68,7 @@ inBrowser("pictures for the documentation", () => {
       ["decisions", `/decisions?run=${refund.runId}`, "call refund"],
       ["versions", "/decisions?view=versions&agent=desk", "Tokens of a run"],
       ["overview", "/overview", "Tools by failure rate"],
-      ["playground", `/playground/${refund.runId}/1`, "Recorded"],
+      ["playground", `/playground/${parcel.runId}/1`, "Recorded"],
     );
   });
   afterAll(() => Promise.all([server.end(), other.end(), measured.end()]));
@@ -83,7 +83,7 @@ inBrowser("pictures for the documentation", () => {
         await own.getByText("Attempt 2 began").waitFor();
       }
       if (name === "playground") {
-        await own.getByLabel("Message 3: Result of find_order").fill('{ "order": 1042, "state": "lost" }');
+        await own.getByLabel("Message 3: Result of ship_status").fill("the carrier answered 503");
         await own.keyboard.press("Control+Enter");
         await own.getByText("completed", { exact: true }).waitFor();
       }

@@ -136,8 +136,21 @@ def test_two_versions_of_an_agent_are_compared_by_the_runs_of_each(tmp_path: Pat
                 found["comparison"]["successRate"]["low"] < 0.5 < found["comparison"]["successRate"]["high"]
             )
             assert found["changes"] == ["agent.instructions changed"]
+            [difference] = [one for one in found["differences"] if one["path"] == "/agent/instructions"]
+            assert difference["after"] == "Seek well."
             unknown = await client.get("/compare", params={**names, "old": "sha256:" + "0" * 64})
             assert unknown.status_code == 404
+
+    run(main())
+
+
+def test_a_cause_of_failures_names_every_run(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, [seeker()]) as server, server.client() as client:
+            for _ in range(4):
+                await do(client, "seek it", budget={"maxSteps": 1})
+            [group] = (await client.get("/failures")).json()["groups"]
+            assert len(set(group["causes"][0]["runIds"])) == group["count"] == 4
 
     run(main())
 

@@ -3,7 +3,6 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { JsonValue } from "@windlass/protocol";
 import type { NewDatasetCase } from "@windlass/protocol/client";
 import { BUTTONS, Dialog, FIELD, formatValue, plural } from "@windlass/ui";
-import { Database } from "lucide-react";
 import { useId, useState, type ReactNode, type SyntheticEvent } from "react";
 import { client } from "./auth.js";
 import { Failure, TagsField, tagsIn } from "./parts.js";
@@ -54,7 +53,7 @@ export function AddToDataset({ runIds, label = "Add to data set", expected, more
           setIsOpen(true);
         }}
       >
-        <Database aria-hidden size={14} /> {label}
+        {label}
       </button>
       <Dialog title={label} isOpen={isOpen} onClose={close}>
         {isOpen && <AddForm runIds={runIds} expected={expected} more={more} onDone={close} />}

@@ -1,6 +1,6 @@
 /** Changes: of the arguments that a person approved, and of texts word by word. */
 import type { JsonValue } from "@windlass/protocol";
-import { formatValue } from "@windlass/ui";
+import { CARD, classes, FOCUS, formatValue } from "@windlass/ui";
 import { Fragment, useMemo, type ReactNode } from "react";
 
 /** One argument before and after; undefined where there is none. */
@@ -158,32 +158,64 @@ function joined(pieces: readonly Piece[]): readonly Piece[] {
   return found;
 }
 
+const MARKS = {
+  before: "rounded-xs bg-agent-danger-soft text-agent-danger-text",
+  after: "rounded-xs bg-agent-success-soft text-agent-success no-underline",
+} as const;
+
 interface WordDiffProps {
   readonly before: string;
   readonly after: string;
-  /** Which of both texts is shown. */
-  readonly side: "before" | "after";
+  /** Which of both texts is shown; both of them, in one, when left out. */
+  readonly side?: "before" | "after" | undefined;
 }
 
-const MARKS = {
-  before: "rounded-xs bg-agent-danger-soft text-agent-danger-text",
-  after: "rounded-xs bg-agent-success-soft text-agent-success",
-} as const;
-
-/** One of two texts, with the words marked that the other one does not have. */
+/** Two texts in one, or one of them, with the words marked that only one of them has. */
 export function WordDiff({ before, after, side }: WordDiffProps): ReactNode {
   const pieces = useMemo(() => diffWords(before, after), [before, after]);
   return pieces
-    .filter((piece) => piece.side === "both" || piece.side === side)
+    .filter((piece) => side === undefined || piece.side === "both" || piece.side === side)
     .map((piece, at) => {
       if (piece.side === "both") return <span key={at}>{piece.text}</span>;
       const words = piece.text.trimStart();
-      const Mark = side === "before" ? "del" : "ins";
+      const Mark = piece.side === "before" ? "del" : "ins";
       return (
         <Fragment key={at}>
           {piece.text.slice(0, piece.text.length - words.length)}
-          <Mark className={MARKS[side]}>{words}</Mark>
+          <Mark className={MARKS[piece.side]}>{words}</Mark>
         </Fragment>
       );
     });
+}
+
+/** A value of an agent that changed, word by word. */
+export function ChangedValue({
+  name,
+  before,
+  after,
+}: {
+  readonly name: string;
+  readonly before: unknown;
+  readonly after: unknown;
+}): ReactNode {
+  return (
+    <div className={classes(CARD, "overflow-hidden")}>
+      <p className="border-b border-agent-border px-3 py-1.5 text-xs font-medium">{name}</p>
+      <pre
+        tabIndex={0}
+        role="group"
+        aria-label={`Change of ${name}`}
+        className={classes(
+          "max-h-96 overflow-auto px-3 py-2 font-mono text-xs whitespace-pre-wrap wrap-anywhere",
+          FOCUS,
+        )}
+      >
+        <WordDiff before={textOf(before)} after={textOf(after)} />
+      </pre>
+    </div>
+  );
+}
+
+function textOf(value: unknown): string {
+  return value === undefined || value === null ? "" : formatValue(value);
 }

@@ -19,7 +19,7 @@ const COLOURS = [
 const DAY_S = 86_400;
 const HEIGHT_PX = 132;
 const AXIS_PX = 24;
-const SCALE_PX = 56;
+const SCALE_PX = 68;
 /** Steps that a scale may end at, times a power of ten. */
 const NICE = [1, 2, 4, 5, 6, 8, 10];
 

@@ -1,6 +1,7 @@
 /** A journal on the page: records as rows, and the panel about one record. */
 import { attachmentsOf, type Event, type PolicyDecision } from "@windlass/protocol";
 import {
+  Badge,
   BUTTONS,
   classes,
   CodeView,
@@ -13,11 +14,14 @@ import {
   formatDuration,
   formatMoment,
   formatValue,
+  formatWhen,
   JsonView,
   plural,
   useRunRecords,
+  type Tone as BadgeTone,
 } from "@windlass/ui";
-import { memo, useMemo, useState, type ReactNode } from "react";
+import { X } from "lucide-react";
+import { Fragment, memo, useMemo, useState, type ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import type { PromptMessage, StepPrompt } from "@windlass/protocol/client";
 import { to, useQueryState } from "./router.js";
@@ -219,31 +223,42 @@ function Details({
   const calls = useMemo(() => callFacts(records, record), [records, record]);
   const step = useMemo(() => stepFacts(records, record), [records, record]);
   const place = step?.place ?? placeOf(record);
+  const { title } = tell(record);
+  // A record about one call has the name of the call as its title.
+  const call = calls.length === 1 ? calls[0] : undefined;
   return (
     <div className="flex flex-col gap-4 p-4 text-sm">
       <div className="flex items-start justify-between gap-2">
-        <h2 className="min-w-0 font-semibold break-words">{tell(record).title}</h2>
-        <span className="flex shrink-0 gap-2">
+        <h2 className="flex min-h-8 min-w-0 flex-wrap items-center gap-x-2 text-base font-semibold wrap-anywhere">
+          {call === undefined ? title : <CallName call={call} />}
+        </h2>
+        <span className="flex shrink-0 items-center gap-1">
           <CopyButton text={location.href} label="Copy link" />
-          <button type="button" className={BUTTONS.default} onClick={onClose}>
-            Close
+          <button
+            type="button"
+            aria-label="Close the details"
+            className={classes(BUTTONS.quiet, "px-1.5")}
+            onClick={onClose}
+          >
+            <X aria-hidden size={16} />
           </button>
         </span>
       </div>
-      <p className="-mt-3 flex flex-wrap items-center justify-between gap-2 text-xs text-agent-muted">
+      <p className="-mt-3 flex min-h-6 flex-wrap items-center justify-between gap-2 text-xs text-agent-muted">
         <span>
-          Record {record.seq} · <time dateTime={record.meta.at}>{formatMoment(record.meta.at)}</time>
+          Record {record.seq}
+          {call !== undefined && `, ${title}`} · <time dateTime={record.meta.at}>{formatWhen(record.meta.at)}</time>
         </span>
         {place !== undefined && <Judgement {...place} what={`step ${place.stepIndex + 1}`} />}
       </p>
-      {calls.map((call) => (
-        <Call key={call.callId} call={call} />
+      {calls.map((one) => (
+        <Call key={one.callId} call={one} isTitled={one === call} />
       ))}
       {step !== undefined && <Step step={step} />}
       <p className="flex flex-wrap gap-2">
         {record.sessionId !== undefined && (
           <ButtonLink href={to(["sessions", record.sessionId], { view: "chat", at: record.seq })}>
-            The session as it was then
+            See or fork the session here
           </ButtonLink>
         )}
         {!isOfRun && record.runId !== undefined && (
@@ -262,20 +277,36 @@ function Details({
   );
 }
 
-function Call({ call }: { readonly call: CallFacts }): ReactNode {
+/** The name of a call, how it ended, and how long that took. */
+function CallName({ call: { name, result } }: { readonly call: CallFacts }): ReactNode {
+  const outcome = result === undefined ? undefined : outcomeOf(result.status, result.error?.code);
+  return (
+    <>
+      <span className="sr-only">Call of </span>
+      <span className="font-mono">{name}</span>
+      {outcome !== undefined && <Badge tone={OUTCOMES[outcome] ?? "plain"}>{outcome}</Badge>}
+      {result?.durationMs !== undefined && (
+        <span className="text-xs font-normal text-agent-muted">{formatDuration(result.durationMs)}</span>
+      )}
+    </>
+  );
+}
+
+function Call({ call, isTitled }: { readonly call: CallFacts; readonly isTitled: boolean }): ReactNode {
   const { result, started } = call;
   const output = result === undefined ? "" : (result.error?.message ?? formatValue(result.result.output));
   return (
     <section aria-label={`Call of ${call.name}`} className="flex flex-col gap-3">
-      <p className="font-medium">
-        Call of <span className="font-mono">{call.name}</span>
-        {started !== undefined && (
-          <span className="text-xs font-normal wrap-anywhere text-agent-muted">
-            {" "}
-            {kindOf(started.mode, started.effect)}, key <code>{started.idempotencyKey}</code>
-          </span>
-        )}
-      </p>
+      {!isTitled && (
+        <h3 className="flex flex-wrap items-center gap-x-2 border-t border-agent-border pt-3 font-semibold wrap-anywhere">
+          <CallName call={call} />
+        </h3>
+      )}
+      {started !== undefined && (
+        <p className="text-xs wrap-anywhere text-agent-muted">
+          {kindOf(started.mode, started.effect)} · key <code>{started.idempotencyKey}</code>
+        </p>
+      )}
       <Titled title="Arguments" action={<CopyButton text={formatValue(call.input)} label="Copy arguments" />}>
         <div className="rounded-md border border-agent-border bg-agent-bg px-3 py-2">
           <Fields value={call.input} label="Arguments" />
@@ -284,18 +315,12 @@ function Call({ call }: { readonly call: CallFacts }): ReactNode {
       {call.asked !== undefined && (
         <ChangedArguments before={call.asked.input} after={call.input} by={call.asked.changedBy} />
       )}
-      {result !== undefined && (
-        <CodeView
-          title={`Result: ${outcomeOf(result.status, result.error?.code)}${result.durationMs === undefined ? "" : `, ${formatDuration(result.durationMs)}`}`}
-          text={output}
-          copyLabel="Copy result"
-        />
-      )}
+      {result !== undefined && <CodeView title="Result" text={output} copyLabel="Copy result" />}
       {call.attempts.length > 0 && (
         <Titled title="Attempts">
-          <ol className="flex flex-col gap-1">
+          <ol className={NOTES}>
             {call.attempts.map(({ at, text }) => (
-              <li key={`${at} ${text}`} className="rounded-md border border-agent-border bg-agent-bg p-2 text-xs">
+              <li key={`${at} ${text}`}>
                 <time dateTime={at} className="font-semibold text-agent-muted">
                   {formatMoment(at)}
                 </time>{" "}
@@ -305,16 +330,22 @@ function Call({ call }: { readonly call: CallFacts }): ReactNode {
           </ol>
         </Titled>
       )}
-      {call.decisions.map((decision, at) => (
-        <Verdict key={at} decision={decision} />
-      ))}
-      {call.answers.map(({ outcome, by, text }, at) => (
-        <p key={at} className="text-xs">
-          A person said <strong>{outcome}</strong>
-          {by !== undefined && `, ${by}`}
-          {text !== undefined && `: ${text}`}
-        </p>
-      ))}
+      {(call.decisions.length > 0 || call.answers.length > 0) && (
+        <Titled title="Policy">
+          <ul className={NOTES}>
+            {verdictsOf(call.decisions).map((verdict) => (
+              <Verdict key={verdict.words} verdict={verdict} />
+            ))}
+            {call.answers.map(({ outcome: said, by, text }, at) => (
+              <li key={at}>
+                A person said <strong>{said}</strong>
+                {by !== undefined && `, ${by}`}
+                {text !== undefined && `: ${text}`}
+              </li>
+            ))}
+          </ul>
+        </Titled>
+      )}
       {call.requests.length > call.answers.length && (
         <p className="text-xs text-agent-warning">
           It waits for an answer. <TextLink href="/approvals">Inbox</TextLink>
@@ -331,6 +362,11 @@ function Call({ call }: { readonly call: CallFacts }): ReactNode {
     </section>
   );
 }
+
+/** Short texts in one box. */
+const NOTES =
+  "flex flex-col rounded-md border border-agent-border bg-agent-bg text-xs *:border-agent-border *:px-3 *:py-1.5 *:not-last:border-b";
+const OUTCOMES: Readonly<Record<string, BadgeTone>> = { completed: "good", failed: "bad", denied: "bad" };
 
 /** A part of the details with its name. */
 function Titled({
@@ -353,34 +389,74 @@ function Titled({
   );
 }
 
-function Verdict({ decision }: { readonly decision: PolicyDecision }): ReactNode {
-  const { decision: verdict, reason, code, policyRefs } = decision;
+/** What a policy said, and how often: each attempt is decided about anew. */
+interface SameVerdict {
+  readonly decision: PolicyDecision;
+  readonly words: string;
+  readonly count: number;
+}
+
+/** The decisions of policies, those that say the same as one. */
+export function verdictsOf(decisions: readonly PolicyDecision[]): readonly SameVerdict[] {
+  const found = new Map<string, SameVerdict>();
+  for (const decision of decisions) {
+    const words = [decision.decision, decision.reason, rulesOf(decision)].join("\n");
+    found.set(words, { decision, words, count: (found.get(words)?.count ?? 0) + 1 });
+  }
+  return [...found.values()];
+}
+
+function rulesOf({ code, policyRefs }: PolicyDecision): string {
+  return [...new Set([code, ...policyRefs.map(({ id }) => id)])].join(", ");
+}
+
+function Verdict({ verdict: { decision, count } }: { readonly verdict: SameVerdict }): ReactNode {
   return (
-    <p className="border-l-2 border-agent-border pl-3 text-xs">
-      Policy: <strong>{verdict}</strong>. {reason}{" "}
-      <span className="font-mono text-agent-muted">
-        {code}
-        {policyRefs.map(({ id }) => `, ${id}`).join("")}
-      </span>
-    </p>
+    <li>
+      <strong>{decision.decision}</strong>
+      {count > 1 && ` ×${count}`} {decision.reason}{" "}
+      <span className="font-mono wrap-anywhere text-agent-muted">{rulesOf(decision)}</span>
+    </li>
   );
 }
 
+/** What a model call took: model, tokens, cost and time, as far as they are known. */
+function factsOf({ modelId, completed }: StepFacts): readonly (readonly [name: string, value: string])[] {
+  const { usage, latencyMs, finishReason } = completed ?? {};
+  const cached = usage?.cacheReadTokens ?? 0;
+  const thought = usage?.reasoningTokens ?? 0;
+  return [
+    ["Model", modelId ?? ""],
+    [
+      "Tokens in",
+      usage === undefined
+        ? ""
+        : `${formatCount(usage.inputTokens ?? 0)}${cached === 0 ? "" : `, ${formatCount(cached)} from the cache`}`,
+    ],
+    [
+      "Tokens out",
+      usage === undefined
+        ? ""
+        : `${formatCount(usage.outputTokens ?? 0)}${thought === 0 ? "" : `, ${formatCount(thought)} of thought`}`,
+    ],
+    ["Cost", usage?.costMicros === undefined ? "" : formatCost(usage.costMicros)],
+    ["Time", latencyMs === undefined ? "" : formatDuration(latencyMs)],
+    ["Ended by", finishReason ?? ""],
+  ].filter(([, value]) => value !== "") as [string, string][];
+}
+
 function Step({ step }: { readonly step: StepFacts }): ReactNode {
-  const { completed, failed, place, promptCount } = step;
-  const usage = completed?.usage;
+  const { failed, place, promptCount } = step;
   return (
     <section aria-label="Model call" className="flex flex-col gap-3">
-      <p className="font-medium">
-        Model call <span className="font-mono">{step.modelId}</span>
-      </p>
-      {usage !== undefined && (
-        <p className="text-xs text-agent-muted">
-          {formatCount(usage.inputTokens ?? 0)} tokens in, {formatCount(usage.outputTokens ?? 0)} out
-          {usage.costMicros !== undefined && `, ${formatCost(usage.costMicros)}`}
-          {completed?.latencyMs !== undefined && `, ${formatDuration(completed.latencyMs)}`}
-        </p>
-      )}
+      <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-1 rounded-md border border-agent-border bg-agent-bg px-3 py-2 text-xs">
+        {factsOf(step).map(([name, value]) => (
+          <Fragment key={name}>
+            <dt className="text-agent-muted">{name}</dt>
+            <dd className="tabular-nums">{value}</dd>
+          </Fragment>
+        ))}
+      </dl>
       {step.attempts.map(({ attempt, message, code }) => (
         <p key={attempt} className="text-xs text-agent-danger-text">
           Attempt {attempt}: {message ?? code}

@@ -6,7 +6,7 @@ import { MessageSquareText, ThumbsDown, ThumbsUp } from "lucide-react";
 import { Popover } from "radix-ui";
 import { useState, type ReactNode } from "react";
 import { client } from "./auth.js";
-import { TagsField, tagsIn } from "./parts.js";
+import { NoteField, TagsField, tagsIn } from "./parts.js";
 import { feedbackQuery } from "./queries.js";
 
 /** What is judged: a run, one of its steps, or one of its answers. */
@@ -179,18 +179,7 @@ function Form({ judged, onDone }: { readonly judged: Judged; readonly onDone: ()
         );
       }}
     >
-      <label className="flex flex-col gap-1">
-        Note
-        <textarea
-          className={FIELD}
-          rows={3}
-          maxLength={4_000}
-          value={note}
-          onChange={(event) => {
-            setNote(event.target.value);
-          }}
-        />
-      </label>
+      <NoteField value={note} onChange={setNote} />
       <label className="flex flex-col gap-1">
         Score, from 0 to 100
         <input

@@ -14,9 +14,9 @@ import {
   sentence,
   type Tone,
 } from "@windlass/ui";
-import { Check, Circle, Equal, Hourglass, Play, Square, X, type LucideIcon } from "lucide-react";
+import { Check, Circle, Equal, Hourglass, Play, RotateCcw, Square, X, type LucideIcon } from "lucide-react";
 import type { Estimate } from "@windlass/protocol";
-import { ApiError, ConnectionError, ProtocolError } from "@windlass/protocol/client";
+import { ApiError, ConnectionError, ProtocolError, type RunRow } from "@windlass/protocol/client";
 import {
   useEffect,
   useId,
@@ -129,6 +129,32 @@ export function TagsField({
   );
 }
 
+const NOTE_CHARS_MAX = 4_000;
+
+/** A field for why something is judged as it is. */
+export function NoteField({
+  value,
+  onChange,
+}: {
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+}): ReactNode {
+  return (
+    <label className="flex flex-col gap-1">
+      Note
+      <textarea
+        className={FIELD}
+        rows={3}
+        maxLength={NOTE_CHARS_MAX}
+        value={value}
+        onChange={(event) => {
+          onChange(event.target.value);
+        }}
+      />
+    </label>
+  );
+}
+
 /** Gives a text to the browser to keep as a file. */
 export function download(text: string, name: string, type: string): void {
   const link = document.createElement("a");
@@ -151,17 +177,17 @@ export function Heading({ title, parent, facts, about, children }: HeadingProps)
   }, [title]);
   return (
     <header className="flex min-h-13 flex-wrap items-center gap-x-4 gap-y-2 border-b border-agent-border px-4 py-2">
-      <div className="flex min-w-0 flex-1 basis-60 flex-wrap items-center gap-x-3 gap-y-1">
-        <div className="max-w-full min-w-0">
+      <div className="flex max-w-full min-w-0 flex-1 basis-60 items-center gap-x-3 gap-y-1 max-sm:flex-wrap">
+        <div className="flex max-w-full min-w-0 items-baseline gap-2">
           {parent !== undefined && (
             <Link
               href={parent.href}
               className={classes(
-                "block w-fit rounded text-xs text-agent-muted hover:text-agent-text hover:underline",
+                "shrink-0 rounded text-sm text-agent-muted hover:text-agent-text hover:underline",
                 FOCUS,
               )}
             >
-              {parent.label}
+              {parent.label} <span aria-hidden>/</span>
             </Link>
           )}
           <h1 className="truncate text-base font-semibold" title={title}>
@@ -169,11 +195,11 @@ export function Heading({ title, parent, facts, about, children }: HeadingProps)
           </h1>
         </div>
         {facts}
-        {about !== undefined && about !== false && (
-          <p className="w-full truncate text-xs text-agent-muted tabular-nums">{about}</p>
-        )}
       </div>
       {children}
+      {about !== undefined && about !== false && (
+        <div className="-mt-1 w-full text-xs text-agent-muted tabular-nums">{about}</div>
+      )}
     </header>
   );
 }
@@ -279,6 +305,25 @@ const STATES: Readonly<Record<string, readonly [tone: Tone, icon: LucideIcon]>> 
   budget_exhausted: ["bad", X],
   unclear: ["plain", Equal],
 };
+/** Statuses that say more in other words than in their names. */
+const STATUS_WORDS: Readonly<Record<string, string>> = { pending: "queued", budget_exhausted: "budget used up" };
+/** What a run waits for, and how its status says it. */
+export const WAITS: Readonly<Record<string, string>> = {
+  person: "waiting for a person",
+  input: "waiting for you",
+  recovery: "needs a decision",
+  subagent: "waiting for subagents",
+  provider: "waiting for provider",
+  timer: "waiting for a timer",
+  budget: "waiting for budget",
+};
+
+/** A status in words. */
+export function statusWords(status: string): string {
+  return STATUS_WORDS[status] ?? status.replaceAll("_", " ");
+}
+
+type RunState = Pick<RunRow, "status" | "waitsOn">;
 
 /** Where a run, a session or a proposal is; an icon and a word, so that colour is not all. */
 export function Status({
@@ -297,7 +342,40 @@ export function Status({
         strokeWidth={2.5}
         className={classes("size-3", status === "running" && "motion-safe:animate-pulse")}
       />
-      {words ?? status.replaceAll("_", " ")}
+      {words ?? statusWords(status)}
+    </Badge>
+  );
+}
+
+/** Where a run is, with what it waits for. */
+export function RunStatus({ run: { status, waitsOn } }: { readonly run: RunState }): ReactNode {
+  return (
+    <Status status={status} words={waitsOn === undefined ? undefined : (WAITS[waitsOn] ?? `waiting for ${waitsOn}`)} />
+  );
+}
+
+/** That a run went on after the end of its process; nothing of a run without a crash. */
+export function Crashes({
+  count,
+  isShort = false,
+}: {
+  readonly count: number;
+  /** Whether there is room for a sign and the number alone. */
+  readonly isShort?: boolean;
+}): ReactNode {
+  if (count === 0) return null;
+  const words = `survived ${plural(count, "crash")}`;
+  return (
+    <Badge tone="info" title={words}>
+      <RotateCcw aria-hidden strokeWidth={2.5} className="size-3" />
+      {isShort ? (
+        <>
+          <span aria-hidden>{count}</span>
+          <span className="sr-only">{words}</span>
+        </>
+      ) : (
+        words
+      )}
     </Badge>
   );
 }
@@ -334,6 +412,20 @@ export function TextLink(props: ComponentPropsWithoutRef<typeof Link>): ReactNod
   );
 }
 
+/** The name of a row of a table, which leads to what the row is about. Keys open the row itself. */
+export function RowLink({ href, children }: { readonly href: string; readonly children: string }): ReactNode {
+  return (
+    <Link
+      href={href}
+      tabIndex={-1}
+      title={children}
+      className={classes("rounded font-semibold hover:underline", FOCUS)}
+    >
+      {children}
+    </Link>
+  );
+}
+
 /** A link that stands by itself, beside buttons. */
 export function ButtonLink(props: ComponentPropsWithoutRef<typeof Link>): ReactNode {
   const { className, ...rest } = props;
@@ -342,20 +434,24 @@ export function ButtonLink(props: ComponentPropsWithoutRef<typeof Link>): ReactN
 
 interface SelectProps {
   readonly label: string;
+  /** Whether its first choice says what it is for. */
+  readonly isLabelHidden?: boolean | undefined;
   readonly value: string;
   readonly options: readonly (readonly [value: string, label: string])[];
   readonly onChange: (value: string) => void;
 }
 
 /** A choice of few things. The browser's own, so that phones and screen readers know it. */
-export function Select({ label, value, options, onChange }: SelectProps): ReactNode {
+export function Select({ label, isLabelHidden = false, value, options, onChange }: SelectProps): ReactNode {
   const id = useId();
   return (
     <span className="inline-flex items-center gap-2 text-xs text-agent-muted">
-      <label htmlFor={id}>{label}</label>
+      <label htmlFor={id} className={isLabelHidden ? "sr-only" : undefined}>
+        {label}
+      </label>
       <select
         id={id}
-        className={classes(SMALL_FIELD, "max-w-44")}
+        className={isLabelHidden ? classes(FIELD, "w-28!") : classes(SMALL_FIELD, "max-w-44")}
         value={value}
         onChange={(event) => {
           onChange(event.target.value);

@@ -2,7 +2,6 @@ import { EMPTY_CONVERSATION, reduceConversation, type Event } from "@windlass/pr
 import { describe, expect, it } from "vitest";
 import { actsOf, pairUp } from "../src/pages/compare.js";
 import { callFacts, forkPoint, isStory, stepFacts, tell, TimeMachine } from "../src/records.js";
-import { lineDiff } from "../src/pages/proposals.js";
 import { to } from "../src/router.js";
 import { changedArguments, diffWords } from "../src/changes.js";
 import { differenceOf, fieldsOf, figuresFrom } from "../src/pages/playground.js";
@@ -195,19 +194,6 @@ describe("two runs side by side", () => {
       [undefined, "d"],
     ]);
     expect(pairUp([], [])).toEqual([]);
-  });
-});
-
-describe("two texts", () => {
-  it("are compared line by line: removed, added, unchanged", () => {
-    const told = (before: string, after: string): string[] =>
-      lineDiff(before, after).map(({ kind, text }) => `${kind} ${text}`);
-    expect(told("a\nb\nc", "a\nB\nc\nd")).toEqual(["same a", "removed b", "added B", "same c", "added d"]);
-    expect(told("", "new")).toEqual(["added new"]);
-    expect(told("old", "")).toEqual(["removed old"]);
-    expect(told("", "")).toEqual([]);
-    const long = Array.from({ length: 1_001 }, (_, at) => String(at)).join("\n");
-    expect(lineDiff(long, long)).toHaveLength(2_002);
   });
 });
 

@@ -99,6 +99,49 @@ inBrowser("the page of runs", () => {
     await page.context().close();
   });
 
+  it("chosen sessions are exported, and deleted after a question; two chosen runs are compared", async () => {
+    for (const text of ["Drop one.", "Drop two."]) await server.run("demo", text);
+    const { page, faults } = await openPage(server.url, "/sessions?text=drop");
+    const mine = page
+      .getByRole("grid", { name: /^Sessions/u })
+      .getByRole("row")
+      .filter({ hasText: "Drop" });
+    await expect.poll(() => mine.count()).toBe(2);
+    await page.goto(`${server.url}/runs?text=drop`);
+    await expect.poll(() => page.getByRole("row").filter({ hasText: "Drop" }).count()).toBe(2);
+    await page.getByRole("checkbox").first().check();
+    await page.getByRole("link", { name: "Compare the two" }).click();
+    await page
+      .getByText(/^time/u)
+      .nth(1)
+      .getByText(/\([+−].+\)|no difference/u)
+      .waitFor();
+    await page.locator("ins", { hasText: "two" }).first().waitFor();
+    expect(await flaws(page)).toEqual([]);
+    await page.goto(`${server.url}/sessions?text=drop`);
+    await page.getByRole("checkbox", { name: /all/u }).check();
+    const kept = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Export 2" }).click();
+    const file = await kept;
+    expect(file.suggestedFilename()).toBe("sessions.jsonl");
+    const lines = readFileSync(await file.path(), "utf8")
+      .trim()
+      .split("\n");
+    expect(lines.map((line) => (JSON.parse(line) as { title: string }).title).toSorted()).toEqual([
+      "Drop one.",
+      "Drop two.",
+    ]);
+    await page.getByRole("button", { name: "Delete 2" }).click();
+    await page
+      .getByRole("dialog", { name: "Delete 2 sessions?" })
+      .getByRole("button", { name: "Delete for good" })
+      .click();
+    await page.getByText("Deleted 2 sessions.").waitFor();
+    await page.getByText("Nothing fits.").waitFor();
+    expect(faults).toEqual([]);
+    await page.context().close();
+  });
+
   it("a run is opened by keys; chosen runs are exported, and deleted with their sessions after a question", async () => {
     await server.run("demo", "Delete me.");
     const { page, faults } = await openPage(server.url, "/runs");
@@ -122,6 +165,17 @@ inBrowser("the page of runs", () => {
     await runs.getByRole("row").filter({ hasText: "Try." }).focus();
     await page.keyboard.press("Enter");
     await expect.poll(() => new URL(page.url()).pathname).toMatch(/^\/runs\/./u);
+    const address = new URL(page.url()).pathname;
+
+    // Every run of a cause of failures is reached from the cause.
+    await page.goto(`${server.url}/decisions?view=failures`);
+    await page.getByRole("grid", { name: "Causes of failures" }).getByRole("row").nth(1).click();
+    const failed = page.getByRole("grid", { name: "Runs of the cause" }).getByRole("row").nth(1);
+    await failed.getByText("the model does not want to").waitFor();
+    expect(await flaws(page)).toEqual([]);
+    await failed.focus();
+    await page.keyboard.press("Enter");
+    await expect.poll(() => new URL(page.url()).pathname).toBe(address);
     expect(faults).toEqual([]);
     await page.context().close();
   });

@@ -49,7 +49,7 @@ inBrowser("the first five minutes", () => {
     expect(new URL(page.url()).searchParams.get("at")).toMatch(/^\d+$/u);
     await page.getByRole("tab", { name: "Trace" }).click();
     await page.getByRole("treeitem", { name: /^tool pay/u }).click();
-    await details.getByText("Result: completed").waitFor();
+    await details.getByRole("heading", { name: /^Call of pay completed/u }).waitFor();
     expect(faults).toEqual([]);
     await page.context().close();
   });

@@ -78,7 +78,7 @@ export function InterruptedCard(props: RequestCardProps): ReactNode {
   const tool = actionName(request.action);
   return (
     <Frame request={request} title={words.happened(tool)} words={request.prompt} state={state}>
-      <div className="grid gap-3 md:grid-cols-2">
+      <div className="grid gap-3 @lg:grid-cols-2">
         <Part title={words.call}>
           <Fields value={request.action.input} label={words.argumentsOf(tool)} />
         </Part>
@@ -100,7 +100,7 @@ export function InterruptedCard(props: RequestCardProps): ReactNode {
           />
         </Part>
       </div>
-      <ul aria-label={words.answers} className="grid gap-3 md:grid-cols-3">
+      <ul aria-label={words.answers} className="grid gap-3 @2xl:grid-cols-3">
         {(request.options ?? []).map((option) => (
           <li key={option.id} className="flex flex-col gap-2 rounded-lg border border-agent-border bg-agent-bg p-3">
             <p className="text-sm text-agent-muted">{words.about(option)}</p>
@@ -534,7 +534,7 @@ function Frame({ request, title, words, state, children }: FrameProps): ReactNod
       ref={frame}
       role="group"
       tabIndex={-1}
-      className={classes(CARD, "flex flex-col gap-3 border-l-4 border-l-agent-warning p-4 outline-none")}
+      className={classes(CARD, "@container flex flex-col gap-3 border-l-4 border-l-agent-warning p-4 outline-none")}
       aria-labelledby={id}
     >
       <p id={id} className="text-sm font-semibold">

@@ -14,8 +14,8 @@ export interface TableColumn<T> {
   readonly cell: (row: T) => ReactNode;
   /** Its width, pixels; a flexible one is at least so wide. */
   readonly width: number;
-  /** Takes a share of what is left, unless a person has set its width. */
-  readonly isFlexible?: boolean;
+  /** Takes a share of what is left, unless a person has set its width; 2 takes twice as much as 1. */
+  readonly share?: number;
   readonly isNumber?: boolean;
   readonly isSortable?: boolean;
   /** It is shown where the table has at least so many pixels. */
@@ -33,11 +33,15 @@ export interface TableSort {
 export interface DataTableProps<T> {
   readonly label: string;
   readonly rows: readonly T[];
+  /** How many rows there are, if more than are here. */
+  readonly count?: number | undefined;
   readonly columns: readonly TableColumn<T>[];
   /** Names a row; it stays the same as the table grows. */
   readonly keyOf: (row: T) => string;
   /** Opens a row: a click on it, or Enter. */
   readonly onOpen: (row: T) => void;
+  /** The key of the row that is open beside the table. */
+  readonly opened?: string | undefined;
   readonly sort?: TableSort | undefined;
   readonly onSort?: ((sort: TableSort) => void) | undefined;
   /** The keys of the chosen rows; without it rows cannot be chosen. */
@@ -168,7 +172,8 @@ export function ColumnMenu<T>({
 
 /** A table of which only the rows that are seen are drawn. Arrow keys go from row to row, Enter opens, Space chooses. */
 export function DataTable<T>(props: DataTableProps<T>): ReactNode {
-  const { label, rows, columns, keyOf, onOpen, sort, onSort, chosen, onChoose, onEnd, layout } = props;
+  const { label, rows, count = rows.length, columns, keyOf, onOpen, opened, sort, onSort, chosen, onChoose } = props;
+  const { onEnd, layout } = props;
   const words = useWording().labels.table;
   const frame = useRef<HTMLDivElement>(null);
   const widthPx = useWidth(frame);
@@ -197,8 +202,8 @@ export function DataTable<T>(props: DataTableProps<T>): ReactNode {
   const template = [
     ...(chosen === undefined ? [] : ["36px"]),
     ...headers.map((header, at) =>
-      visible[at]?.isFlexible === true && layout.widths[header.id] === undefined
-        ? `minmax(${header.getSize()}px, 1fr)`
+      visible[at]?.share !== undefined && layout.widths[header.id] === undefined
+        ? `minmax(${header.getSize()}px, ${visible[at].share}fr)`
         : `${header.getSize()}px`,
     ),
   ].join(" ");
@@ -258,7 +263,7 @@ export function DataTable<T>(props: DataTableProps<T>): ReactNode {
       ref={frame}
       role="grid"
       aria-label={label}
-      aria-rowcount={rows.length + 1}
+      aria-rowcount={count + 1}
       aria-multiselectable={chosen === undefined ? undefined : true}
       className="relative min-h-0 flex-1 overflow-auto text-[13px]"
       onKeyDown={onKeyDown}
@@ -266,11 +271,11 @@ export function DataTable<T>(props: DataTableProps<T>): ReactNode {
       <div
         role="row"
         aria-rowindex={1}
-        className="sticky top-0 z-10 grid items-center border-b border-agent-border bg-agent-bg px-3 text-[11.5px] font-semibold text-agent-muted"
+        className="group sticky top-0 z-10 grid items-center border-b border-agent-border bg-agent-bg px-3 text-[11.5px] font-semibold text-agent-muted"
         style={{ minWidth, gridTemplateColumns: template }}
       >
         {chosen !== undefined && (
-          <span role="columnheader">
+          <span role="columnheader" className="flex items-center">
             <input
               type="checkbox"
               aria-label={words.chooseAll}
@@ -332,7 +337,7 @@ export function DataTable<T>(props: DataTableProps<T>): ReactNode {
                   layout.change({ widths: { ...layout.widths, [column.id]: wide } });
                 }}
                 className={classes(
-                  "absolute top-1.5 right-0 h-5 w-1.5 cursor-col-resize touch-none rounded border-r border-agent-border hover:bg-agent-accent/40",
+                  "absolute top-1.5 right-0 h-5 w-1.5 cursor-col-resize touch-none rounded border-r border-transparent group-hover:border-agent-border hover:bg-agent-accent/40 pointer-coarse:border-agent-border",
                   FOCUS,
                 )}
               />
@@ -353,10 +358,11 @@ export function DataTable<T>(props: DataTableProps<T>): ReactNode {
               data-index={index}
               aria-rowindex={index + 2}
               aria-selected={chosen === undefined ? undefined : isChosen}
+              aria-current={name === opened ? "true" : undefined}
               tabIndex={index === Math.min(current, rows.length - 1) ? 0 : -1}
               className={classes(
                 "absolute top-0 left-0 grid w-full cursor-pointer items-center border-b border-agent-border px-3 hover:bg-agent-surface",
-                isChosen && "bg-agent-accent/10",
+                (isChosen || name === opened) && "bg-agent-accent-soft",
                 FOCUS,
                 "focus-visible:-outline-offset-2!",
               )}
@@ -371,7 +377,7 @@ export function DataTable<T>(props: DataTableProps<T>): ReactNode {
               }}
             >
               {chosen !== undefined && (
-                <span role="gridcell">
+                <span role="gridcell" className="flex items-center">
                   <input
                     type="checkbox"
                     tabIndex={-1}
@@ -387,7 +393,10 @@ export function DataTable<T>(props: DataTableProps<T>): ReactNode {
                 <div
                   key={column.id}
                   role="gridcell"
-                  className={classes("min-w-0 truncate px-2", column.isNumber === true && "text-right tabular-nums")}
+                  className={classes(
+                    "min-w-0 truncate px-2 *:align-middle has-[[data-status]]:text-clip",
+                    column.isNumber === true && "text-right tabular-nums",
+                  )}
                 >
                   {column.cell(row)}
                 </div>

@@ -71,7 +71,7 @@ const WHOLE: Zoom = { from: 0, size: 1 };
 const ZOOM_STEP = 2;
 const ZOOM_SIZE_MIN = 0.002;
 const TICKS = 2;
-const TICKS_UNTIL = 0.85;
+const TICKS_UNTIL = 0.55;
 
 /**
  * The spans of a run as a tree on a time axis.
@@ -121,13 +121,13 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
   if (all.length === 0) return <p className="p-4 text-sm text-agent-muted">{words.empty}</p>;
   return (
     <div className={classes("@container flex min-h-0 min-w-0 flex-1 flex-col text-agent-text", className)}>
-      <div className="flex flex-wrap items-center gap-2 px-4 py-2 text-xs">
+      <div className="flex items-center gap-2 px-4 py-2 text-xs @max-lg:flex-wrap">
         <input
           ref={findRef}
           type="search"
           aria-label={words.find}
           placeholder={words.findPlaceholder}
-          className={classes(FIELD, "w-56! @max-lg:w-36!")}
+          className={classes(FIELD, "w-56! min-w-28 shrink")}
           value={find}
           onChange={(event) => {
             setFind(event.target.value);
@@ -142,9 +142,11 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
         <Chip isOn={failedOnly} onChange={setFailedOnly} isDisabled={failed.length === 0}>
           {words.errors(wording.formatCount(failed.length))}
         </Chip>
-        <button type="button" disabled={failed.length === 0} className={CHIPS.off} onClick={nextFailed}>
-          {words.nextError}
-        </button>
+        {failed.length > 0 && (
+          <button type="button" className={CHIPS.off} onClick={nextFailed}>
+            {words.nextError}
+          </button>
+        )}
         <Chip isOn={isFolded} onChange={setIsFolded}>
           {words.fold}
         </Chip>
@@ -253,7 +255,7 @@ function ZoomButton({
 
 const NUMBER = "w-13 shrink-0 truncate text-right tabular-nums @max-lg:hidden";
 const TIME = "w-18 shrink-0 truncate text-right tabular-nums";
-const BARS = "relative h-full w-1/4 max-w-80 min-w-16 shrink-0 @2xl:w-1/3 @max-md:hidden";
+const BARS = "relative h-full w-1/4 max-w-80 min-w-16 shrink-0 @5xl:w-1/3 @max-md:hidden";
 
 /** Names of columns, and the ticks of the axis. */
 function Head({
@@ -290,7 +292,7 @@ function Head({
         {words.timeColumn}
       </span>
       <span aria-hidden className={BARS}>
-        {/* A tick near the end has no room for its name. */}
+        {/* The end has a name of its own; a tick near it has no room for one. */}
         {ticksOf(from, from + size * TICKS_UNTIL, TICKS, formatDuration).map(([ms, label]) => (
           <span
             key={ms}
@@ -300,6 +302,9 @@ function Head({
             {label}
           </span>
         ))}
+        <span className="absolute right-0 bottom-0 pb-1 font-normal whitespace-nowrap tabular-nums">
+          {formatDuration(from + size)}
+        </span>
       </span>
     </div>
   );

@@ -278,6 +278,9 @@ COMPARE_EXAMPLE: Final[JsonValue] = {
         "pValue": 1.0,
     },
     "changes": ["agent.instructions changed"],
+    "differences": [
+        {"path": "/agent/instructions", "before": "Tell prices.", "after": "Tell prices in crowns."}
+    ],
 }
 PROPOSAL_EXAMPLE: Final[JsonValue] = {
     "proposal": {

@@ -495,7 +495,7 @@ function ApprovalPanel(props: ApprovalPanelProps): ReactNode {
   return (
     <section
       aria-label="The selected request"
-      className="grid min-w-0 flex-1 content-start gap-5 overflow-y-auto p-5 max-sm:p-4 xl:grid-cols-[minmax(0,1fr)_20rem]"
+      className="grid min-w-0 flex-1 content-start gap-5 overflow-y-auto p-5 max-sm:p-4 2xl:grid-cols-[minmax(0,1fr)_20rem]"
     >
       <div className="flex min-w-0 flex-col gap-4">
         {isConsent(approval) ? (

@@ -1,11 +1,21 @@
 /** Two runs side by side. */
 import { useQuery } from "@tanstack/react-query";
-import type { RunInfo } from "@windlass/protocol/client";
-import { classes, formatCost, formatCount, useSession, shortId } from "@windlass/ui";
+import type { RunInfo, RunRow } from "@windlass/protocol/client";
+import {
+  classes,
+  formatCost,
+  formatCount,
+  formatDuration,
+  formatSigned,
+  shortHash,
+  shortId,
+  useSession,
+} from "@windlass/ui";
 import { useMemo, type ReactNode } from "react";
 import { isKnown, type Event } from "@windlass/protocol";
-import { Empty, Failure, Heading, Loading, Status, TextLink, VirtualList } from "../parts.js";
-import { runQuery } from "../queries.js";
+import { WordDiff } from "../changes.js";
+import { Crashes, Empty, Failure, Heading, Loading, Status, TextLink, VirtualList } from "../parts.js";
+import { runQuery, runsOfSessionQuery } from "../queries.js";
 import { tell } from "../records.js";
 import { to, useQueryState } from "../router.js";
 
@@ -25,8 +35,7 @@ export function ComparePage({
         <Heading title="Compare runs" />
         <Empty title="Choose two runs.">
           <p>
-            Open a run from the <TextLink href="/runs">list of runs</TextLink> and choose another one under “Compare
-            with”.
+            Choose two in the <TextLink href="/runs">list of runs</TextLink>, then “Compare the two”.
           </p>
         </Empty>
       </>
@@ -84,30 +93,82 @@ function keyOf({ first, second }: Pair): string {
   return `${first?.seq ?? ""} ${second?.seq ?? ""}`;
 }
 
+/** A run, and what lists tell about it as soon as that is read. */
+interface Told {
+  readonly info: RunInfo;
+  readonly row: RunRow | undefined;
+}
+
+function useRow({ run: { sessionId, runId } }: RunInfo): RunRow | undefined {
+  const { data = [] } = useQuery({ ...runsOfSessionQuery(sessionId ?? ""), enabled: sessionId !== undefined });
+  return data.find((one) => one.runId === runId);
+}
+
+const NUMBERS: readonly {
+  readonly name: string;
+  readonly of: (told: Told) => number | undefined;
+  readonly format: (value: number) => string;
+}[] = [
+  {
+    name: "time",
+    of: ({ row }) =>
+      row?.startedAt === undefined || row.endedAt === undefined
+        ? undefined
+        : Date.parse(row.endedAt) - Date.parse(row.startedAt),
+    format: formatDuration,
+  },
+  {
+    name: "tokens",
+    of: ({ info: { result } }) =>
+      result?.usage === undefined ? undefined : (result.usage.inputTokens ?? 0) + (result.usage.outputTokens ?? 0),
+    format: formatCount,
+  },
+  { name: "cost", of: ({ info: { result } }) => result?.usage?.costMicros, format: formatCost },
+];
+
+/** Two runs beside each other, and by how much their numbers differ. */
 function Sides({ first, second }: { readonly first: RunInfo; readonly second: RunInfo }): ReactNode {
+  const one = { info: first, row: useRow(first) };
+  const two = { info: second, row: useRow(second) };
   return (
     <div className="grid grid-cols-2 gap-4 border-b border-agent-border px-4 py-3">
-      <Side info={first} />
-      <Side info={second} />
+      <Side told={one} />
+      <Side told={two} against={one} />
     </div>
   );
 }
 
-function Side({ info: { run, result } }: { readonly info: RunInfo }): ReactNode {
-  const usage = result?.usage;
+function Side({ told, against }: { readonly told: Told; readonly against?: Told | undefined }): ReactNode {
+  const {
+    info: { run },
+    row,
+  } = told;
   return (
     <div className="flex min-w-0 flex-col gap-1 text-sm">
       <p className="flex flex-wrap items-center gap-2">
-        <TextLink href={to(["runs", run.runId])}>Run {shortId(run.runId)}</TextLink>
+        <TextLink href={to(["runs", run.runId])} className="min-w-0 truncate font-semibold">
+          {row?.input || `Run ${shortId(run.runId)}`}
+        </TextLink>
         <Status status={run.status} />
+        <Crashes count={row?.crashes ?? 0} />
       </p>
-      <p className="text-xs text-agent-muted">
-        {run.agentId}, {run.modelId}
-        {usage !== undefined && `, ${formatCount((usage.inputTokens ?? 0) + (usage.outputTokens ?? 0))} tokens`}
-        {usage?.costMicros !== undefined && `, ${formatCost(usage.costMicros)}`}
-      </p>
-      <p className="truncate font-mono text-xs text-agent-muted" title={run.packageFingerprint}>
-        version {run.packageFingerprint.slice(0, 19)}
+      <p className="flex flex-wrap gap-x-3 text-xs text-agent-muted tabular-nums">
+        <span>
+          {run.agentId} · {run.modelId} · version{" "}
+          <span className="font-mono" title={run.packageFingerprint}>
+            {shortHash(run.packageFingerprint)}
+          </span>
+        </span>
+        {NUMBERS.map(({ name, of, format }) => {
+          const [value, before] = [of(told), against === undefined ? undefined : of(against)];
+          if (value === undefined) return null;
+          return (
+            <span key={name}>
+              {name} <strong className="text-agent-text">{format(value)}</strong>
+              {before !== undefined && ` (${formatSigned(value - before, format)})`}
+            </span>
+          );
+        })}
       </p>
     </div>
   );
@@ -129,26 +190,33 @@ function Row({
         pair.isSame && "text-agent-muted",
       )}
     >
-      <Cell act={pair.first} runId={first} isSame={pair.isSame} />
-      <Cell act={pair.second} runId={second} isSame={pair.isSame} />
+      <Cell pair={pair} side="before" runId={first} />
+      <Cell pair={pair} side="after" runId={second} />
     </div>
   );
 }
 
 function Cell({
-  act,
+  pair: { first, second, isSame },
+  side,
   runId,
-  isSame,
 }: {
-  readonly act: Act | undefined;
+  readonly pair: Pair;
+  readonly side: "before" | "after";
   readonly runId: string;
-  readonly isSame: boolean;
 }): ReactNode {
+  const act = side === "before" ? first : second;
   if (act === undefined) return <p className="text-xs text-agent-muted italic">not here</p>;
   return (
     <div className={classes("min-w-0 border-l-2 pl-3", isSame ? "border-l-agent-border" : "border-l-agent-warning")}>
       <TextLink href={to(["runs", runId], { at: act.seq })}>{act.title}</TextLink>
-      <p className="text-xs break-words">{act.detail}</p>
+      <p className="text-xs wrap-anywhere">
+        {first === undefined || second === undefined || isSame ? (
+          act.detail
+        ) : (
+          <WordDiff before={first.detail} after={second.detail} side={side} />
+        )}
+      </p>
     </div>
   );
 }

@@ -8,7 +8,6 @@ import {
   CodeView,
   DataTable,
   FIELD,
-  FOCUS,
   formatCount,
   plural,
   shortHash,
@@ -27,15 +26,15 @@ import {
   Heading,
   Listed,
   Loading,
+  RowLink,
   SidePanel,
-  SMALL_FIELD,
   TagsField,
   tagsIn,
   TextLink,
   useNow,
 } from "../parts.js";
 import { datasetQuery, datasetsQuery } from "../queries.js";
-import { Link, navigate, to, useQueryState } from "../router.js";
+import { navigate, to, useQueryState } from "../router.js";
 import { tellDone } from "../shell.js";
 
 /** The list of data sets: a view of the page of experiments. */
@@ -98,7 +97,7 @@ function NewDataset(): ReactNode {
       }}
     >
       <input
-        className={classes(SMALL_FIELD, "w-56!")}
+        className={classes(FIELD, "w-56!")}
         aria-label="Name of a new data set"
         placeholder="Name of a new data set"
         maxLength={200}
@@ -121,17 +120,8 @@ function listColumns(now: number): readonly TableColumn<EvalDataset>[] {
       id: "name",
       label: "Data set",
       width: 160,
-      isFlexible: true,
-      cell: ({ name }) => (
-        <Link
-          href={datasetAddress(name)}
-          tabIndex={-1}
-          title={name}
-          className={classes("rounded font-semibold hover:underline", FOCUS)}
-        >
-          {name}
-        </Link>
-      ),
+      share: 1,
+      cell: ({ name }) => <RowLink href={datasetAddress(name)}>{name}</RowLink>,
     },
     { id: "cases", label: "Cases", width: 80, isNumber: true, cell: ({ cases }) => formatCount(cases) },
     {
@@ -145,7 +135,7 @@ function listColumns(now: number): readonly TableColumn<EvalDataset>[] {
       id: "scorers",
       label: "Scorers",
       width: 160,
-      isFlexible: true,
+      share: 1,
       fromPx: 640,
       cell: ({ scorers }) => (
         <span className="text-agent-muted">{scorers.flatMap((one) => Object.keys(one)).join(", ") || "–"}</span>
@@ -208,7 +198,7 @@ export function DatasetPage({ name }: { readonly name: string }): ReactNode {
               type="search"
               aria-label="Search cases"
               placeholder="Search cases"
-              className={classes(SMALL_FIELD, "w-56! max-sm:w-full!")}
+              className={classes(FIELD, "w-56! max-sm:w-full!")}
               value={query.get("text") ?? ""}
               onChange={(event) => {
                 change({ text: event.target.value });
@@ -336,7 +326,7 @@ const CASE_COLUMNS: readonly TableColumn<EvalDatasetCase>[] = [
     id: "case",
     label: "Case",
     width: 130,
-    isFlexible: true,
+    share: 1,
     cell: ({ name }) => (
       <span className="font-semibold" title={name}>
         {name}
@@ -347,14 +337,14 @@ const CASE_COLUMNS: readonly TableColumn<EvalDatasetCase>[] = [
     id: "inputs",
     label: "Inputs",
     width: 160,
-    isFlexible: true,
+    share: 1,
     cell: ({ inputs }) => <span title={textOf(inputs)}>{textOf(inputs)}</span>,
   },
   {
     id: "expected",
     label: "Expected",
     width: 150,
-    isFlexible: true,
+    share: 1,
     fromPx: 560,
     cell: ({ expected }) => (
       <span className="text-agent-muted" title={textOf(expected)}>

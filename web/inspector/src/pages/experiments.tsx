@@ -10,7 +10,7 @@ import {
   CodeView,
   ColumnMenu,
   DataTable,
-  FOCUS,
+  FIELD,
   formatCost,
   formatCount,
   formatDuration,
@@ -36,8 +36,8 @@ import {
   Loading,
   rangeOf,
   Select,
+  RowLink,
   SidePanel,
-  SMALL_FIELD,
   Status,
   Tabs,
   TextLink,
@@ -178,17 +178,8 @@ function listColumns(now: number): readonly TableColumn<EvalExperiment>[] {
       id: "experiment",
       label: "Experiment",
       width: 120,
-      isFlexible: true,
-      cell: ({ id }) => (
-        <Link
-          href={to(["experiments", id])}
-          tabIndex={-1}
-          title={id}
-          className={classes("rounded font-semibold hover:underline", FOCUS)}
-        >
-          {id}
-        </Link>
-      ),
+      share: 1,
+      cell: ({ id }) => <RowLink href={to(["experiments", id])}>{id}</RowLink>,
     },
     { id: "rate", label: "Pass rate", width: 184, cell: (one) => <Rate experiment={one} /> },
     { id: "agent", label: "Agent", width: 110, fromPx: 590, cell: ({ agentId }) => agentId },
@@ -461,7 +452,7 @@ function CaseFilters({ tags, shows, children }: CaseFiltersProps): ReactNode {
         type="search"
         aria-label="Search cases"
         placeholder="Search cases"
-        className={classes(SMALL_FIELD, "w-56! max-sm:w-full!")}
+        className={classes(FIELD, "w-56! max-sm:w-full!")}
         value={query.get("text") ?? ""}
         onChange={(event) => {
           change({ text: event.target.value });
@@ -521,7 +512,7 @@ function caseColumns(scorers: readonly string[], repeats: number): readonly Tabl
       id: "case",
       label: "Case",
       width: 120,
-      isFlexible: true,
+      share: 1,
       cell: ({ name, isPassed, repeat }) => (
         <span className="flex min-w-0 items-center gap-1.5">
           <Passed isPassed={isPassed} />
@@ -532,16 +523,16 @@ function caseColumns(scorers: readonly string[], repeats: number): readonly Tabl
         </span>
       ),
     },
-    { id: "input", label: "Input", width: 130, isFlexible: true, fromPx: 500, cell: ({ input }) => words(input) },
+    { id: "input", label: "Input", width: 130, share: 1, fromPx: 500, cell: ({ input }) => words(input) },
     {
       id: "expected",
       label: "Expected",
       width: 120,
-      isFlexible: true,
+      share: 1,
       fromPx: 640,
       cell: ({ expected }) => words(expected, MUTED),
     },
-    { id: "output", label: "Output", width: 120, isFlexible: true, fromPx: 360, cell: ({ output }) => words(output) },
+    { id: "output", label: "Output", width: 120, share: 1, fromPx: 360, cell: ({ output }) => words(output) },
     ...scorers.map((scorer): TableColumn<EvalCase> => ({
       id: `score ${scorer}`,
       label: scorer,
@@ -562,7 +553,7 @@ function caseColumns(scorers: readonly string[], repeats: number): readonly Tabl
       id: "why",
       label: "Why it failed",
       width: 160,
-      isFlexible: true,
+      share: 1,
       fromPx: from + 320,
       cell: ({ why }) => words(why, MUTED),
     },
@@ -836,7 +827,7 @@ const PAIR_COLUMNS: readonly TableColumn<EvalPair>[] = [
     id: "case",
     label: "Case",
     width: 110,
-    isFlexible: true,
+    share: 1,
     cell: ({ name }) => (
       <span className="font-semibold" title={name}>
         {name}
@@ -853,7 +844,7 @@ const PAIR_COLUMNS: readonly TableColumn<EvalPair>[] = [
     id: "input",
     label: "Input",
     width: 120,
-    isFlexible: true,
+    share: 1,
     fromPx: 740,
     cell: ({ new: [first] }) => words(first?.input),
   },
@@ -861,7 +852,7 @@ const PAIR_COLUMNS: readonly TableColumn<EvalPair>[] = [
     id: "expected",
     label: "Expected",
     width: 110,
-    isFlexible: true,
+    share: 1,
     fromPx: 860,
     cell: ({ new: [first] }) => words(first?.expected, MUTED),
   },
@@ -869,7 +860,7 @@ const PAIR_COLUMNS: readonly TableColumn<EvalPair>[] = [
     id: side,
     label: side === "old" ? "Old output" : "New output",
     width: 130,
-    isFlexible: true,
+    share: 1,
     fromPx: 610,
     cell: (pair) => <Side attempts={pair[side]} />,
   })),

@@ -1,11 +1,11 @@
 /** Failures by cause. */
 import { useQuery } from "@tanstack/react-query";
-import type { FailureCause, FailureGroup } from "@windlass/protocol/client";
-import { CARD, classes, formatCount, plural, shortId } from "@windlass/ui";
-import type { ReactNode } from "react";
-import { Empty, Failure, Loading, TextLink } from "../parts.js";
-import { failuresQuery } from "../queries.js";
-import { to } from "../router.js";
+import type { FailureCause } from "@windlass/protocol/client";
+import { DataTable, formatCount, formatPercent, plural, shortId, useColumns, type TableColumn } from "@windlass/ui";
+import { useMemo, type ReactNode } from "react";
+import { Empty, Failure, Loading, RowLink, SidePanel, TextLink } from "../parts.js";
+import { failuresQuery, runQuery } from "../queries.js";
+import { navigate, to, useQueryState } from "../router.js";
 
 /** Names of failure kinds, with advice. */
 const KINDS: Readonly<Record<string, readonly [title: string, advice: string]>> = {
@@ -29,11 +29,20 @@ const KINDS: Readonly<Record<string, readonly [title: string, advice: string]>> 
   goal_missed: ["It ended without reaching its goal", "Read what it said last, and what it could have done instead."],
   unknown: ["No reason is known", "Open a run and look at its last records."],
 };
-const RUNS_SHOWN_MAX = 12;
 
 /** Why runs failed, the most frequent reason first. */
 export function Failures({ agent }: { readonly agent: string | undefined }): ReactNode {
   const { data, error, refetch } = useQuery(failuresQuery(agent));
+  const [query, change] = useQueryState();
+  const layout = useColumns("failures");
+  const rows = useMemo(
+    () =>
+      (data?.groups ?? [])
+        .flatMap(({ kind, causes }): readonly Row[] => causes.map((cause) => ({ ...cause, kind })))
+        .toSorted((one, other) => other.count - one.count),
+    [data],
+  );
+  const columns = useMemo(() => columnsOf(data?.failed ?? 0), [data?.failed]);
   if (error !== null && data === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
   if (data === undefined) return <Loading />;
   if (data.groups.length === 0) {
@@ -54,58 +63,129 @@ export function Failures({ agent }: { readonly agent: string | undefined }): Rea
       </Empty>
     );
   }
+  const opened = rows.find(({ told }) => told === query.get("cause"));
   return (
-    <div className="flex min-h-0 flex-1 flex-col gap-4 overflow-y-auto p-4">
-      <p className="text-sm text-agent-muted">
-        {formatCount(data.failed)} of {data.isAll ? "" : "the newest "}
-        {plural(data.runs, "run")} failed.
-      </p>
-      {data.groups.map((group) => (
-        <Group key={group.kind} group={group} />
-      ))}
+    <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
+      <div className="flex min-h-0 min-w-0 flex-1 flex-col">
+        <p className="border-b border-agent-border px-4 py-2 text-agent-muted">
+          {formatCount(data.failed)} of {data.isAll ? "" : "the newest "}
+          {plural(data.runs, "run")} failed.
+        </p>
+        <DataTable
+          label="Causes of failures"
+          rows={rows}
+          columns={columns}
+          keyOf={({ told, kind }) => `${kind} ${told}`}
+          opened={opened && `${opened.kind} ${opened.told}`}
+          onOpen={({ told }) => {
+            change({ cause: told });
+          }}
+          layout={layout}
+        />
+      </div>
+      {opened !== undefined && (
+        <SidePanel
+          key={opened.told}
+          kind="Cause"
+          title={opened.told}
+          onClose={() => {
+            change({ cause: undefined });
+          }}
+        >
+          <p className="text-agent-muted">{KINDS[opened.kind]?.[1]}</p>
+          <RunsOf runIds={opened.runIds} />
+        </SidePanel>
+      )}
     </div>
   );
 }
 
-function Group({ group: { kind, count, causes } }: { readonly group: FailureGroup }): ReactNode {
-  const [title, advice] = KINDS[kind] ?? [kind.replaceAll("_", " "), ""];
-  return (
-    <section aria-label={title} className={classes(CARD, "max-w-4xl shrink-0 overflow-hidden")}>
-      <div className="flex items-baseline gap-3 px-4 py-3">
-        <h2 className="flex-1 text-sm font-semibold">{title}</h2>
-        <span className="text-sm font-semibold text-agent-danger-text">
-          {formatCount(count)}
-          <span className="sr-only"> runs</span>
+/** A cause with the kind of failure that it is. */
+interface Row extends FailureCause {
+  readonly kind: string;
+}
+
+function kindWords(kind: string): string {
+  return KINDS[kind]?.[0] ?? kind.replaceAll("_", " ");
+}
+
+/** The causes, the most frequent first; `failed` is how many runs failed. */
+function columnsOf(failed: number): readonly TableColumn<Row>[] {
+  return [
+    {
+      id: "cause",
+      label: "Cause",
+      width: 200,
+      share: 3,
+      cell: ({ told }) => (
+        <span className="font-semibold" title={told}>
+          {told}
         </span>
-      </div>
-      {advice !== "" && <p className="-mt-2 px-4 pb-3 text-xs text-agent-muted">{advice}</p>}
-      <ul>
-        {causes.map((cause) => (
-          <Cause key={cause.told} cause={cause} />
-        ))}
-      </ul>
-    </section>
+      ),
+    },
+    {
+      id: "kind",
+      label: "Kind",
+      width: 200,
+      share: 1,
+      fromPx: 620,
+      cell: ({ kind }) => <span className="text-agent-muted">{kindWords(kind)}</span>,
+    },
+    { id: "runs", label: "Runs", width: 72, isNumber: true, cell: ({ count }) => formatCount(count) },
+    {
+      id: "share",
+      label: "Of failures",
+      width: 96,
+      isNumber: true,
+      fromPx: 480,
+      cell: ({ count }) => formatPercent(count / Math.max(failed, 1)),
+    },
+    {
+      id: "newest",
+      label: "Newest run",
+      width: 110,
+      fromPx: 760,
+      cell: ({ runIds: [newest] }) =>
+        newest !== undefined && <TextLink href={to(["runs", newest])}>{shortId(newest)}</TextLink>,
+    },
+  ];
+}
+
+/** Every run of a cause; what a row says is read when it is seen. */
+function RunsOf({ runIds }: { readonly runIds: readonly string[] }): ReactNode {
+  const layout = useColumns("cause-runs");
+  return (
+    <div className="-mx-4 flex min-h-60 flex-1 flex-col border-t border-agent-border">
+      <DataTable
+        label="Runs of the cause"
+        rows={runIds}
+        columns={RUNS}
+        keyOf={(runId) => runId}
+        onOpen={(runId) => {
+          navigate(to(["runs", runId]));
+        }}
+        layout={layout}
+      />
+    </div>
   );
 }
 
-function Cause({ cause: { told, count, runIds } }: { readonly cause: FailureCause }): ReactNode {
-  const shown = runIds.slice(0, RUNS_SHOWN_MAX);
+const RUNS: readonly TableColumn<string>[] = [
+  {
+    id: "run",
+    label: "Run",
+    width: 104,
+    cell: (runId) => <RowLink href={to(["runs", runId])}>{shortId(runId)}</RowLink>,
+  },
+  { id: "told", label: "Error", width: 120, share: 1, cell: (runId) => <ErrorOf runId={runId} /> },
+];
+
+function ErrorOf({ runId }: { readonly runId: string }): ReactNode {
+  const { data } = useQuery(runQuery(runId));
+  const words = data?.result?.error?.message ?? "";
   return (
-    <li className="flex flex-col gap-1 border-t border-agent-border px-4 py-2 text-sm">
-      <span className="flex items-baseline justify-between gap-3">
-        <span className="min-w-0">{told}</span>
-        <span className="shrink-0 text-xs text-agent-muted">{formatCount(count)}×</span>
-      </span>
-      <span className="flex flex-wrap gap-x-3 gap-y-1 font-mono text-xs">
-        {shown.map((runId) => (
-          <TextLink key={runId} href={to(["runs", runId])}>
-            {shortId(runId)}
-          </TextLink>
-        ))}
-        {count > shown.length && (
-          <span className="font-sans text-agent-muted">and {formatCount(count - shown.length)} more</span>
-        )}
-      </span>
-    </li>
+    <span className="text-agent-muted" title={words}>
+      {words}
+    </span>
   );
 }

@@ -1,7 +1,7 @@
 /** The annotation queue: runs that ended and that no one has judged, one after the other. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import type { RunRow } from "@windlass/protocol/client";
-import { BUTTONS, CARD, classes, FIELD, formatWhen } from "@windlass/ui";
+import { BUTTONS, CARD, classes, formatWhen } from "@windlass/ui";
 import { ThumbsDown, ThumbsUp } from "lucide-react";
 import { useState, type ReactNode } from "react";
 import { useGive } from "../judging.js";
@@ -12,6 +12,8 @@ import {
   Heading,
   KEY_HINT,
   Loading,
+  NoteField,
+  RunStatus,
   Select,
   TagsField,
   tagsIn,
@@ -20,7 +22,6 @@ import {
 import { agentsQuery, runQuery, runsQuery } from "../queries.js";
 import { to, useQueryState } from "../router.js";
 import { useKeys } from "../shell.js";
-import { RunStatus } from "./runs.js";
 
 /** One run at a time; a judgement, or `j`, leads to the next one. */
 export function FeedbackPage(): ReactNode {
@@ -113,18 +114,7 @@ function Judged({ run, onDone }: { readonly run: RunRow; readonly onDone: () => 
       <section aria-label="Output" className={classes(CARD, "p-3 whitespace-pre-wrap")}>
         {answer}
       </section>
-      <label className="flex flex-col gap-1">
-        Note
-        <textarea
-          className={FIELD}
-          rows={3}
-          maxLength={4_000}
-          value={note}
-          onChange={(event) => {
-            setNote(event.target.value);
-          }}
-        />
-      </label>
+      <NoteField value={note} onChange={setNote} />
       <TagsField value={tags} onChange={setTags} />
       {error !== null && <Failure error={error} />}
       <div className="flex flex-wrap gap-2">

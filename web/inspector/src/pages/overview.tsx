@@ -1,5 +1,5 @@
 /** Counts, durations and cost of runs. */
-import { useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import type { Approval, RunNumbers, Stats, StatsBucket, ToolBucket, ToolGroup } from "@windlass/protocol/client";
 import {
   Chip,
@@ -19,7 +19,7 @@ import {
 import { useId, useMemo, type ReactNode } from "react";
 import { Chart, colorOf, Swatch, type ChartSeries } from "../chart.js";
 import { Empty, Failure, Heading, Loading, Select, TextLink, useNow } from "../parts.js";
-import { agentsQuery, approvalsQuery, failuresQuery, statsQuery } from "../queries.js";
+import { agentsQuery, approvalsQuery, failuresQuery, runsQuery, statsQuery } from "../queries.js";
 import { navigate, to, useQueryState } from "../router.js";
 import { Foot } from "../shell.js";
 
@@ -133,8 +133,9 @@ function Body(props: BodyProps): ReactNode {
   return (
     <div className="flex min-h-0 flex-1 flex-col gap-3 overflow-y-auto p-4">
       <Charts {...props} />
-      <div className="grid items-start gap-3 lg:grid-cols-3">
+      <div className="grid items-start gap-3 md:grid-cols-2 2xl:grid-cols-4">
         <NeedsPeople />
+        <Durability stats={stats} range={range} agent={agent} />
         <ToolsByRate tools={stats.failingTools} range={range} />
         <Causes agent={agent} />
       </div>
@@ -450,6 +451,29 @@ function NeedsPeople(): ReactNode {
   );
 }
 
+/** What the journal was good for: runs that outlived their process, and runs that are kept while they wait. */
+function Durability({ stats, range, agent }: Pick<BodyProps, "stats" | "range" | "agent">): ReactNode {
+  const { data } = useInfiniteQuery(runsQuery({ time: range, filter: { agent, crashed: true } }));
+  const page = data?.pages[0];
+  const crashed = page === undefined ? "–" : `${formatCount(page.runs.length)}${page.next == null ? "" : "+"}`;
+  return (
+    <Panel title="Durability">
+      <ul>
+        <li className={ROW}>
+          <TextLink href={to(["runs"], { crashed: 1, time: range, agent, subagents: 1 })}>
+            Runs that survived a crash
+          </TextLink>
+          <span className="tabular-nums">{crashed}</span>
+        </li>
+        <li className={ROW}>
+          <TextLink href={to(["runs"], { status: "waiting", agent })}>Runs kept while they wait</TextLink>
+          <span className="tabular-nums">{formatCount(stats.waiting.runs)}</span>
+        </li>
+      </ul>
+    </Panel>
+  );
+}
+
 function ToolsByRate({ tools, range }: { readonly tools: Stats["failingTools"]; readonly range: Range }): ReactNode {
   const shown = tools.slice(0, TOOLS_MAX);
   return (
@@ -487,9 +511,13 @@ function Causes({ agent }: { readonly agent: string | undefined }): ReactNode {
     >
       {data !== undefined && causes.length === 0 && <p className="text-sm text-agent-muted">None failed.</p>}
       <ul>
-        {causes.map(({ told, count, runIds }) => (
+        {causes.map(({ told, count }) => (
           <li key={told} className={ROW}>
-            <TextLink href={to(["runs", runIds[0] ?? ""])} className="min-w-0 flex-1 truncate" title={told}>
+            <TextLink
+              href={to(["decisions"], { view: "failures", agent, cause: told })}
+              className="min-w-0 flex-1 truncate"
+              title={told}
+            >
               {told}
             </TextLink>
             <span className="shrink-0 tabular-nums">{formatCount(count)}</span>

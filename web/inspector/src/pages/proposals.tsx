@@ -2,9 +2,10 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { Proposal, ProposalCheck } from "@windlass/protocol";
 import { ApiError, type ProposalView, type ProposalWork, type Verdict } from "@windlass/protocol/client";
-import { BUTTONS, CARD, classes, FIELD, FOCUS, formatValue, plural, shortId, Facts } from "@windlass/ui";
+import { BUTTONS, CARD, classes, FIELD, FOCUS, plural, shortId, Facts } from "@windlass/ui";
 import { useId, useState, type ReactNode } from "react";
 import { client } from "../auth.js";
+import { ChangedValue } from "../changes.js";
 import { Ago, Code, Empty, Failure, Loading, Status, TextLink, useNow } from "../parts.js";
 import { proposalsQuery } from "../queries.js";
 import { Link, to, useQueryState } from "../router.js";
@@ -176,41 +177,16 @@ function One({ view }: { readonly view: ProposalView }): ReactNode {
 function Changes({ proposal: { changes } }: { readonly proposal: Proposal }): ReactNode {
   return (
     <div className="flex flex-col gap-3">
-      {changes.map(({ part, target, before, after }, at) => {
-        const name = [part.replaceAll("_", " "), target].filter((word) => word !== undefined).join(" ");
-        return (
-          <div key={at} className={classes(CARD, "overflow-hidden")}>
-            <p className="border-b border-agent-border px-3 py-1.5 text-xs font-medium">{name}</p>
-            <pre
-              tabIndex={0}
-              role="group"
-              aria-label={`Change of ${name}`}
-              className={classes("max-h-96 overflow-auto py-2 font-mono text-xs whitespace-pre-wrap", FOCUS)}
-            >
-              {lineDiff(textOf(before), textOf(after)).map(({ kind, text }, line) => (
-                <span
-                  key={line}
-                  className={classes(
-                    "block px-3",
-                    kind === "added" && "bg-agent-success-soft text-agent-success",
-                    kind === "removed" && "bg-agent-danger-soft text-agent-danger-text",
-                  )}
-                >
-                  <span aria-hidden>{{ added: "+ ", removed: "− ", same: "  " }[kind]}</span>
-                  {kind !== "same" && <span className="sr-only">{kind}: </span>}
-                  {text}
-                </span>
-              ))}
-            </pre>
-          </div>
-        );
-      })}
+      {changes.map(({ part, target, before, after }, at) => (
+        <ChangedValue
+          key={at}
+          name={[part.replaceAll("_", " "), target].filter((word) => word !== undefined).join(" ")}
+          before={before}
+          after={after}
+        />
+      ))}
     </div>
   );
-}
-
-function textOf(value: unknown): string {
-  return value === undefined || value === null ? "" : formatValue(value);
 }
 
 function Evidence({ runIds }: { readonly runIds: readonly string[] }): ReactNode {
@@ -343,60 +319,4 @@ function Settle({ view: { proposal, check, work } }: { readonly view: ProposalVi
       {act.error !== null && <Failure error={act.error} />}
     </form>
   );
-}
-
-/** Two texts line by line. */
-
-/** A line, and which of the texts has it. */
-interface DiffLine {
-  readonly kind: "same" | "added" | "removed";
-  readonly text: string;
-}
-
-/** Longer texts are not compared line by line: one is shown after the other. */
-const LINES_MAX = 1_000;
-
-/** Removed and added lines, in reading order. */
-export function lineDiff(before: string, after: string): readonly DiffLine[] {
-  const [old, next] = [linesOf(before), linesOf(after)];
-  const all = (kind: DiffLine["kind"], lines: readonly string[]): readonly DiffLine[] =>
-    lines.map((text) => ({ kind, text }));
-  if (Math.max(old.length, next.length) > LINES_MAX) return [...all("removed", old), ...all("added", next)];
-  const common = lengthsOf(old, next);
-  const found: DiffLine[] = [];
-  let [at, other] = [0, 0];
-  while (at < old.length && other < next.length) {
-    const [one, two] = [old[at] ?? "", next[other] ?? ""];
-    if (one === two) {
-      found.push({ kind: "same", text: one });
-      at += 1;
-      other += 1;
-    } else if ((common[at + 1]?.[other] ?? 0) >= (common[at]?.[other + 1] ?? 0)) {
-      found.push({ kind: "removed", text: one });
-      at += 1;
-    } else {
-      found.push({ kind: "added", text: two });
-      other += 1;
-    }
-  }
-  return [...found, ...all("removed", old.slice(at)), ...all("added", next.slice(other))];
-}
-
-function linesOf(text: string): readonly string[] {
-  return text === "" ? [] : text.split("\n");
-}
-
-/** How many lines are in both, from each pair of places on. */
-function lengthsOf(old: readonly string[], next: readonly string[]): readonly Uint32Array[] {
-  const lengths = Array.from({ length: old.length + 1 }, () => new Uint32Array(next.length + 1));
-  for (let at = old.length - 1; at >= 0; at -= 1) {
-    for (let other = next.length - 1; other >= 0; other -= 1) {
-      const row = lengths[at];
-      const below = lengths[at + 1];
-      if (row === undefined || below === undefined) continue;
-      row[other] =
-        old[at] === next[other] ? (below[other + 1] ?? 0) + 1 : Math.max(below[other] ?? 0, row[other + 1] ?? 0);
-    }
-  }
-  return lengths;
 }

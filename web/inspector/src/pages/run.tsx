@@ -1,19 +1,18 @@
 /** One run. */
-import { useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
+import { useQueries, useQuery } from "@tanstack/react-query";
 import type { Event, RunResult, TraceSpan } from "@windlass/protocol";
 import type { FeedbackInfo, RunInfo, RunRow, TraceInfo } from "@windlass/protocol/client";
 import {
   BUTTONS,
   cut,
   DataTable,
-  DecisionCard,
   formatCost,
   formatCount,
   formatDuration,
   formatWhen,
-  plural,
   runIdOf,
   sentence,
+  shortHash,
   shortId,
   TraceTree,
   traceShape,
@@ -26,41 +25,33 @@ import { client } from "../auth.js";
 import { AddToDataset } from "../add-to-dataset.js";
 import {
   ButtonLink,
-  Empty,
+  Crashes,
   Failure,
   Heading,
   Loading,
+  RunStatus,
   Select,
-  Status,
+  statusWords,
   Tabs,
   TextLink,
   useNow,
-  VirtualList,
 } from "../parts.js";
-import {
-  decisionsQuery,
-  feedbackQuery,
-  isOver,
-  recentRunsQuery,
-  runQuery,
-  runsOfSessionQuery,
-  traceQuery,
-} from "../queries.js";
+import { feedbackQuery, isOver, recentRunsQuery, runQuery, runsOfSessionQuery, traceQuery } from "../queries.js";
 import { isStory } from "../records.js";
 import { navigate, to, useQueryState } from "../router.js";
 import { JournalView, RecordPanel } from "../journal.js";
+import { Ledger } from "../ledger.js";
 import { Family } from "../family.js";
 import { Judgement, toldOf } from "../judging.js";
 import { UndoRun } from "../undo.js";
 import { useKeys } from "../shell.js";
 
 const SECOND_MS = 1_000;
-/** About how high a decision is. */
-const DECISION_PX = 150;
 
 /** Subagents whose traces are read with that of their run. */
 const TRACES_MAX = 200;
 const WISH_CHARS_MAX = 160;
+const COMPARED_CHARS_MAX = 48;
 const WITHOUT_RECORDS: ReadonlySet<string> = new Set(["trace", "decisions", "family"]);
 
 /** A run: its trace, its story, its decisions and its records. */
@@ -74,7 +65,7 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
   const { records, error: unread } = useRunRecords(
     WITHOUT_RECORDS.has(query.get("view") ?? "trace") ? undefined : runId,
   );
-  const row = useRow(run.data);
+  const { row, isTitled } = useRow(run.data);
   const onSelect = useCallback(
     (seq: number) => {
       change({ at: seq, span: undefined });
@@ -99,14 +90,15 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
     <>
       <Heading
         title={wishOf(row) ?? `Run ${shortId(runId)}`}
-        parent={parentOf(run.data?.run.sessionId)}
-        // Its place is kept while it is read, so that nothing moves.
+        // Beside the title as soon as that is known, so that nothing moves.
+        facts={run.data !== undefined && isTitled && <State info={run.data} row={row} />}
         about={
-          <span className="inline-flex min-h-6 items-center gap-2">
+          <span className="flex min-h-6 items-center justify-between gap-3">
             {run.data !== undefined && (
               <>
-                <RunStatus info={run.data} />
-                <RunFacts info={run.data} row={row} traces={traces} />
+                <span className="min-w-0 truncate max-sm:whitespace-normal">
+                  <RunFacts info={run.data} traces={traces} />
+                </span>
                 <Judgement runId={runId} what="this run" />
               </>
             )}
@@ -132,12 +124,13 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
   );
 }
 
-/** Where a run is; and of a playground run, what it runs again. */
-function RunStatus({ info: { run } }: { readonly info: RunInfo }): ReactNode {
+/** Where a run is, the crashes that it survived, and of a playground run, what it runs again. */
+function State({ info: { run }, row }: { readonly info: RunInfo; readonly row: RunRow | undefined }): ReactNode {
   const { status, playground: origin } = run;
   return (
     <>
-      <Status status={status} />
+      <RunStatus run={{ status, waitsOn: isOver(status) ? undefined : row?.waitsOn }} />
+      <Crashes count={row?.crashes ?? 0} />
       {origin !== undefined && (
         <span className="text-xs text-agent-muted">
           playground run of{" "}
@@ -191,23 +184,23 @@ function findSpan(
   return undefined;
 }
 
-/** The run as lists show it; undefined while that is not known. */
-function useRow(info: RunInfo | undefined): RunRow | undefined {
+/** The run as lists show it, and whether that is read. */
+function useRow(info: RunInfo | undefined): { readonly row: RunRow | undefined; readonly isTitled: boolean } {
   const { sessionId, runId } = info?.run ?? {};
-  const { data = [] } = useQuery({ ...runsOfSessionQuery(sessionId ?? ""), enabled: sessionId !== undefined });
-  return data.find((one) => one.runId === runId);
+  const { data = [], isPending } = useQuery({
+    ...runsOfSessionQuery(sessionId ?? ""),
+    enabled: sessionId !== undefined,
+  });
+  return {
+    row: data.find((one) => one.runId === runId),
+    isTitled: !isPending || sessionId === undefined,
+  };
 }
 
 /** What the user wanted, in the words that lists show. */
 function wishOf(row: RunRow | undefined): string | undefined {
   const input = row?.input?.trim().replace(/\s+/gu, " ");
   return input === undefined || input === "" ? undefined : cut(input, WISH_CHARS_MAX);
-}
-
-function parentOf(sessionId: string | undefined): { readonly label: string; readonly href: string } {
-  return sessionId === undefined
-    ? { label: "Runs", href: "/runs" }
-    : { label: "Session", href: to(["sessions", sessionId]) };
 }
 
 interface ViewsProps extends ViewProps {
@@ -229,7 +222,7 @@ function Views({ info: { run }, records, traces, chosen, selected, onSelect, bes
       label="Views of the run"
       value={query.get("view") ?? "trace"}
       onChange={(view) => {
-        change({ view, filter: undefined }, { push: true });
+        change({ view, filter: undefined, decision: undefined }, { push: true });
       }}
       tabs={[
         {
@@ -242,7 +235,7 @@ function Views({ info: { run }, records, traces, chosen, selected, onSelect, bes
           label: "Timeline",
           content: () => beside(<Story records={records} selected={selected} onSelect={onSelect} />),
         },
-        { id: "decisions", label: "Decisions", content: () => <Decisions runId={runId} isLive={isLive} /> },
+        { id: "decisions", label: "Decisions", content: () => <Ledger runId={runId} isLive={isLive} /> },
         { id: "family", label: "Family", content: () => <Relatives traces={traces} isLive={isLive} /> },
         ...(feedback.length === 0
           ? []
@@ -265,7 +258,7 @@ function Views({ info: { run }, records, traces, chosen, selected, onSelect, bes
 
 const SAID: readonly TableColumn<FeedbackInfo>[] = [
   { id: "about", label: "About", width: 110, cell: (one) => aboutOf(one) },
-  { id: "said", label: "What was said", width: 220, isFlexible: true, cell: (one) => toldOf(one) },
+  { id: "said", label: "What was said", width: 220, share: 1, cell: (one) => toldOf(one) },
   { id: "by", label: "By", width: 120, fromPx: 560, cell: ({ by = "–" }) => by },
   { id: "at", label: "When", width: 160, fromPx: 480, cell: ({ at }) => formatWhen(at) },
 ];
@@ -310,16 +303,23 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
     });
   };
   return (
-    <div className="flex flex-wrap items-center gap-2 text-sm">
-      {sessionId !== undefined && <ButtonLink href={to(["chat", sessionId])}>Chat</ButtonLink>}
+    <div className="flex items-center gap-2 text-sm *:shrink-0 max-sm:w-full max-sm:overflow-x-auto max-sm:p-0.5">
+      {sessionId !== undefined && <ButtonLink href={to(["chat", sessionId])}>Open chat</ButtonLink>}
       <Select
         label="Compare with"
+        isLabelHidden
         value=""
         options={[
-          ["", "another run"],
+          ["", "Compare…"],
           ...(others.data ?? [])
             .filter((one) => one.runId !== runId)
-            .map((one) => [one.runId, `${shortId(one.runId)} ${one.status}`] as const),
+            .map(
+              (one) =>
+                [
+                  one.runId,
+                  `${cut(one.input || shortId(one.runId), COMPARED_CHARS_MAX)} · ${statusWords(one.status)}, ${formatWhen(one.startedAt ?? one.at ?? "")}`,
+                ] as const,
+            ),
         ]}
         onChange={(other) => {
           if (other !== "") navigate(to(["diff", runId, other]));
@@ -332,6 +332,7 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
       )}
       {isOver(status) && <AddToDataset runIds={[runId]} />}
       {isOver(status) && <UndoRun runId={runId} />}
+      <ButtonLink href={to(["playground", runId, "0"])}>Playground</ButtonLink>
       {error !== undefined && (
         <span role="alert" className="text-agent-danger-text">
           {sentence(error)}
@@ -344,30 +345,37 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
 /** What the run took, from its trace: that is there before the run ends, and has the subagents in it. */
 function RunFacts({
   info: { run },
-  row,
   traces,
 }: {
   readonly info: RunInfo;
-  readonly row: RunRow | undefined;
   readonly traces: readonly TraceInfo[];
 }): ReactNode {
   const shape = useMemo(() => traceShape(traces), [traces]);
   const root = shape.roots[0];
   const workMs = shape.busy.reduce((total, [from, to]) => total + to - from, 0);
-  const crashes = row?.crashes ?? 0;
+  const version = `version ${shortHash(run.packageFingerprint)}`;
   const facts =
     root === undefined
-      ? [run.agentId, run.modelId]
+      ? [run.agentId, run.modelId, version]
       : [
           run.agentId,
           run.modelId,
+          version,
           `${formatDuration(root.endMs - root.startMs)} (${formatDuration(workMs)} of work)`,
           root.tokens > 0 ? `${formatCount(root.tokens)} tokens` : "",
           root.costMicros === undefined ? "" : formatCost(root.costMicros),
           formatWhen(root.span.startAt),
-          crashes > 0 ? `survived ${plural(crashes, "crash")}` : "",
         ];
-  return <>{facts.filter((fact) => fact !== "").join(" · ")}</>;
+  return (
+    <>
+      {run.sessionId !== undefined && (
+        <>
+          <TextLink href={to(["sessions", run.sessionId])}>Session</TextLink> ·{" "}
+        </>
+      )}
+      {facts.filter((fact) => fact !== "").join(" · ")}
+    </>
+  );
 }
 
 function Trouble({ result }: { readonly result: RunResult }): ReactNode {
@@ -425,40 +433,5 @@ function Spans({
         change({ span: id, at: undefined });
       }}
     />
-  );
-}
-
-function Decisions({ runId, isLive }: { readonly runId: string; readonly isLive: boolean }): ReactNode {
-  const { data, error, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    decisionsQuery(runId, isLive),
-  );
-  const onEnd = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
-  if (error !== null) return <Failure error={error} />;
-  if (data === undefined) return <Loading />;
-  if (data.decisions.length === 0)
-    return (
-      <Empty title="It has not chosen anything yet.">
-        <p>Each tool call and each final answer is a choice, with the options that were there.</p>
-      </Empty>
-    );
-  return (
-    <div className="flex min-h-0 flex-1 flex-col">
-      <p className="px-4 py-3 text-sm text-agent-muted">{data.narrative}</p>
-      <VirtualList
-        items={data.decisions}
-        label="Decisions"
-        keyOf={({ id }) => id}
-        count={data.metrics.totalDecisions}
-        rowPx={DECISION_PX}
-        onEnd={onEnd}
-        render={(decision) => (
-          <div className="max-w-3xl px-4 pb-3">
-            <DecisionCard decision={decision} />
-          </div>
-        )}
-      />
-    </div>
   );
 }

@@ -1,12 +1,12 @@
 /** All runs: found, sorted and paged by the server; the address is the view. */
-import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { ErrorKind } from "@windlass/protocol";
 import type { RunRow } from "@windlass/protocol/client";
 import {
-  BUTTONS,
   classes,
   ColumnMenu,
   DataTable,
+  FIELD,
   FOCUS,
   formatCost,
   formatDuration,
@@ -20,26 +20,28 @@ import {
 } from "@windlass/ui";
 import { Popover } from "radix-ui";
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
-import { client } from "../auth.js";
 import { AddToDataset } from "../add-to-dataset.js";
+import { DeleteSessions, ExportButton } from "../bulk.js";
 import {
   Ago,
-  Confirm,
-  download,
+  ButtonLink,
+  Crashes,
   Empty,
   Failure,
   Heading,
   Listed,
   Loading,
+  RowLink,
+  RunStatus,
   Select,
-  SMALL_FIELD,
-  Status,
+  statusWords,
   TextLink,
   useNow,
+  WAITS,
 } from "../parts.js";
 import { agentsQuery, approvalsQuery, runsQuery, type RunView } from "../queries.js";
 import { Link, navigate, to, useQueryState } from "../router.js";
-import { tellDone, useKeys } from "../shell.js";
+import { useKeys } from "../shell.js";
 
 const TIMES = [
   ["", "any time"],
@@ -49,17 +51,6 @@ const TIMES = [
   ["30d", "last 30 days"],
 ] as const;
 const STATUSES = ["pending", "running", "waiting", "completed", "failed", "cancelled", "budget_exhausted"] as const;
-/** What is waited for, and how a status says it. */
-const WAITS: Readonly<Record<string, string>> = {
-  person: "waiting for a person",
-  input: "waiting for you",
-  recovery: "needs a decision",
-  subagent: "waiting for subagents",
-  provider: "waiting for provider",
-  timer: "waiting for a timer",
-  budget: "waiting for budget",
-};
-const WORDS: Readonly<Record<string, string>> = { pending: "queued", budget_exhausted: "budget used up" };
 const MICROS = 1_000_000;
 
 /** Views that many people want; each is an address. */
@@ -73,7 +64,7 @@ const VIEWS = [
 
 /** The filters of an address, with the words of their chips. */
 const CHIPS: readonly (readonly [name: string, words: (value: string) => string])[] = [
-  ["status", (value) => `status: ${WORDS[value] ?? value}`],
+  ["status", (value) => `status: ${statusWords(value)}`],
   ["waits", (value) => WAITS[value] ?? `waits for ${value}`],
   ["agent", (value) => `agent: ${value}`],
   ["version", (value) => `version: ${shortId(value)}`],
@@ -147,6 +138,7 @@ export function RunsPage(): ReactNode {
   const now = useNow();
   const columns = useMemo(() => columnsAt(now), [now]);
   const picked = rows?.filter(({ runId }) => chosen.has(runId)) ?? [];
+  const sessions = [...new Set(picked.map(({ sessionId }) => sessionId))];
   const sort: TableSort = { id: view.filter.sort ?? "started", isAscending: view.filter.ascending === true };
   const isFiltered = FILTERS.some((name) => query.has(name));
   return (
@@ -156,24 +148,22 @@ export function RunsPage(): ReactNode {
         facts={rows !== undefined && <Listed count={rows.length} noun="run" hasMore={hasNextPage} />}
       >
         <div className="flex flex-wrap items-center gap-2">
-          <button
-            type="button"
-            className={BUTTONS.default}
-            disabled={rows === undefined || rows.length === 0}
-            onClick={() => {
-              save(picked.length > 0 ? picked : (rows ?? []));
-            }}
-          >
-            Export{picked.length > 0 ? ` ${picked.length}` : ""}
-          </button>
+          <ExportButton name="runs" chosen={picked} all={rows} />
+          {picked.length === 2 && (
+            <ButtonLink href={to(["diff", picked[1]?.runId ?? "", picked[0]?.runId ?? ""])}>Compare the two</ButtonLink>
+          )}
           {picked.length > 0 && <AddToDataset runIds={picked.map(({ runId }) => runId)} />}
           {picked.length > 0 && (
-            <Removal
-              runs={picked}
+            <DeleteSessions
+              count={picked.length}
+              sessionIds={sessions}
               onDone={() => {
                 setChosen(new Set());
               }}
-            />
+            >
+              A run is a part of its session: {plural(sessions.length, "session")} with all runs, records and files are
+              deleted.
+            </DeleteSessions>
           )}
           <ColumnMenu columns={columns} layout={layout} />
         </div>
@@ -227,7 +217,7 @@ function Filters({ query, change, search }: FiltersProps): ReactNode {
         type="search"
         aria-label="Search input, output and tools"
         placeholder="Search input, output, tools  /"
-        className={classes(SMALL_FIELD, "w-72! max-sm:w-full!")}
+        className={classes(FIELD, "w-72! max-sm:w-full!")}
         value={query.get("text") ?? ""}
         onChange={(event) => {
           change({ text: event.target.value });
@@ -300,7 +290,7 @@ function MoreFilters({ query, change }: Omit<FiltersProps, "search">): ReactNode
         type={isNumber ? "number" : "text"}
         min={0}
         step="any"
-        className={classes(SMALL_FIELD, "w-40!")}
+        className={classes(FIELD, "w-40!")}
         value={query.get(name) ?? ""}
         onChange={(event) => {
           set(name)(event.target.value);
@@ -323,7 +313,7 @@ function MoreFilters({ query, change }: Omit<FiltersProps, "search">): ReactNode
           {choice(
             "Status",
             "status",
-            STATUSES.map((one) => [one, WORDS[one] ?? one]),
+            STATUSES.map((one) => [one, statusWords(one)]),
           )}
           {choice("Waits for", "waits", Object.entries(WAITS))}
           {choice(
@@ -366,24 +356,15 @@ function columnsAt(now: number): readonly TableColumn<RunRow>[] {
     {
       id: "input",
       label: "Input",
-      width: 160,
-      isFlexible: true,
-      cell: ({ runId, input }) => (
-        <Link
-          href={to(["runs", runId])}
-          tabIndex={-1}
-          title={input}
-          className={classes("rounded font-semibold hover:underline", FOCUS)}
-        >
-          {input || shortId(runId)}
-        </Link>
-      ),
+      width: 130,
+      share: 3,
+      cell: ({ runId, input }) => <RowLink href={to(["runs", runId])}>{input || shortId(runId)}</RowLink>,
     },
     {
       id: "output",
-      label: "Output, or what it waits for",
+      label: "Outcome",
       width: 150,
-      isFlexible: true,
+      share: 2,
       fromPx: 860,
       cell: ({ output }) => (
         <span className={COLORLESS} title={output}>
@@ -391,12 +372,22 @@ function columnsAt(now: number): readonly TableColumn<RunRow>[] {
         </span>
       ),
     },
-    { id: "agent", label: "Agent", width: 90, fromPx: 640, cell: ({ agentId }) => agentId },
-    { id: "status", label: "Status", width: 180, cell: (run) => <RunStatus run={run} /> },
+    { id: "agent", label: "Agent", width: 84, fromPx: 640, cell: ({ agentId }) => agentId },
+    {
+      id: "status",
+      label: "Status",
+      width: 196,
+      cell: (run) => (
+        <span className="flex items-center gap-1.5">
+          <RunStatus run={run} />
+          <Crashes count={run.crashes ?? 0} isShort />
+        </span>
+      ),
+    },
     {
       id: "duration",
       label: "Time",
-      width: 90,
+      width: 86,
       isNumber: true,
       isSortable: true,
       fromPx: 560,
@@ -405,7 +396,7 @@ function columnsAt(now: number): readonly TableColumn<RunRow>[] {
     {
       id: "tokens",
       label: "Tokens",
-      width: 76,
+      width: 72,
       isNumber: true,
       fromPx: 760,
       cell: ({ usage }) => {
@@ -416,7 +407,7 @@ function columnsAt(now: number): readonly TableColumn<RunRow>[] {
     {
       id: "cost",
       label: "Cost",
-      width: 80,
+      width: 76,
       isNumber: true,
       isSortable: true,
       fromPx: 700,
@@ -472,23 +463,6 @@ function spanOf({ startedAt, endedAt }: RunRow, now: number): number | undefined
   return Math.max(0, (endedAt === undefined ? now : Date.parse(endedAt)) - Date.parse(startedAt));
 }
 
-/** Where a run is, in words, with what it waits for and the crashes that it survived. */
-export function RunStatus({ run }: { readonly run: RunRow }): ReactNode {
-  const { status, waitsOn, crashes = 0 } = run;
-  const words = waitsOn === undefined ? WORDS[status] : (WAITS[waitsOn] ?? `waiting for ${waitsOn}`);
-  return (
-    <span className="inline-flex min-w-0 items-center gap-1.5">
-      <Status status={status} words={words} />
-      {crashes > 0 && (
-        <span className="text-xs text-agent-muted">
-          <span aria-hidden>⟲{crashes}</span>
-          <span className="sr-only">survived {crashes === 1 ? "1 crash" : `${crashes} crashes`}</span>
-        </span>
-      )}
-    </span>
-  );
-}
-
 function NoRuns({ isFiltered }: { readonly isFiltered: boolean }): ReactNode {
   return isFiltered ? (
     <Empty title="No run fits.">
@@ -503,71 +477,5 @@ function NoRuns({ isFiltered }: { readonly isFiltered: boolean }): ReactNode {
         Each message to an agent begins a run. <TextLink href="/chat">Begin one in the chat</TextLink>
       </p>
     </Empty>
-  );
-}
-
-/** Writes runs into a file, a line of JSON each. */
-function save(runs: readonly RunRow[]): void {
-  const lines = runs.map((run) => `${JSON.stringify(run)}\n`);
-  download(lines.join(""), "runs.jsonl", "application/x-ndjson");
-}
-
-/** Deletes the sessions of runs, after a question: a run is a part of its session. */
-function Removal({ runs, onDone }: { readonly runs: readonly RunRow[]; readonly onDone: () => void }): ReactNode {
-  const [isAsking, setIsAsking] = useState(false);
-  const queries = useQueryClient();
-  const sessions = [...new Set(runs.map(({ sessionId }) => sessionId))];
-  const remove = useMutation({
-    mutationFn: async () => {
-      let count = 0;
-      for (const sessionId of sessions) {
-        // A session of a subagent goes with that of its caller, which may have been deleted before it.
-        await client.deleteSession(sessionId).catch((error: unknown) => {
-          if (!(error instanceof Error && "kind" in error && error.kind === "not_found")) throw error;
-        });
-        count += 1;
-      }
-      return count;
-    },
-    onSuccess: (count) => {
-      tellDone(`Deleted ${plural(count, "session")}.`);
-      onDone();
-    },
-    onSettled: () => {
-      setIsAsking(false);
-      void queries.invalidateQueries({ queryKey: ["runs"] });
-      void queries.invalidateQueries({ queryKey: ["sessions"] });
-    },
-  });
-  return (
-    <>
-      <button
-        type="button"
-        className={BUTTONS.danger}
-        onClick={() => {
-          setIsAsking(true);
-        }}
-      >
-        Delete {runs.length}
-      </button>
-      {remove.error !== null && <Failure error={remove.error} />}
-      <Confirm
-        title={`Delete ${plural(sessions.length, "session")}?`}
-        action="Delete for good"
-        isOpen={isAsking}
-        isBusy={remove.isPending}
-        onConfirm={() => {
-          remove.mutate();
-        }}
-        onClose={() => {
-          setIsAsking(false);
-        }}
-      >
-        <p>
-          A run is a part of its session: {plural(sessions.length, "session")} with all runs, records and files are
-          deleted. It cannot be undone. A session with a run under way is not deleted: cancel the run first.
-        </p>
-      </Confirm>
-    </>
   );
 }

@@ -95,7 +95,7 @@ function scheduleColumns(now: number): readonly TableColumn<ScheduleInfo>[] {
       id: "name",
       label: "Schedule",
       width: 100,
-      isFlexible: true,
+      share: 1,
       cell: ({ name, message }) => (
         <span className="font-semibold" title={message}>
           {name}
@@ -115,7 +115,7 @@ function scheduleColumns(now: number): readonly TableColumn<ScheduleInfo>[] {
       id: "rule",
       label: "When",
       width: 190,
-      isFlexible: true,
+      share: 1,
       fromPx: 560,
       cell: (one) => <span title={one.cron}>{ruleWords(one)}</span>,
     },
@@ -374,7 +374,7 @@ function deliveryColumns(
       id: "event",
       label: "About",
       width: 100,
-      isFlexible: true,
+      share: 1,
       cell: ({ event = "message", runId, sessionId }) => (
         <TextLink href={runId === undefined ? to(["sessions", sessionId]) : to(["runs", runId])}>{event}</TextLink>
       ),
@@ -391,7 +391,7 @@ function deliveryColumns(
       id: "problem",
       label: "Reason",
       width: 110,
-      isFlexible: true,
+      share: 1,
       cell: ({ problem = "–" }) => <span title={problem}>{problem}</span>,
     },
     { id: "attempts", label: "Attempts", width: 84, isNumber: true, fromPx: 710, cell: ({ attempts }) => attempts },

@@ -2,7 +2,7 @@
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { chatItems, type Event } from "@windlass/protocol";
 import type { SessionInfo } from "@windlass/protocol/client";
-import { BUTTONS, classes, CostMeter, MessageList, useSession, shortId, formatWhen } from "@windlass/ui";
+import { BUTTONS, classes, CostMeter, FIELD, formatWhen, MessageList, shortId, useSession } from "@windlass/ui";
 import { useCallback, useDeferredValue, useMemo, useState, type ReactNode } from "react";
 import { forkAt, TimeMachine } from "../records.js";
 import { isOver, runsOfSessionQuery, safePointQuery, sessionQuery } from "../queries.js";
@@ -15,7 +15,6 @@ import {
   Failure,
   Heading,
   Loading,
-  SMALL_FIELD,
   Status,
   Tabs,
   TextLink,
@@ -207,7 +206,7 @@ function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNod
             min={1}
             max={last}
             value={seq}
-            className={classes(SMALL_FIELD, "w-24!")}
+            className={classes(FIELD, "w-24!")}
             onChange={(event) => {
               onMove(Number(event.target.value));
             }}

@@ -6,6 +6,7 @@ import {
   classes,
   ColumnMenu,
   DataTable,
+  FIELD,
   FOCUS,
   formatCost,
   formatDuration,
@@ -14,7 +15,8 @@ import {
   useColumns,
   type TableColumn,
 } from "@windlass/ui";
-import { useCallback, useDeferredValue, useMemo, useRef, type ReactNode } from "react";
+import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
+import { DeleteSessions, ExportButton } from "../bulk.js";
 import {
   Ago,
   Code,
@@ -23,8 +25,8 @@ import {
   Heading,
   Listed,
   Loading,
+  RowLink,
   Select,
-  SMALL_FIELD,
   Status,
   TextLink,
   useNow,
@@ -40,6 +42,7 @@ export function SessionsPage(): ReactNode {
   const [query, change] = useQueryState();
   const agents = useQuery(agentsQuery);
   const layout = useColumns("sessions");
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const search = useRef<HTMLInputElement>(null);
   useKeys({
     "/": () => {
@@ -55,6 +58,10 @@ export function SessionsPage(): ReactNode {
     sessionsQuery({ text: orNone(words), status, agent: orNone(agent), subagents: subagents ? true : undefined }),
   );
   const items = useMemo(() => data?.pages.flatMap(({ sessions }) => sessions), [data]);
+  const picked = items?.filter(({ sessionId }) => chosen.has(sessionId)) ?? [];
+  useEffect(() => {
+    setChosen(new Set());
+  }, [words, status, agent, subagents]);
   const onEnd = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
   }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
@@ -72,7 +79,7 @@ export function SessionsPage(): ReactNode {
             type="search"
             aria-label="Search messages and tools"
             placeholder="Search messages  /"
-            className={classes(SMALL_FIELD, "w-48!")}
+            className={classes(FIELD, "w-48!")}
             value={text}
             onChange={(event) => {
               change({ text: event.target.value });
@@ -104,6 +111,18 @@ export function SessionsPage(): ReactNode {
             />
             Subagents
           </label>
+          <ExportButton name="sessions" chosen={picked} all={items} />
+          {picked.length > 0 && (
+            <DeleteSessions
+              count={picked.length}
+              sessionIds={picked.map(({ sessionId }) => sessionId)}
+              onDone={() => {
+                setChosen(new Set());
+              }}
+            >
+              Their runs, records and files are deleted with them.
+            </DeleteSessions>
+          )}
           <ColumnMenu columns={columns} layout={layout} />
         </div>
       </Heading>
@@ -121,6 +140,8 @@ export function SessionsPage(): ReactNode {
           onOpen={({ sessionId }) => {
             navigate(to(["sessions", sessionId]));
           }}
+          chosen={chosen}
+          onChoose={setChosen}
           onEnd={onEnd}
           layout={layout}
         />
@@ -135,26 +156,24 @@ function columnsAt(now: number): readonly TableColumn<SessionInfo>[] {
       id: "title",
       label: "Session",
       width: 180,
-      isFlexible: true,
-      cell: ({ sessionId, title }) => (
-        <Link
-          href={to(["sessions", sessionId])}
-          tabIndex={-1}
-          className={classes("rounded font-semibold hover:underline", FOCUS)}
-        >
-          {title == null || title === "" ? "Untitled" : title}
-        </Link>
+      share: 1,
+      cell: ({ sessionId, title, predecessorId, parentSessionId }) => (
+        <>
+          <RowLink href={to(["sessions", sessionId])}>{title == null || title === "" ? "Untitled" : title}</RowLink>
+          {predecessorId != null && <span className="text-agent-muted"> fork</span>}
+          {parentSessionId != null && <span className="text-agent-muted"> subagent</span>}
+        </>
       ),
     },
-    {
-      id: "about",
-      label: "About",
-      width: 170,
-      fromPx: 900,
-      cell: (session) => <span className="text-agent-muted">{aboutOf(session)}</span>,
-    },
     { id: "agent", label: "Agent", width: 110, fromPx: 640, cell: ({ agentId = "" }) => agentId },
-    { id: "status", label: "Status", width: 130, cell: ({ status }) => <Status status={status ?? "idle"} /> },
+    {
+      id: "status",
+      label: "Status",
+      width: 160,
+      cell: ({ status, requestCount = 0 }) => (
+        <Status status={status ?? "idle"} words={requestCount > 0 ? "waiting for you" : undefined} />
+      ),
+    },
     { id: "runs", label: "Runs", width: 64, isNumber: true, fromPx: 760, cell: ({ runCount = 0 }) => runCount },
     {
       id: "tokens",
@@ -187,17 +206,6 @@ function columnsAt(now: number): readonly TableColumn<SessionInfo>[] {
       cell: ({ updatedAt }) => updatedAt != null && <Ago at={updatedAt} nowMs={now} />,
     },
   ];
-}
-
-/** What a row says of a session beside its title. */
-function aboutOf({ requestCount = 0, predecessorId, parentSessionId }: SessionInfo): string {
-  return [
-    requestCount > 0 ? `${requestCount} waiting for you` : "",
-    predecessorId == null ? "" : "fork",
-    parentSessionId == null ? "" : "subagent",
-  ]
-    .filter((part) => part !== "")
-    .join(" · ");
 }
 
 function shortTokens(usage: Usage | undefined): string {

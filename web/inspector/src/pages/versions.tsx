@@ -1,21 +1,24 @@
 /** Versions of an agent side by side. */
 import { useQuery } from "@tanstack/react-query";
 import type { Estimate, VersionComparison } from "@windlass/protocol";
-import type { Version } from "@windlass/protocol/client";
+import type { Version, Versions as AgentVersions } from "@windlass/protocol/client";
 import {
   CARD,
   classes,
+  DataTable,
   formatCost,
   formatCount,
   formatDuration,
   formatPercent,
   formatShort,
   formatSigned,
-  plural,
   shortHash,
+  useColumns,
+  type TableColumn,
 } from "@windlass/ui";
-import type { ReactNode } from "react";
-import { Ago, Empty, Failure, Loading, rangeOf, Select, Status, useNow } from "../parts.js";
+import { useMemo, type ReactNode } from "react";
+import { ChangedValue } from "../changes.js";
+import { Ago, Empty, Failure, Loading, rangeOf, Status, useNow } from "../parts.js";
 import { compareQuery, versionsQuery } from "../queries.js";
 import { useQueryState } from "../router.js";
 
@@ -28,6 +31,8 @@ const METRICS: readonly { readonly id: Metric; readonly label: string; readonly 
     { id: "durationMs", label: "Time of a run", format: formatDuration },
     { id: "tokens", label: "Tokens of a run", format: formatShort },
   ];
+/** Values that are shown; more of them differ where whole tools come and go. */
+const DIFFERENCES_MAX = 20;
 const VERDICTS: Readonly<Record<VersionComparison["verdict"], string>> = {
   better: "The newer version succeeds more often.",
   worse: "The newer version succeeds less often.",
@@ -48,9 +53,12 @@ export function Versions({ agent }: { readonly agent: string | undefined }): Rea
 function VersionsOf({ agent }: { readonly agent: string }): ReactNode {
   const { data, error, refetch } = useQuery(versionsQuery(agent));
   const [query, change] = useQueryState();
+  const layout = useColumns("versions");
+  const now = useNow();
+  const columns = useMemo(() => columnsAt(now, data), [now, data]);
   if (error !== null && data === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
   if (data === undefined) return <Loading />;
-  const { versions, current } = data;
+  const { versions } = data;
   if (versions.length === 0)
     return (
       <Empty title={`No run of ${agent} has ended yet.`}>
@@ -59,74 +67,88 @@ function VersionsOf({ agent }: { readonly agent: string }): ReactNode {
         </p>
       </Empty>
     );
-  const old = pick(versions, query.get("old")) ?? versions[1];
   const next = pick(versions, query.get("new")) ?? versions[0];
-  const options = versions.map(
-    ({ tally }) =>
-      [
-        tally.fingerprint,
-        `${shortHash(tally.fingerprint)}${tally.fingerprint === current ? " (now)" : ""}, ${plural(tally.runs, "run")}`,
-      ] as const,
-  );
+  const old = pick(versions, query.get("old")) ?? versions.find((one) => one !== next);
+  const chosen = new Set([old, next].flatMap((one) => (one === undefined ? [] : [one.tally.fingerprint])));
+  const choose = (wanted: ReadonlySet<string>): void => {
+    // Two are compared: a third one takes the place of the older one.
+    const added = versions.find(({ tally }) => wanted.has(tally.fingerprint) && !chosen.has(tally.fingerprint));
+    const pair = versions.filter((one) => one === added || one === next);
+    if (added !== undefined) change({ new: pair[0]?.tally.fingerprint, old: pair[1]?.tally.fingerprint });
+  };
   return (
-    <div className="flex min-h-0 flex-1 flex-col gap-4 overflow-y-auto p-4">
-      {old === undefined || next === undefined ? (
-        <>
-          <Only version={versions[0]} agent={agent} />
-        </>
-      ) : (
-        <>
-          <div className="flex flex-wrap items-center gap-3">
-            <Select
-              label="Older"
-              value={old.tally.fingerprint}
-              options={options}
-              onChange={(value) => {
-                change({ old: value });
-              }}
-            />
-            <Select
-              label="Newer"
-              value={next.tally.fingerprint}
-              options={options}
-              onChange={(value) => {
-                change({ new: value });
-              }}
-            />
-          </div>
+    <div className="flex min-h-0 flex-1 flex-col overflow-y-auto">
+      <div
+        className="flex shrink-0 flex-col border-b border-agent-border"
+        style={{ height: HEAD_PX + Math.min(versions.length, VERSIONS_SEEN_MAX) * VERSION_PX }}
+      >
+        <DataTable
+          label="Versions"
+          rows={versions}
+          columns={columns}
+          keyOf={({ tally }) => tally.fingerprint}
+          onOpen={({ tally }) => {
+            choose(new Set([...chosen, tally.fingerprint]));
+          }}
+          chosen={chosen}
+          onChoose={choose}
+          layout={layout}
+        />
+      </div>
+      <div className="flex flex-col gap-4 p-4">
+        {old === undefined || next === undefined ? (
+          <p className="text-agent-muted">
+            {agent} has run in one version so far. Change its instructions, tools or model, and the two are compared
+            here.
+          </p>
+        ) : (
           <Compared agent={agent} old={old} next={next} />
-        </>
-      )}
+        )}
+      </div>
     </div>
   );
 }
+
+const HEAD_PX = 34;
+const VERSION_PX = 33;
+const VERSIONS_SEEN_MAX = 6;
 
 function pick(versions: readonly Version[], fingerprint: string | null): Version | undefined {
   return versions.find(({ tally }) => tally.fingerprint === fingerprint);
 }
 
-function Only({ version, agent }: { readonly version: Version | undefined; readonly agent: string }): ReactNode {
-  const now = useNow();
-  if (version === undefined) return null;
-  const { tally, firstAt, lastAt } = version;
-  return (
-    <>
-      <p className="text-sm text-agent-muted">
-        {agent} has run in one version so far, <span className="font-mono">{shortHash(tally.fingerprint)}</span>: first{" "}
-        <Ago at={firstAt} nowMs={now} />, last <Ago at={lastAt} nowMs={now} />. Change its instructions, tools or model,
-        and the two can be compared here.
-      </p>
-      <ul className="grid max-w-4xl gap-3 sm:grid-cols-2 lg:grid-cols-4">
-        {METRICS.map(({ id, label, format }) => (
-          <li key={id} className={classes(CARD, "p-4")}>
-            <p className="text-xs text-agent-muted">{label}</p>
-            <p className="text-lg font-semibold">{told(tally[id], format)}</p>
-            <p className="text-xs text-agent-muted">{rangeOf(tally[id], format)}</p>
-          </li>
-        ))}
-      </ul>
-    </>
-  );
+function columnsAt(now: number, data: AgentVersions | undefined): readonly TableColumn<Version>[] {
+  return [
+    {
+      id: "version",
+      label: "Version",
+      width: 150,
+      share: 1,
+      cell: ({ tally }) => (
+        <span className="font-semibold">
+          <code title={tally.fingerprint}>{shortHash(tally.fingerprint)}</code>
+          {tally.fingerprint === data?.current && <span className="font-normal text-agent-muted"> now</span>}
+        </span>
+      ),
+    },
+    { id: "runs", label: "Runs", width: 72, isNumber: true, cell: ({ tally }) => formatCount(tally.runs) },
+    ...METRICS.map(({ id, label, format }, at) => ({
+      id,
+      label,
+      width: 130,
+      isNumber: true,
+      fromPx: [0, 620, 740, 860][at] ?? 0,
+      cell: ({ tally }: Version) => <span title={rangeOf(tally[id], format)}>{told(tally[id], format)}</span>,
+    })),
+    {
+      id: "first",
+      label: "First run",
+      width: 110,
+      fromPx: 980,
+      cell: ({ firstAt }) => <Ago at={firstAt} nowMs={now} />,
+    },
+    { id: "last", label: "Last run", width: 110, fromPx: 540, cell: ({ lastAt }) => <Ago at={lastAt} nowMs={now} /> },
+  ];
 }
 
 function Compared({
@@ -148,13 +170,14 @@ function Compared({
         <section aria-label="Differences" className={classes(CARD, "max-w-4xl p-4 text-sm")}>
           <h2 className="mb-2 font-semibold">Differences</h2>
           {data.changes.length === 0 ? (
-            <p className="text-agent-muted">Nothing does.</p>
+            <p className="text-agent-muted">Nothing differs.</p>
           ) : (
-            <ul className="flex flex-col gap-1 font-mono text-xs">
-              {data.changes.map((change) => (
-                <li key={change}>{change}</li>
+            <div className="flex flex-col gap-3">
+              <p className="text-agent-muted">{data.changes.join(" · ")}</p>
+              {(data.differences ?? []).slice(0, DIFFERENCES_MAX).map(({ path, before, after }) => (
+                <ChangedValue key={path} name={path.slice(1).replaceAll("/", " ")} before={before} after={after} />
               ))}
-            </ul>
+            </div>
           )}
         </section>
       )}

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { Json, JsonObject, exactlyOne, open, record, text } from "../wire.js";
 import { AgentSession, ChatMessage } from "./chat.js";
 import { ContentRef, Count, Id, Integer, Positive, Sha256, SourceRef, Timestamp, Usage } from "./common.js";
-import { Proposal, ProposalCheck, VersionComparison, VersionTally } from "./decisions.js";
+import { PackageDifference, Proposal, ProposalCheck, VersionComparison, VersionTally } from "./decisions.js";
 import { ErrorCode, ErrorKind, RetryClass } from "./errors.js";
 import { FinishReason, ProposalAppliedData, ProposalSettledData } from "./event-data.js";
 import { InputRequest, InputResponse } from "./input.js";
@@ -944,7 +944,7 @@ export const FailureCause = open({
   told: z.string(),
   /** Number of runs. */
   count: Count,
-  /** The newest runs. */
+  /** The runs, newest first. */
   runIds: z.array(z.string()),
 });
 export type FailureCause = z.infer<typeof FailureCause>;
@@ -1001,8 +1001,10 @@ export const AgentComparison = open({
   agentId: z.string(),
   /** The results of both. */
   comparison: VersionComparison,
-  /** The differences; absent if a version is no longer stored. */
+  /** The parts that changed, in words; absent if a version is no longer stored. */
   changes: z.array(z.string()).optional(),
+  /** The values that changed, such as instructions; absent if a version is no longer stored. */
+  differences: z.array(PackageDifference).optional(),
 });
 export type AgentComparison = z.infer<typeof AgentComparison>;
 

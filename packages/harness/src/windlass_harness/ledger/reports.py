@@ -50,7 +50,7 @@ class Cause:
     """The text of the newest of them."""
     count: int
     run_ids: tuple[str, ...]
-    """The newest runs, at most RUNS_NAMED_MAX."""
+    """The newest runs; RUNS_NAMED_MAX of them unless more are wanted."""
 
 
 @sealed
@@ -174,23 +174,30 @@ def run_report(run: DecisionRun) -> RunReport:
     )
 
 
-def failure_groups(facts: Sequence[RunFacts]) -> tuple[FailureGroup, ...]:
-    """Return failures by kind and then by cause, the most frequent first."""
+def failure_groups(
+    facts: Sequence[RunFacts], *, causes_max: int = CAUSES_MAX, runs_max: int = RUNS_NAMED_MAX
+) -> tuple[FailureGroup, ...]:
+    """Return failures by kind and then by cause, the most frequent first.
+
+    `causes_max` limits the causes of each kind, `runs_max` the runs that each cause names.
+    """
     kinds: dict[FailureKind, dict[str, list[RunFacts]]] = {}
     for one in facts:
         if one.failure is not None:
             kinds.setdefault(one.failure, {}).setdefault(cause_of(one.cause), []).append(one)
-    groups = [_group(kind, causes) for kind, causes in kinds.items()]
+    groups = [_group(kind, causes, causes_max, runs_max) for kind, causes in kinds.items()]
     return tuple(sorted(groups, key=lambda group: (-group.count, group.kind)))
 
 
-def _group(kind: FailureKind, causes: Mapping[str, Sequence[RunFacts]]) -> FailureGroup:
+def _group(
+    kind: FailureKind, causes: Mapping[str, Sequence[RunFacts]], causes_max: int, runs_max: int
+) -> FailureGroup:
     found = [
-        Cause(runs[0].cause, len(runs), tuple(one.run_id for one in runs[:RUNS_NAMED_MAX]))
+        Cause(runs[0].cause, len(runs), tuple(one.run_id for one in runs[:runs_max]))
         for runs in causes.values()
     ]
     found.sort(key=lambda cause: -cause.count)
-    return FailureGroup(kind, sum(cause.count for cause in found), tuple(found[:CAUSES_MAX]))
+    return FailureGroup(kind, sum(cause.count for cause in found), tuple(found[:causes_max]))
 
 
 def _versions(ended: Sequence[RunFacts]) -> tuple[VersionTally, ...]:

@@ -1333,7 +1333,7 @@ def _make_AgentVersions() -> object:
 
 def _make_AgentComparison() -> object:
     from windlass_protocol._wire import Maybe, Open, Str
-    from windlass_protocol.generated.decisions import VersionComparison
+    from windlass_protocol.generated.decisions import PackageDifference, VersionComparison
 
     class AgentComparison(Open):
         """Two versions of an agent side by side."""
@@ -1343,6 +1343,7 @@ def _make_AgentComparison() -> object:
         agent_id: Str
         comparison: VersionComparison
         changes: Maybe[tuple[Str, ...]] = None
+        differences: Maybe[tuple[PackageDifference, ...]] = None
 
     return AgentComparison
 

@@ -30,7 +30,13 @@ from windlass_protocol.generated.common import (
     Timestamp,
     Usage,
 )
-from windlass_protocol.generated.decisions import Proposal, ProposalCheck, VersionComparison, VersionTally
+from windlass_protocol.generated.decisions import (
+    PackageDifference,
+    Proposal,
+    ProposalCheck,
+    VersionComparison,
+    VersionTally,
+)
 from windlass_protocol.generated.errors import ErrorCode, ErrorKind, RetryClass
 from windlass_protocol.generated.event_data import FinishReason, ProposalAppliedData, ProposalSettledData
 from windlass_protocol.generated.input import InputRequest, InputResponse
@@ -958,7 +964,7 @@ class FailureCause(Open):
     count: Count
     """Number of runs."""
     run_ids: tuple[Str, ...]
-    """The newest runs."""
+    """The runs, newest first."""
 
 class FailureGroup(Open):
     """Runs that failed for one kind of reason."""
@@ -1010,7 +1016,9 @@ class AgentComparison(Open):
     comparison: VersionComparison
     """The results of both."""
     changes: Maybe[tuple[Str, ...]] = None
-    """The differences; absent if a version is no longer stored."""
+    """The parts that changed, in words; absent if a version is no longer stored."""
+    differences: Maybe[tuple[PackageDifference, ...]] = None
+    """The values that changed, such as instructions; absent if a version is no longer stored."""
 
 class ProposalWork(Open):
     """Work on a proposal: under way, or failed."""

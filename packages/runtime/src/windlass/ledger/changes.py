@@ -14,7 +14,7 @@ from windlass.tools import Tool
 from windlass_harness.budget import Budget
 from windlass_harness.ledger.proposals import differences
 from windlass_harness.policy import Effect, PolicySet, Rule
-from windlass_protocol import JsonObject, PackageDifference, ProposalChange, ProposalPart
+from windlass_protocol import JsonObject, PackageDifference, ProposalChange, ProposalPart, RuntimePackage
 from windlass_protocol.lazy import lazy_pattern
 
 CHANGES_MAX: Final = 8
@@ -63,7 +63,12 @@ def version_of(agent: AnyAgent) -> str:
 
 def package_differences(old: AnyAgent, new: AnyAgent) -> tuple[PackageDifference, ...]:
     """Return where the packages of two agents differ."""
-    before, after = (cast(JsonValue, from_json(package_json(compile_package(one)))) for one in (old, new))
+    return package_values(compile_package(old), compile_package(new))
+
+
+def package_values(old: RuntimePackage, new: RuntimePackage) -> tuple[PackageDifference, ...]:
+    """Return the values at which two packages differ, such as their instructions."""
+    before, after = (cast(JsonValue, from_json(package_json(one))) for one in (old, new))
     return differences(before, after)
 
 

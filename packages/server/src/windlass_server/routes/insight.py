@@ -11,6 +11,7 @@ from windlass.catalog import RunStats
 from windlass.catalog.stats import BUCKET_S_MAX, RunGroup, merged
 from windlass.errors import Conflict, Rejected
 from windlass.ledger import ProposalState, ProposalStatus
+from windlass.ledger.changes import package_values
 from windlass.package import package_difference, package_of
 from windlass.ports.recorded import Fact, RunLook
 from windlass_harness.ledger.goals import RunFacts
@@ -24,6 +25,7 @@ from windlass_protocol import (
     FailureCause,
     FailureGroup,
     Failures,
+    PackageDifference,
     ProposalAccepted,
     ProposalList,
     ProposalView,
@@ -229,6 +231,8 @@ def stamp_of(text: str | None) -> str | None:
 
 RUNS_MAX: Final = 10_000
 """The newest runs that one response is computed from."""
+CAUSES_MAX: Final = 200
+"""The most frequent causes of each kind of failure."""
 Version = Annotated[
     str,
     Field(pattern=r"^sha256:[0-9a-f]{64}$", description="A version of the agent, as `/versions` names it."),
@@ -263,7 +267,7 @@ class FailuresQuery(Wire):
     summary="Why your runs failed",
 )
 async def failures(caller: CallerDep, query: Annotated[FailuresQuery, Query()]) -> Response:
-    """Return why your runs failed: by kind and by cause, with some runs of each.
+    """Return why your runs failed: by kind and by cause, with the runs of each.
 
     Errors that differ only in numbers, ids, paths or quoted values are one cause. The newest 10,000 runs are
     counted.
@@ -275,7 +279,7 @@ async def failures(caller: CallerDep, query: Annotated[FailuresQuery, Query()]) 
         FailureGroup(
             kind=group.kind, count=group.count, causes=tuple(seen(FailureCause, one) for one in group.causes)
         )
-        for group in failure_groups(ended)
+        for group in failure_groups(ended, causes_max=CAUSES_MAX, runs_max=RUNS_MAX)
     )
     failed = sum(group.count for group in groups)
     return reply(Failures(runs=len(ended), failed=failed, is_all=len(facts) <= RUNS_MAX, groups=groups))
@@ -324,8 +328,8 @@ async def compare(caller: CallerDep, query: Annotated[CompareQuery, Query()]) ->
     if not all(runs):
         raise not_found("version with a run of yours that has ended")
     comparison = compare_versions((old, runs[0]), (new, runs[1]))
-    changes = await _changes(caller, old, new)
-    return reply(AgentComparison(agent_id=agent, comparison=comparison, changes=changes))
+    changes, found = await _changes(caller, old, new)
+    return reply(AgentComparison(agent_id=agent, comparison=comparison, changes=changes, differences=found))
 
 
 async def _facts(caller: Caller, wanted: RunLook, *, limit: int = RUNS_MAX) -> list[RunFacts]:
@@ -336,14 +340,17 @@ def _tally(name: str, runs: Sequence[RunFacts]) -> VersionTally:
     return tally(name, [one.sample for one in runs])
 
 
-async def _changes(caller: Caller, old: str, new: str) -> tuple[str, ...] | None:
+async def _changes(
+    caller: Caller, old: str, new: str
+) -> tuple[tuple[str, ...] | None, tuple[PackageDifference, ...] | None]:
+    """Return the changes between two versions in words and in values."""
     content = caller.tenant.runtime.ports.content
     assert content is not None, "it was opened with one"
     try:
         packages = [await package_of(content, name) for name in (old, new)]
     except Rejected:  # one of them is no longer stored
-        return None
-    return package_difference(*packages)
+        return None, None
+    return package_difference(*packages), package_values(*packages)
 
 
 ProposalId = Annotated[str, Path(description="A proposal.", examples=["proposal-019a8f…"])]

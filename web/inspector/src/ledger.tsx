@@ -1,0 +1,201 @@
+/** The decisions of a run as a table, with the chosen one beside it. */
+import { useInfiniteQuery } from "@tanstack/react-query";
+import type { DecisionRun } from "@windlass/protocol";
+import {
+  Badge,
+  CARD,
+  classes,
+  DataTable,
+  DecisionCard,
+  formatDuration,
+  formatMoment,
+  useColumns,
+  type TableColumn,
+} from "@windlass/ui";
+import { useCallback, useMemo, type ReactNode } from "react";
+import { Empty, Failure, Loading, SidePanel } from "./parts.js";
+import { decisionsQuery } from "./queries.js";
+import { useQueryState } from "./router.js";
+
+type Decision = DecisionRun["decisions"][number];
+type Problem = DecisionRun["problems"][number];
+type Row =
+  | { readonly id: string; readonly decision: Decision; readonly problem?: undefined }
+  | { readonly id: string; readonly problem: Problem; readonly decision?: undefined };
+
+interface LedgerProps {
+  readonly runId: string;
+  readonly isLive: boolean;
+  /** Stands beside the words about the run. */
+  readonly action?: ReactNode;
+}
+
+/** What a run chose, then what went wrong; the address names the row that is open. */
+export function Ledger({ runId, isLive, action }: LedgerProps): ReactNode {
+  const {
+    data: run,
+    error,
+    refetch,
+    hasNextPage,
+    isFetchingNextPage,
+    fetchNextPage,
+  } = useInfiniteQuery(decisionsQuery(runId, isLive));
+  const [query, change] = useQueryState();
+  const layout = useColumns("ledger");
+  const onEnd = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const rows = useMemo(
+    (): readonly Row[] => [
+      ...(run?.decisions ?? []).map((decision) => ({ id: decision.id, decision })),
+      // Problems are behind the last decision.
+      ...(hasNextPage ? [] : (run?.problems ?? []).map((problem) => ({ id: problem.id, problem }))),
+    ],
+    [run, hasNextPage],
+  );
+  const opened = rows.find(({ id }) => id === query.get("decision"));
+  if (run === undefined) return error === null ? <Loading /> : <Failure error={error} onRetry={() => void refetch()} />;
+  return (
+    <div className="flex min-h-0 min-w-0 flex-1 flex-col lg:flex-row">
+      <section aria-label="Decisions of the run" className="flex min-h-0 min-w-0 flex-1 flex-col">
+        {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
+        <div className="flex items-start justify-between gap-3 border-b border-agent-border px-4 py-2">
+          <p className="min-w-0 self-center wrap-anywhere text-agent-muted">{run.narrative}</p>
+          {action}
+        </div>
+        {rows.length === 0 ? (
+          <Empty title="It has not chosen anything yet.">
+            <p>Each tool call and each final answer is a choice, with the options that were there.</p>
+          </Empty>
+        ) : (
+          <DataTable
+            label="Decisions"
+            rows={rows}
+            count={run.metrics.totalDecisions + run.problems.length}
+            columns={COLUMNS}
+            keyOf={({ id }) => id}
+            opened={opened?.id}
+            onOpen={({ id }) => {
+              change({ decision: id });
+            }}
+            onEnd={onEnd}
+            layout={layout}
+          />
+        )}
+      </section>
+      {opened !== undefined && (
+        <SidePanel
+          key={opened.id}
+          kind="Decision"
+          title={opened.problem === undefined ? wantedBy(opened.decision) : `Problem: ${opened.problem.severity}`}
+          onClose={() => {
+            change({ decision: undefined });
+          }}
+        >
+          {opened.problem === undefined ? (
+            <DecisionCard decision={opened.decision} />
+          ) : (
+            <ProblemCard problem={opened.problem} />
+          )}
+        </SidePanel>
+      )}
+    </div>
+  );
+}
+
+function wantedBy({ intent, decisionType }: Decision): string {
+  return intent === "" ? decisionType.replaceAll("_", " ") : intent;
+}
+
+function chosenBy({ options, chosenOptionId }: Decision): string {
+  return options.find(({ id }) => id === chosenOptionId)?.description ?? chosenOptionId;
+}
+
+const MUTED = "text-agent-muted";
+
+const COLUMNS: readonly TableColumn<Row>[] = [
+  {
+    id: "decision",
+    label: "Decision",
+    width: 140,
+    share: 1,
+    cell: ({ decision, problem }) => (
+      <span className="font-semibold">
+        {problem === undefined ? wantedBy(decision) : `Problem: ${problem.severity}`}
+      </span>
+    ),
+  },
+  {
+    id: "chosen",
+    label: "Chose",
+    width: 140,
+    share: 2,
+    fromPx: 620,
+    cell: ({ decision, problem }) => {
+      const words = problem === undefined ? chosenBy(decision) : problem.description;
+      return <span title={words}>{words}</span>;
+    },
+  },
+  {
+    id: "why",
+    label: "Why",
+    width: 140,
+    share: 2,
+    fromPx: 980,
+    cell: ({ decision, problem }) => {
+      const words = problem === undefined ? decision.reasoning : (problem.rootCause ?? "");
+      return (
+        <span className={MUTED} title={words}>
+          {words}
+        </span>
+      );
+    },
+  },
+  {
+    id: "result",
+    label: "Result",
+    width: 90,
+    cell: ({ decision, problem }) => {
+      if (problem !== undefined) return null;
+      const { outcome } = decision;
+      if (outcome === undefined) return <Badge>open</Badge>;
+      return <Badge tone={outcome.success ? "good" : "bad"}>{outcome.success ? "worked" : "failed"}</Badge>;
+    },
+  },
+  {
+    id: "options",
+    label: "Options",
+    width: 76,
+    isNumber: true,
+    fromPx: 820,
+    cell: ({ decision }) => decision?.options.length,
+  },
+  {
+    id: "time",
+    label: "Time",
+    width: 80,
+    isNumber: true,
+    fromPx: 480,
+    cell: ({ decision }) =>
+      decision?.outcome?.latencyMs === undefined ? "–" : formatDuration(decision.outcome.latencyMs),
+  },
+  {
+    id: "when",
+    label: "When",
+    width: 176,
+    fromPx: 900,
+    cell: ({ decision, problem }) => (
+      <time className={classes(MUTED, "tabular-nums")}>{formatMoment((decision ?? problem).timestamp)}</time>
+    ),
+  },
+];
+
+function ProblemCard({ problem }: { readonly problem: Problem }): ReactNode {
+  return (
+    <div className={classes(CARD, "flex flex-col gap-2 border-l-4 border-l-agent-danger p-3 text-sm")}>
+      <p>{problem.description}</p>
+      {problem.rootCause != null && <p className={MUTED}>Cause: {problem.rootCause}</p>}
+      {problem.suggestedFix != null && <p className={MUTED}>Suggested fix: {problem.suggestedFix}</p>}
+    </div>
+  );
+}

@@ -139,7 +139,8 @@ def test_a_session_that_waits_for_a_time_is_driven_then_and_earlier_if_it_is_wok
             while (await shop.workflow("late").describe()).history_length != 1:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0.05)
         assert (await shop.workflow("late").describe()).status is WorkflowExecutionStatus.RUNNING
-        shop.wakes.wake("late")
+        # Also by a wake that is repeated: nothing of the workflow is scheduled.
+        shop.wakes.wake("late", is_lost=True)
         await shop.seen("late", 2)
         assert await shop.ended("late") is WorkflowExecutionStatus.COMPLETED
 
@@ -166,6 +167,27 @@ def test_a_wake_whose_session_did_not_park_is_not_acknowledged_and_tells_no_valu
         assert "hunter2" not in history
         started = json.loads(history)["events"]
         assert [one["eventType"] for one in started].count("EVENT_TYPE_ACTIVITY_TASK_SCHEDULED") == 1
+
+    play(temporal, park, story)
+
+
+def test_a_wake_that_only_seems_lost_adds_nothing_to_a_workflow_that_goes_on(temporal: Temporal) -> None:
+    gate = asyncio.Event()
+
+    async def park(session_id: str, number: int) -> Parked:
+        await gate.wait()
+        return PARKED
+
+    async def story(shop: Workshop) -> None:
+        shop.wakes.wake("s")
+        await shop.seen("s", 1)
+        sweeper = wakes_at(temporal.address, shop.wakes.task_queue.removeprefix("windlass/"))
+        await sweeper.open(None)
+        sweeper.wake("s", is_lost=True)
+        await sweeper.aclose()
+        gate.set()
+        assert await shop.ended("s") is WorkflowExecutionStatus.COMPLETED
+        assert shop.driven["s"] == 1
 
     play(temporal, park, story)
 

@@ -10,7 +10,7 @@ from tests.faults.scene import Scene, ends_of, records_of
 from tests.runtime.engine.test_owners import SharedStore, asks, talks, waiting
 
 from windlass import Agent, AgentRuntime, LLMMessage
-from windlass.engine.engine import REWAKE_TIMES_MAX, SWEEP_S
+from windlass.engine.engine import LOST_PER_SWEEP_MAX, REWAKE_TIMES_MAX, SWEEP_S
 from windlass.errors import Unavailable
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.store import Standing
@@ -129,6 +129,26 @@ def test_a_lost_wake_is_repeated_less_and_less_often_until_the_session_is_driven
             worker.woken.clear()
             await scene.clock.sleep(50 * LOST_AFTER_MS / 1_000)
             assert worker.woken == []
+
+    Scene().play(story)
+
+
+def test_a_sweep_repeats_a_bounded_number_of_wakes_and_the_next_one_continues() -> None:
+    async def story(scene: Scene) -> None:
+        fleet, worker = Fleet(scene), Queue()
+        sessions = [f"s{number}" for number in range(LOST_PER_SWEEP_MAX + 3)]
+        async with (
+            fleet.process([talks("A")], Queue(), drives=False) as front,
+            fleet.process([talks("A")], worker),
+        ):
+            for name in sessions:
+                await front.start("A", "go", session_id=name)
+            counts: set[int] = set()
+            while len(worker.woken) < len(sessions):
+                await scene.clock.sleep(SWEEP_S)
+                counts.add(len(worker.woken))
+            assert counts == {0, LOST_PER_SWEEP_MAX, len(sessions)}
+            assert {*worker.lost} == {*sessions}
 
     Scene().play(story)
 

@@ -224,6 +224,8 @@ SWEPT_MAX: Final = 100
 """Sessions that one sweep wakes; the next sweep continues."""
 REWAKES_MAX: Final = 1_000
 """Sessions that were found by a sweep and wait to be driven elsewhere, beside which others are found."""
+LOST_PER_SWEEP_MAX: Final = 25
+"""Wakes that one sweep repeats because they seem lost."""
 REWAKE_TIMES_MAX: Final = 16
 """The longest time between two wakes of a session that stays due, in times of `lost_after_ms`."""
 DRIVEN_MAX: Final = 10_000
@@ -678,11 +680,16 @@ class Engine:
             later = now_ms + lost_after_ms
             self._rewakes = {one: self._rewakes.get(one, (later, lost_after_ms)) for one in found}
             self._shared.intersection_update((*found, *self._tasks))
+        left = LOST_PER_SWEEP_MAX if lost_after_ms else len(found)
         for session_id in found:
             if self._availability.left.get(session_id, 0) <= now_ms and self._is_due_again(
                 session_id, now_ms
             ):
                 self.wake(session_id, is_lost=lost_after_ms > 0)
+                left -= 1
+            if not left:
+                # The next sweep continues: many sessions are due when the engine of wakes is behind.
+                break
 
     def _is_due_again(self, session_id: str, now_ms: int) -> bool:
         """Return whether a session that a sweep found is to be woken now."""

@@ -20,7 +20,7 @@ from temporalio import activity, workflow
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import (
     RetryPolicy,
     SearchAttributeKey,
@@ -242,8 +242,8 @@ class TemporalWakes:
 
     async def _send_one(self, client: Client, session_id: str, *, is_lost: bool) -> bool:
         try:
-            if is_lost:
-                await self._end_if_stuck(client, session_id)
+            if is_lost and await self._is_under_way(client, session_id):
+                return True
             await client.start_workflow(
                 SessionWorkflow.run,
                 session_id,
@@ -265,25 +265,31 @@ class TemporalWakes:
             return False
         return True
 
-    async def _end_if_stuck(self, client: Client, session_id: str) -> None:
-        """End a workflow that cannot go on, so that the wake begins another.
+    async def _is_under_way(self, client: Client, session_id: str) -> bool:
+        """Return whether the workflow of a session goes on without another wake; end one that cannot go on.
 
-        Its signals wait for ever: Temporal refuses its search attributes, or another release began it.
+        A workflow with a scheduled task or activity waits its turn: a signal would add to the backlog that it
+        waits in. One that fails its task again and again never reads its signals: Temporal refuses its search
+        attributes, or another release began it.
         """
         timeout = timedelta(seconds=RPC_S_MAX)
         handle = client.get_workflow_handle(self.workflow_id(session_id))
         try:
             found = await handle.describe(rpc_timeout=timeout)
-            if found.raw_description.pending_workflow_task.attempt < TASK_ATTEMPTS_MAX:
-                return
+            is_running = found.status is WorkflowExecutionStatus.RUNNING
+            pending = found.raw_description
+            if not is_running or pending.pending_workflow_task.attempt < TASK_ATTEMPTS_MAX:
+                has_task = pending.HasField("pending_workflow_task")
+                return is_running and (has_task or len(pending.pending_activities) > 0)
             _LOG.warning("the workflow of session %s cannot go on, and is begun again", session_id)
             stuck = client.get_workflow_handle(handle.id, run_id=found.run_id)
             await stuck.terminate("it cannot go on; its session is woken again", rpc_timeout=timeout)
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
-        else:
-            await self._prepare_attributes(client)
+            return False
+        await self._prepare_attributes(client)
+        return False
 
     # driving
 

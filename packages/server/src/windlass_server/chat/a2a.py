@@ -21,6 +21,7 @@ from starlette.types import Message as AsgiMessage
 from windlass import AgentError, InputRequest, InputResponse
 from windlass.errors import install_hint
 from windlass.ports.store import RunRow
+from windlass.webhooks.inbound import keep_reply, reply_of
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import NewSession, RunStatus
 from windlass_server.problems import Problem, not_found
@@ -178,13 +179,16 @@ class A2AHandler:
         """Return the tasks of the caller with this agent, newest first."""
         caller = _caller(context)
         size = min(params.page_size or _LISTED, _LISTED)
-        page = await caller.sessions.runs(
-            after=params.page_token or None,
-            limit=size,
-            session_id=params.context_id or None,
-            agent_id=str(context.state["agent"]),
-            root_only=True,
-        )
+        try:
+            page = await caller.sessions.runs(
+                after=params.page_token or None,
+                limit=size,
+                session_id=params.context_id or None,
+                agent_id=str(context.state["agent"]),
+                root_only=True,
+            )
+        except AgentError as error:
+            raise _error("InvalidParamsError", error.message) from None
         tasks = [await _task(caller, await _row(caller, one.run_id)) for one in page.items]
         return _types().ListTasksResponse(
             tasks=tasks, next_page_token=page.next or "", page_size=size, total_size=len(tasks)
@@ -239,12 +243,15 @@ async def _sent(params: "wire.SendMessageRequest", context: "ServerCallContext")
     text = "\n".join(part.text for part in message.parts if part.HasField("text"))
     data = [_plain(part.data) for part in message.parts if part.HasField("data")]
     choice = data[0] if data else dict[str, object]()
+    if not message.message_id:
+        raise _error("InvalidParamsError", "a message has a messageId: the same again is the same message")
     if not text and not choice:
         raise _error("ContentTypeNotSupportedError", "a message has a text part")
     try:
         if message.task_id:
             row = await _row(caller, message.task_id)
-            return row, await _answered(caller, row, text, choice)
+            key = derived("a2a reply", caller.principal.key, message.message_id)
+            return row, await _answered(caller, row, text, choice, key=key)
         run_id = derived("a2a run", caller.principal.key, message.message_id)
         session_id = message.context_id or derived("a2a session", caller.principal.key, message.message_id)
         if message.context_id and await caller.sessions.find(session_id) is None:
@@ -263,11 +270,19 @@ async def _sent(params: "wire.SendMessageRequest", context: "ServerCallContext")
     return await _row(caller, run_id), None
 
 
-async def _answered(caller: Caller, row: RunRow, text: str, choice: dict[str, object]) -> str:
-    """Answer the request that a run waits for: by a data part with its id and option, or by a text."""
-    requests = await caller.tenant.runtime.run_requests(row.run_id) if row.status not in _OVER else ()
-    asked = choice.get("requestId")
-    found = next((one for one in requests if asked in (None, one.request_id)), None)
+async def _answered(caller: Caller, row: RunRow, text: str, choice: dict[str, object], *, key: str) -> str:
+    """Answer the request that a run waits for: by a data part with its id and option, or by a text.
+
+    A message that arrives again, with the same key, answers no further request.
+    """
+    runtime = caller.tenant.runtime
+    requests = await runtime.run_requests(row.run_id) if row.status not in _OVER else ()
+    asked = before = await reply_of(runtime, key)
+    if before is None:
+        asked = choice.get("requestId")
+    found = next((one for one in requests if asked in (None, one.request_id) and not one.is_answered), None)
+    if before is not None and found is None:
+        return before
     if found is None:
         raise _error(
             "InvalidParamsError", "the task waits for no answer: send a message with its contextId alone"
@@ -278,7 +293,10 @@ async def _answered(caller: Caller, row: RunRow, text: str, choice: dict[str, ob
         option_id=None if option is None else str(option),
         text=text or None,
     )
-    await caller.tenant.runtime.answer_session(row.session_id, await signed(caller, [response]))
+    responses = await signed(caller, [response])
+    if before is None and await keep_reply(runtime, key, found.request_id) != found.request_id:
+        raise _error("InvalidParamsError", "the messageId was used with another message")
+    await runtime.answer_session(row.session_id, responses)
     return found.request_id
 
 

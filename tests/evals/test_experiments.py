@@ -396,6 +396,38 @@ def test_an_interrupted_experiment_with_recorded_tools_goes_on_where_it_was(tmp_
     assert asyncio.run(story()) == "90 95 99"
 
 
+def test_a_real_call_that_may_have_taken_effect_is_not_made_again(tmp_path: Path) -> None:
+    paid: list[int] = []
+    stops = asyncio.Event()
+
+    @tool(mode="external")
+    async def pay(cents: int) -> str:
+        """Pay."""
+        paid.append(cents)
+        stops.set()
+        await asyncio.Event().wait()
+        return "paid"
+
+    def script(messages: Sequence[LLMMessage]) -> Answer:
+        return say(messages[-1].content) if messages[-1].role == "tool" else call("pay", {"cents": 5})
+
+    agent = Agent("payer", model=ScriptedModel(script), tools=[pay])
+    plan = Experiment(Dataset("bills", [Case("one", "Pay.")]), agent, approvals="approve")
+
+    async def story() -> str:
+        async with AgentRuntime.open(tmp_path / "s.db", agents=[agent], durability="process") as runtime:
+            work = asyncio.ensure_future(plan.run(runtime))
+            await stops.wait()
+            work.cancel()
+            await asyncio.wait([work])
+        async with AgentRuntime.open(tmp_path / "s.db", agents=[agent], durability="process") as runtime:
+            [case] = (await plan.run(runtime)).cases
+        return case.output
+
+    assert "may or may not have taken effect" in asyncio.run(story())
+    assert paid == [5]
+
+
 # pydantic-evals
 
 

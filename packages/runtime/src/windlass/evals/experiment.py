@@ -377,7 +377,11 @@ class _Work:
     ) -> None:
         match request:
             case Interrupted():
-                await request.retry(by=USER)
+                # It may have taken effect, and a real tool would do so twice: no person is here to look.
+                if self._plan.tools == "recorded":
+                    await request.retry(by=USER)
+                else:
+                    await request.skip(by=USER)
             case Approval():
                 player = self._players.get(case_id)
                 is_approved = self._plan.approvals == "approve"

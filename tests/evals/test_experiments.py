@@ -448,6 +448,45 @@ class Breaks(theirs.Evaluator[object, object, object]):
         raise ValueError("hunter2")
 
 
+@dataclass
+class Unsound(theirs.Evaluator[object, object, object]):
+    def evaluate(self, ctx: theirs.EvaluatorContext[object, object, object]) -> Any:
+        return {"a": 10**400, "b": 1.7e308, "c": "\ud800"}
+
+
+def test_results_that_cannot_be_summed_or_stored_do_not_end_an_experiment() -> None:
+    agent = clerk()
+    huge = [Check(lambda attempt: 10**400, name="check"), Unsound()]
+    found = on(agent, lambda runtime: Experiment(CITIES, agent, scorers=huge).run(runtime))
+    assert [found.measure(name) is not None for name in ("check", "a", "b", "c")] == [True] * 4
+    why = found.cases[0].why or ""
+    assert "check: the check gave int" in why
+    assert "a: the evaluator gave int" in why
+    assert "b: the evaluator gave float" in why
+
+
+def test_scorers_of_one_name_are_told_apart() -> None:
+    agent = clerk()
+    model = ScriptedModel(lambda messages: say('{"score": 0, "why": "No."}'))
+    scorers = [Contains("It"), Contains("crowns"), Judge("One?", model), Judge("Two?", model)]
+    found = on(agent, lambda runtime: Experiment(CITIES, agent, scorers=scorers).run(runtime))
+    scores = {name: one.value for name, one in (found.experiment.scores or {}).items() if name != "exact"}
+    assert scores == {"contains": 1.0, "contains-2": 0.0, "judge": 0.0, "judge-2": 0.0}
+    runs = {one.name: one.run_id for one in found.cases[0].verdicts if one.name.startswith("judge")}
+    assert (len({*runs.values()}), None in runs.values()) == (2, False)
+
+
+def test_the_cost_of_some_attempts_is_not_the_cost_of_all() -> None:
+    def script(messages: Sequence[LLMMessage]) -> Answer:
+        is_priced = "Oslo" in messages[-1].content
+        return say("x", usage=USAGE if is_priced else LLMUsage(input_tokens=8, output_tokens=2))
+
+    agent = clerk(script)
+    found = on(agent, lambda runtime: Experiment(CITIES, agent).run(runtime))
+    assert [one.cost_micros for one in found.cases] == [1_000, None]
+    assert not any(found.check(gate).is_met for gate in ("cost<=1", "cost_total<=1"))
+
+
 def test_evaluators_of_pydantic_evals_score_too() -> None:
     agent = clerk()
     scorers = [

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from math import isfinite
 from types import FunctionType
 from typing import TYPE_CHECKING, Final, Protocol, TypedDict, TypeGuard, cast, runtime_checkable
 
@@ -44,6 +43,8 @@ if TYPE_CHECKING:
 
 PURPOSE: Final = "The answer is right and useful."
 """The goal that a judge is told."""
+SCORE_MAX: Final = 1e15
+"""The size of a number of an evaluator; sums of larger ones mean nothing."""
 _JSON: Final = TypeAdapter[JsonValue](JsonValue)
 
 
@@ -79,7 +80,7 @@ def check_scorers(given: object, where: str) -> tuple[Scorer, ...]:
     """Return scorers as a tuple.
 
     Raises:
-        Rejected: one of them is not a scorer, or two have the same name.
+        Rejected: one of them is not a scorer.
     """
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise wrong(f"{where} must be a list of scorers, found {kind_of(given)}")
@@ -152,15 +153,20 @@ async def _evaluated(evaluator: Evaluator, attempt: Attempt, *, case: str, input
 
 def _said(name: str, given: object) -> Scored:
     """Return a result of pydantic-evals: a bool decides, a number is a measure, a text is a label."""
-    value = getattr(given, "value", given)
-    why = getattr(given, "reason", None) or ""
+    value = _written_out(getattr(given, "value", given))
+    name, why = str(_written_out(name)), str(_written_out(getattr(given, "reason", None) or ""))
     if isinstance(value, bool):
         return Scored(Verdict(name, float(value), why))
-    if isinstance(value, int | float) and isfinite(value):
+    if isinstance(value, int | float) and abs(value) <= SCORE_MAX:
         return Scored(Verdict(name, float(value), why), is_counted=False)
     if isinstance(value, str):
         return Scored(Verdict(name, 1.0, f"{value}: {why}" if why else value), is_counted=False)
     return Scored(Verdict(name, 0.0, f"the evaluator gave {kind_of(value)}: expected a bool, number or text"))
+
+
+def _written_out(value: object) -> object:
+    """Return a text that can be stored: half characters are replaced."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 # files

@@ -372,7 +372,11 @@ async def _started(
         run_id=run_id,
         owner=webhook.owner,
         source=SourceRef(kind=SourceKind.REMOTE_CHANNEL, id=message.user or webhook.name),
-        metadata={"webhook": webhook.name, "event": delivery.event, "delivery": delivery.delivery_id[:256]},
+        metadata={
+            "webhook": webhook.name,
+            "event": delivery.event[:256],
+            "delivery": delivery.delivery_id[:256],
+        },
     )
     return Taken(session_id, run_id)
 

@@ -465,6 +465,25 @@ def test_results_that_cannot_be_summed_or_stored_do_not_end_an_experiment() -> N
     assert "b: the evaluator gave float" in why
 
 
+@dataclass
+class Waits(theirs.Evaluator[object, object, object]):
+    async def evaluate(self, ctx: theirs.EvaluatorContext[object, object, object]) -> bool:
+        await asyncio.Event().wait()
+        return True
+
+
+def test_a_scorer_that_gives_no_verdict_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def waits(attempt: Attempt) -> bool:
+        await asyncio.Event().wait()
+        return True
+
+    monkeypatch.setattr("windlass.evals.scorers.SCORER_S", 0.0)
+    agent, scorers = clerk(), [Check(waits, name="check"), Waits()]
+    found = on(agent, lambda runtime: Experiment(CITIES, agent, scorers=scorers).run(runtime))
+    late = "no verdict within 600 seconds"
+    assert [one.why for one in found.cases[0].verdicts[1:]] == [late, late]
+
+
 def test_scorers_of_one_name_are_told_apart() -> None:
     agent = clerk()
     model = ScriptedModel(lambda messages: say('{"score": 0, "why": "No."}'))

@@ -6,6 +6,7 @@ pydantic-evals has too mean the same here and need no package; its other evaluat
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 
 PURPOSE: Final = "The answer is right and useful."
 """The goal that a judge is told."""
+SCORER_S: Final = 600.0
+"""How long a function or an evaluator may take for one answer, seconds."""
+_LATE: Final = f"no verdict within {SCORER_S:g} seconds"
 SCORE_MAX: Final = 1e15
 """The size of a number of an evaluator; sums of larger ones mean nothing."""
 _JSON: Final = TypeAdapter[JsonValue](JsonValue)
@@ -109,10 +113,20 @@ async def score_with(
     scorer: Scorer, attempt: Attempt, *, case: str, inputs: JsonValue, ask: AskJudge
 ) -> list[Scored]:
     """Return what a scorer says about an attempt at a case; nothing if the case has no expected answer."""
+    # A judgement is a run, with limits of its own.
+    limit_s = None if isinstance(scorer, Judge) else SCORER_S
     if not _is_criterion(scorer):
-        return await _evaluated(scorer, attempt, case=case, inputs=inputs)
+        name = scorer.get_default_evaluation_name()
+        try:
+            async with asyncio.timeout(limit_s):
+                return await _evaluated(scorer, attempt, case=case, inputs=inputs)
+        except TimeoutError:
+            return [Scored(Verdict(name, 0.0, _LATE))]
     try:
-        verdict = await verdict_of(scorer, attempt, purpose=PURPOSE, ask=ask)
+        async with asyncio.timeout(limit_s):
+            verdict = await verdict_of(scorer, attempt, purpose=PURPOSE, ask=ask)
+    except TimeoutError:
+        verdict = Verdict(scorer.name, 0.0, _LATE, scorer.weight)
     except AgentError as error:
         # The judgement is a run that has ended: the next attempt at the experiment would find it again.
         verdict = Verdict(scorer.name, 0.0, f"no verdict: {error.message}", scorer.weight)

@@ -399,7 +399,8 @@ def test_schemas_keep_their_properties_and_references_whatever_their_names() -> 
         **links,
         "L2000": {"type": "null"},
     }
-    document = otherwise(**{"components|schemas": schemas, "paths|/orders|post|security": []})
+    changes: Json = {"components|schemas": schemas, "paths|/orders|post|security": []}
+    document = otherwise(**changes)
     [tool] = OpenApi("shop", document, operations=["makeOrder"]).tools
     made: Any = tool.input_schema
     found = made["$defs"]["Order"]["properties"]

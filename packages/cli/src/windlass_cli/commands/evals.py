@@ -79,6 +79,10 @@ def run(
         gates = [evals.Gate.read(one) for one in gate or ()]
         data = await _dataset(command, dataset)
         data = data.tagged(*tag) if tag else data
+        if not data.cases:
+            # A misspelt tag must not look like a job that passed.
+            chosen = f" with the tag {' or '.join(tag)}" if tag else ""
+            raise typer.BadParameter(f"data set {data.name} has no case{chosen}")
         name = chosen_agent(agent, [one.name for one in command.agents()])
         plan = evals.Experiment(
             data,

@@ -400,6 +400,38 @@ def test_an_interrupted_experiment_with_recorded_tools_goes_on_where_it_was(tmp_
     assert asyncio.run(story()) == "90 95 99"
 
 
+def test_a_real_call_that_may_have_taken_effect_is_not_made_again(tmp_path: Path) -> None:
+    paid: list[int] = []
+    stops = asyncio.Event()
+
+    @tool(mode="external")
+    async def pay(cents: int) -> str:
+        """Pay."""
+        paid.append(cents)
+        stops.set()
+        await asyncio.Event().wait()
+        return "paid"
+
+    def script(messages: Sequence[LLMMessage]) -> Answer:
+        return say(messages[-1].content) if messages[-1].role == "tool" else call("pay", {"cents": 5})
+
+    agent = Agent("payer", model=ScriptedModel(script), tools=[pay])
+    plan = Experiment(Dataset("bills", [Case("one", "Pay.")]), agent, approvals="approve")
+
+    async def story() -> str:
+        async with AgentRuntime.open(tmp_path / "s.db", agents=[agent], durability="process") as runtime:
+            work = asyncio.ensure_future(plan.run(runtime))
+            await stops.wait()
+            work.cancel()
+            await asyncio.wait([work])
+        async with AgentRuntime.open(tmp_path / "s.db", agents=[agent], durability="process") as runtime:
+            [case] = (await plan.run(runtime)).cases
+        return case.output
+
+    assert "may or may not have taken effect" in asyncio.run(story())
+    assert paid == [5]
+
+
 # pydantic-evals
 
 
@@ -418,6 +450,64 @@ class Several(theirs.Evaluator[object, object, object]):
 class Breaks(theirs.Evaluator[object, object, object]):
     async def evaluate(self, ctx: theirs.EvaluatorContext[object, object, object]) -> bool:
         raise ValueError("hunter2")
+
+
+@dataclass
+class Unsound(theirs.Evaluator[object, object, object]):
+    def evaluate(self, ctx: theirs.EvaluatorContext[object, object, object]) -> Any:
+        return {"a": 10**400, "b": 1.7e308, "c": "\ud800"}
+
+
+def test_results_that_cannot_be_summed_or_stored_do_not_end_an_experiment() -> None:
+    agent = clerk()
+    huge = [Check(lambda attempt: 10**400, name="check"), Unsound()]
+    found = on(agent, lambda runtime: Experiment(CITIES, agent, scorers=huge).run(runtime))
+    assert [found.measure(name) is not None for name in ("check", "a", "b", "c")] == [True] * 4
+    why = found.cases[0].why or ""
+    assert "check: the check gave int" in why
+    assert "a: the evaluator gave int" in why
+    assert "b: the evaluator gave float" in why
+
+
+@dataclass
+class Waits(theirs.Evaluator[object, object, object]):
+    async def evaluate(self, ctx: theirs.EvaluatorContext[object, object, object]) -> bool:
+        await asyncio.Event().wait()
+        return True
+
+
+def test_a_scorer_that_gives_no_verdict_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def waits(attempt: Attempt) -> bool:
+        await asyncio.Event().wait()
+        return True
+
+    monkeypatch.setattr("windlass.evals.scorers.SCORER_S", 0.0)
+    agent, scorers = clerk(), [Check(waits, name="check"), Waits()]
+    found = on(agent, lambda runtime: Experiment(CITIES, agent, scorers=scorers).run(runtime))
+    late = "no verdict within 600 seconds"
+    assert [one.why for one in found.cases[0].verdicts[1:]] == [late, late]
+
+
+def test_scorers_of_one_name_are_told_apart() -> None:
+    agent = clerk()
+    model = ScriptedModel(lambda messages: say('{"score": 0, "why": "No."}'))
+    scorers = [Contains("It"), Contains("crowns"), Judge("One?", model), Judge("Two?", model)]
+    found = on(agent, lambda runtime: Experiment(CITIES, agent, scorers=scorers).run(runtime))
+    scores = {name: one.value for name, one in (found.experiment.scores or {}).items() if name != "exact"}
+    assert scores == {"contains": 1.0, "contains-2": 0.0, "judge": 0.0, "judge-2": 0.0}
+    runs = {one.name: one.run_id for one in found.cases[0].verdicts if one.name.startswith("judge")}
+    assert (len({*runs.values()}), None in runs.values()) == (2, False)
+
+
+def test_the_cost_of_some_attempts_is_not_the_cost_of_all() -> None:
+    def script(messages: Sequence[LLMMessage]) -> Answer:
+        is_priced = "Oslo" in messages[-1].content
+        return say("x", usage=USAGE if is_priced else LLMUsage(input_tokens=8, output_tokens=2))
+
+    agent = clerk(script)
+    found = on(agent, lambda runtime: Experiment(CITIES, agent).run(runtime))
+    assert [one.cost_micros for one in found.cases] == [1_000, None]
+    assert not any(found.check(gate).is_met for gate in ("cost<=1", "cost_total<=1"))
 
 
 def test_evaluators_of_pydantic_evals_score_too() -> None:

@@ -144,7 +144,7 @@ def test_parameters_are_sent_as_the_document_says(tmp_path: Path) -> None:
     async def main() -> None:
         async with receiving() as server:
             arguments: Json = {
-                "id": "a/../b?x#ü",
+                "id": "a/..b?x#ü",
                 "fields": ["x", "y&z"],
                 "by": {"size": 5},
                 "x-trace": "t1",
@@ -154,7 +154,7 @@ def test_parameters_are_sent_as_the_document_says(tmp_path: Path) -> None:
             assert answer == '{"ok": true}'  # without a content type it is a text
             [got] = server.got
             split = urlsplit(got.path)
-            assert split.path == "/orders/a%2F..%2Fb%3Fx%23%C3%BC"
+            assert split.path == "/orders/a%2F..b%3Fx%23%C3%BC"
             assert parse_qsl(split.query) == [
                 ("fields", "x"),
                 ("fields", "y&z"),
@@ -182,7 +182,7 @@ def test_bodies_are_json_or_forms_and_credentials_are_those_of_the_first_alterna
     run(main())
 
 
-@pytest.mark.parametrize("value", ["", ".", ".."])
+@pytest.mark.parametrize("value", ["", ".", "..", "../../admin", "a/..", "a\\..\\b"])
 def test_a_path_parameter_cannot_name_another_path(value: str) -> None:
     async def main() -> None:
         async with receiving() as server:
@@ -200,6 +200,8 @@ def test_a_path_parameter_cannot_name_another_path(value: str) -> None:
     [
         ("getOrder", 404, b"no order for token-123456", "HTTP 404: no order for [redacted"),
         ("getOrder", 302, b"", "HTTP 302"),
+        # The limit of what the model sees is in the middle of the secret.
+        ("getOrder", 403, b"x" * 494 + b"token-123456", "x" * 494 + "[redac"),
         ("getOrder", 200, b"x" * (RESPONSE_BYTES_MAX + 1), "too large: limit 1,048,576 bytes"),
         ("dropOrder", 200, b"x" * (RESPONSE_BYTES_MAX + 1), "the call itself was made"),
     ],
@@ -212,7 +214,7 @@ def test_a_failure_is_told_without_secrets_and_with_what_is_known(
             with pytest.raises(ToolFailed) as failed:
                 await called(shop(server.url, operation), {"id": "1"})
             assert words.lower() in failed.value.message.lower()
-            assert "token-123456" not in failed.value.message
+            assert "token-" not in failed.value.message
 
     run(main())
 
@@ -295,11 +297,32 @@ def test_a_document_of_3_0_is_read_in_the_current_dialect(tmp_path: Path) -> Non
     }
 
 
-def test_a_changed_operation_is_not_the_one_that_was_pinned() -> None:
+def otherwise(**changes: object) -> Json:
+    """The document with other values at places such as `paths|/orders|post`."""
+    made: Json = json.loads(json.dumps(SHOP))
+    for place, value in changes.items():
+        *names, last = place.split("|")
+        part: Any = made
+        for name in names:
+            part = part[name]
+        part[last] = value
+    return made
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"paths|/orders/{id}|get|summary": "Another."},
+        # The credentials would go elsewhere.
+        {"servers": [{"url": "https://api.example.net"}]},
+        {"components|securitySchemes|bearer": {"type": "apiKey", "in": "query", "name": "token"}},
+        {"components|parameters|Id|in": "header"},
+    ],
+)
+def test_a_changed_operation_is_not_the_one_that_was_pinned(changes: Json) -> None:
     pins = dict(shop().fingerprints)
     assert shop(pins=pins).fingerprints == pins
-    changed = json.loads(json.dumps(SHOP))
-    changed["paths"]["/orders/{id}"]["get"]["summary"] = "Another."
+    changed = otherwise(**changes)
     with pytest.raises(Rejected, match="is not the one that was pinned"):
         OpenApi("shop", changed, operations=["getOrder"], credentials={"bearer": "TOKEN"}, pins=pins)
 
@@ -339,6 +362,106 @@ def test_a_file_that_is_no_document_is_refused(tmp_path: Path, text: str, words:
         OpenApi("x", tmp_path / "api.yaml", operations=["a"])
     with pytest.raises(Rejected, match="cannot be read"):
         OpenApi("x", tmp_path / "none.yaml", operations=["a"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"paths|/far|get|operationId": "getOrder"}, "two operations have the operationId getOrder"),
+        ({"paths|/far": None}, "not as the specification says"),
+        ({"servers": ["https://x"]}, "not as the specification says"),
+        ({"components|parameters|Id": {"in": "path"}}, "not as the specification says"),
+        ({"components|securitySchemes|bearer|scheme": "digest"}, "bearer is not supported: http"),
+    ],
+)
+def test_a_document_that_cannot_be_understood_is_refused(changes: Json, words: str) -> None:
+    with pytest.raises(Rejected, match=words):
+        OpenApi("shop", otherwise(**changes), operations=["getOrder"], credentials={"bearer": "TOKEN"})
+
+
+def test_schemas_keep_their_properties_and_references_whatever_their_names() -> None:
+    reference = "#/components/schemas/"
+    order: Json = {
+        "type": "object",
+        "properties": {
+            "example": {"$ref": f"{reference}a~1b"},
+            "x-note": {"$ref": f"{reference}A/properties/b"},
+            "nullable": {"$ref": f"{reference}A.properties.b"},
+            "$ref": {"type": "string", "default": {"example": 1}},
+        },
+    }
+    links = {f"L{at}": {"items": {"$ref": f"{reference}L{at + 1}"}} for at in range(2_000)}
+    schemas: Json = {
+        "Order": order,
+        "a/b": {"type": "string"},
+        "A": {"properties": {"b": {"type": "integer"}}},
+        "A.properties.b": {"type": "boolean"},
+        **links,
+        "L2000": {"type": "null"},
+    }
+    changes: Json = {"components|schemas": schemas, "paths|/orders|post|security": []}
+    document = otherwise(**changes)
+    [tool] = OpenApi("shop", document, operations=["makeOrder"]).tools
+    made: Any = tool.input_schema
+    found = made["$defs"]["Order"]["properties"]
+    kinds = {
+        name: made["$defs"][one["$ref"].removeprefix("#/$defs/")]["type"]
+        for name, one in found.items()
+        if "$ref" in one
+    }
+    assert kinds == {"example": "string", "x-note": "integer", "nullable": "boolean"}
+    assert found["$ref"] == {"type": "string", "default": {"example": 1}}
+    order["properties"]["long"] = {"$ref": f"{reference}L0"}
+    assert len(OpenApi("shop", document, operations=["makeOrder"]).fingerprints) == 1
+
+
+def test_aliases_that_multiply_are_refused(tmp_path: Path) -> None:
+    lines = ["openapi: 3.1.0", "x-0: &a0 {type: string}"]
+    lines += [f"x-{at}: &a{at} {{anyOf: [*a{at - 1}, *a{at - 1}]}}" for at in range(1, 30)]
+    lines += ["paths: {/x: {get: {operationId: a, parameters: [{name: q, in: query, schema: *a29}]}}}"]
+    (tmp_path / "api.yaml").write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(Rejected, match="more than 200,000 parts"):
+        OpenApi("x", tmp_path / "api.yaml", operations=["a"], url="https://api.example.com")
+
+
+def test_arguments_take_neither_the_place_of_credentials_nor_of_the_connection() -> None:
+    given: list[Json] = [
+        {"name": one, "in": "header", "schema": {}} for one in ("x-KEY", "Host", "authorization")
+    ]
+    given += [{"name": "key", "in": "query", "schema": {}}]
+    document = otherwise(**{"paths|/orders/{id}|get|parameters": given})
+    arguments = {"id": "1", "x-KEY": "other", "Host": "other", "authorization": "other", "key": "other"}
+
+    async def main() -> None:
+        async with receiving() as server:
+            for scheme in ("key", "query"):
+                document["paths"]["/orders/{id}"]["get"]["security"] = [{scheme: []}]
+                credentials = {scheme: "KEY"}
+                api = OpenApi(
+                    *("shop", document),
+                    operations=["getOrder"],
+                    credentials=credentials,
+                    url=server.url,
+                    variable=SECRETS.get,
+                )
+                await called(api, arguments)
+            first, second = server.got
+            assert (first.headers["x-key"], second.path) == ("key-123456", "/orders/1?key=key-123456")
+            for got in server.got:
+                assert "authorization" not in got.headers
+                assert got.headers["host"] != "other"
+
+    run(main())
+
+
+def test_a_secret_that_cannot_be_masked_is_refused_before_the_call() -> None:
+    async def main() -> None:
+        async with receiving() as server:
+            with pytest.raises(ToolFailed, match=r"TOKEN has 5 characters.*nothing was done"):
+                await called(shop(server.url, variable={"TOKEN": "short"}.get), {"id": "1"})
+            assert server.got == []
+
+    run(main())
 
 
 def test_an_agent_calls_an_operation_and_the_journal_has_no_credentials(tmp_path: Path) -> None:

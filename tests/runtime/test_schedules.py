@@ -124,6 +124,7 @@ def test_jitter_is_within_its_limit_and_always_the_same(tick_ms: int, jitter_s: 
             "jitter_s of schedule s is a whole number of seconds from 0 to 86,400",
         ),
         ({"at": "tomorrow"}, "at of schedule s is a time such as 2027-01-01T09:00:00, found 'tomorrow'"),
+        ({"at": "9999-12-31T23:00:00-14:00"}, "at of schedule s is not within the years 1 to 9999"),
         ({"cron": "* * * * *", "timezone": "Berlin"}, "timezone 'Berlin' of schedule s is not known"),
         ({"cron": "* * * * *", "timezone": "../etc/passwd"}, "is not known"),
         ({"every_s": 5, "missed": "some"}, "missed of schedule s is one of skip, once, all"),
@@ -190,6 +191,17 @@ def test_a_queue_has_a_limit() -> None:
     later = decide(replace(HOURLY, overlap="queue"), state, state.until_ms + HOUR_S * 1_000, is_busy=True)
     assert (len(later.queued), later.skipped) == (SCHEDULE_TICKS_MAX, 1)
     assert later.queued[-1] == later.until_ms
+
+
+def test_a_jitter_beyond_the_interval_holds_up_no_tick() -> None:
+    schedule, now_ms = replace(HOURLY, every_s=1, jitter_s=HOUR_S), ms("2026-01-01T00:00")
+    state = ScheduleState(now_ms)
+    started: list[int | None] = []
+    for second in range(1, 1_000):
+        state = decide(schedule, state, now_ms + second * 1_000, is_busy=False)
+        started += [state.tick_ms] if state.is_starting else []
+        state = replace(state, is_starting=False)
+    assert started == [now_ms + second * 1_000 for second in range(1, 999)]
 
 
 def test_a_tick_waits_for_its_jitter() -> None:
@@ -360,10 +372,12 @@ def test_a_schedule_is_run_at_once_beside_its_ticks() -> None:
         made = await desk.schedules.put(HOURLY)
         desk.clock.advance(90)
         run_id = await desk.schedules.run_now("hourly")
+        desk.clock.advance(0.9)
         assert run_id == await desk.schedules.run_now("hourly") == "schedule:hourly:20260101T000130Z"
         assert await desk.schedules.get("hourly") == made, "the next tick comes as before"
         await desk.after(HOUR_S)
         assert desk.ids() == [run_id, run_id, "schedule:hourly:20260101T010000Z"]
+        assert desk.started[0] == desk.started[1], "another request with the same id would be refused"
         with pytest.raises(Conflict, match="unknown schedule: ghost"):
             await desk.schedules.run_now("ghost")
 

@@ -20,7 +20,7 @@ from tests.client.test_remote import stuck
 from tests.server.keyring import Keyring
 from tests.server.rig import FAST, TIMEOUT_S, Json, Server, look, payer, run, serving, talker
 
-from windlass import Agent, AgentRuntime, LLMMessage, LLMStreamChunk
+from windlass import Agent, AgentRuntime, LLMMessage, LLMStreamChunk, tool
 from windlass.client import Client as RestClient
 from windlass.client import RemoteAgent, a2a
 from windlass.client.remote import Report
@@ -185,6 +185,36 @@ def test_a_task_is_followed_again_and_cancelled(tmp_path: Path) -> None:
             assert wire.TaskState.Name(ended.status.state) == "TASK_STATE_CANCELED"
             with pytest.raises(A2AError, match="has ended"):
                 await client.cancel_task(wire.CancelTaskRequest(id=task.id))
+
+    run(main())
+
+
+def test_an_answer_that_arrives_again_approves_no_further_call(tmp_path: Path) -> None:
+    """A client that lost the response sends its message again; by then the task asks about another call."""
+    steps = [call("pay", {"cents": 5}), call("pay", {"cents": 5_000_000}), say("Paid.")]
+    paid: list[int] = []
+
+    @tool(mode="external", effect="idempotent")
+    async def pay(cents: int) -> str:
+        """Pay."""
+        paid.append(cents)
+        return "paid"
+
+    agent = Agent("clerk", model=ScriptedModel(by_history(steps)), tools=[pay])
+
+    async def main() -> None:
+        async with serving(tmp_path, [agent]) as server, connected(server, "clerk") as client:
+            _, task = await states(client, said("Pay.", "m1"))
+            for _ in range(2):
+                went, task = await states(client, said("approve", "m2", task_id=task.id))
+                assert (went[-1], paid) == ("INPUT_REQUIRED", [5])
+                assert "5000000" in task.status.message.parts[0].text
+            with pytest.raises(A2AError, match="a message has a messageId"):
+                await states(client, said("approve", "", task_id=task.id))
+            went, task = await states(client, said("approve", "m3", task_id=task.id))
+            assert (went[-1], paid) == ("COMPLETED", [5, 5_000_000])
+            with pytest.raises(A2AError, match="must be the `next` of a page"):
+                await client.list_tasks(wire.ListTasksRequest(page_token="m1"))
 
     run(main())
 

@@ -22,8 +22,9 @@ from tools.postgres import Postgres
 from windlass import AgentRuntime, Conflict, Rejected
 from windlass.client import NotFound
 from windlass.parts import Machine, SystemClock, chance, new_id
-from windlass.webhooks import SCHEMES, Deliveries, Endpoint, Outbox, Webhooks, targets_of
+from windlass.webhooks import SCHEMES, Delivered, Deliveries, Endpoint, Outbox, Webhooks, targets_of
 from windlass.webhooks.outbox import LEASE_MS, RETRIES_S
+from windlass_harness.record import Record
 from windlass_protocol import encode
 from windlass_server import Settings
 
@@ -410,3 +411,35 @@ def test_a_missing_secret_a_wrong_name_and_a_name_taken_twice_are_refused() -> N
         Endpoint.read("ops", {})
     assert Webhooks([]).secrets == ()
     assert os.environ.get("NEW") is None
+
+
+class Broken:
+    """A channel with a mistake."""
+
+    name = "broken"
+
+    def count(self, record: Record) -> int:
+        return int(record.type == "run.completed")
+
+    async def send(self, record: Record, part: int, *, key: str) -> Delivered:
+        raise ValueError("hunter2")
+
+    async def tell(self, session_id: str, text: str, user: str) -> Delivered:
+        raise ValueError("hunter2")
+
+
+def test_a_delivery_whose_channel_raises_becomes_a_dead_letter(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            AgentRuntime.open(tmp_path / "a.db", agents=[talker()], durability="process") as runtime,
+            Outbox(runtime, [Broken()], retries_s=()) as outbox,
+        ):
+            store = runtime.ports.store
+            assert store is not None
+            await (await runtime.start("talker", "Hi.", run_id="r1")).wait()
+            await outbox.tell("broken", "s", "x", user="u", key="k")
+            await until(outbox.is_idle)
+            found = (await Deliveries(store, SystemClock()).list(dead_only=True)).items
+            assert [one.problem for one in found] == ["the channel failed with ValueError"] * 2
+
+    run(main())

@@ -48,8 +48,16 @@ def test_a_user_has_schedules_that_no_other_user_can_see_or_change(tmp_path: Pat
                 409,
                 "the name is taken by another user: choose another",
             )
+            # The session of a webhook or of another schedule: it would not be theirs any more.
+            for session in ("slack:T1:C1:1.1", "session:schedule:hourly:20270101T000000Z", "eval-x/a/1"):
+                mine = {**HOURLY, "name": "mine", "sessionId": session}
+                answer = await colleague.post("/schedules", json=mine)
+                assert (answer.status_code, "without : and /" in answer.json()["detail"]) == (400, True)
             begun = await client.post("/schedules/hourly/run")
             assert begun.status_code == 202
+            again = {**HOURLY, "name": "again", "sessionId": begun.json()["sessionId"]}
+            assert (await client.post("/schedules", json=again)).status_code == 200
+            assert (await client.delete("/schedules/again")).status_code == 200
             row = (await client.get(f"/runs/{begun.json()['runId']}")).json()
             assert row["run"]["sessionId"] == begun.json()["sessionId"]
             ticks = (await client.get("/schedules/hourly/ticks")).json()

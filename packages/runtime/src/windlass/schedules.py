@@ -80,7 +80,7 @@ class Schedule:
     """What happens at a tick while the run of an earlier one goes on: the tick is skipped or queued, or the
     earlier run is cancelled."""
     jitter_s: int = 0
-    """A tick starts up to so many seconds later, always the same for one tick."""
+    """A tick starts up to so many seconds later, always the same for one tick, and before the next tick."""
     session_id: str | None = None
     """The session of all runs; when left out, each run has its own."""
     owner: str | None = None
@@ -149,7 +149,10 @@ class Schedule:
         if not self.jitter_s:
             return tick_ms
         spread = int.from_bytes(sha256(f"{self.name}/{tick_ms}".encode()).digest()[:8]) / 2**64
-        return tick_ms + int(spread * self.jitter_s * 1_000)
+        # A tick that came after the next one would hold up all ticks between.
+        next_ms = next(self.ticks(tick_ms), None)
+        most_ms = self.jitter_s * 1_000
+        return tick_ms + int(spread * (most_ms if next_ms is None else min(most_ms, next_ms - tick_ms)))
 
     def run_id(self, tick_ms: int) -> str:
         """Return the id of the run of a tick."""
@@ -171,7 +174,11 @@ class Schedule:
             raise bad_setup(
                 f"at of schedule {self.name} is a time such as 2027-01-01T09:00:00, found {self.at!r}"
             ) from error
-        return at if at.tzinfo is not None else at.replace(tzinfo=self._zone())
+        at = at if at.tzinfo is not None else at.replace(tzinfo=self._zone())
+        try:
+            return at.astimezone(UTC)
+        except OverflowError:
+            raise bad_setup(f"at of schedule {self.name} is not within the years 1 to 9999 in UTC") from None
 
     def _cron(self, time: datetime, *, is_back: bool = False) -> "CronSim":
         from cronsim import CronSim, CronSimError  # noqa: PLC0415 - only schedules with cron need it
@@ -418,7 +425,8 @@ class Schedules:
         """
         found = await self._known(name)
         now_ms = self._now_ms()
-        request = _request(replace(found, state=replace(found.state, tick_ms=now_ms)))
+        # Ids have whole seconds, and so has the request: otherwise the second one would be another request.
+        request = _request(replace(found, state=replace(found.state, tick_ms=now_ms - now_ms % 1_000)))
         await self._starter.start(request)
         return request.run_id
 

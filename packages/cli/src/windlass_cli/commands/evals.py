@@ -81,6 +81,7 @@ def run(
         data = await _dataset(command, dataset)
         data = data.tagged(*tag) if tag else data
         if not data.cases:
+            # A misspelt tag must not look like a job that passed.
             words = f" with the tag {' or '.join(tag)}" if tag else ""
             raise wrong(f"data set {data.name} has no cases{words}: there is nothing to measure")
         name = chosen_agent(agent, [one.name for one in command.agents()])

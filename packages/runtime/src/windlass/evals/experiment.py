@@ -331,16 +331,23 @@ class _Work:
         attempts = [await attempt_of(self._runtime, run_id) for run_id in run_ids]
         attempt = replace(_together(attempts), expected=case.expected, metadata=case.metadata)
         judged: dict[str, str] = {}
+        asked: list[str] = []
 
         async def ask(judge: Judge, words: str) -> Judgement:
             run_id = _apart(case_id, "judge", f"{model_name(judge.model)} {words}")
-            judged[judge.name] = run_id
+            asked.append(run_id)
             name = self._helper(JUDGE, judge.model, partial(judge_agent, judge))
             return await self._asked(name, words, run_id=run_id, kind=Judgement)
 
         scored: list[Scored] = []
         for scorer in (*self._scorers, *case.scorers):
-            scored += await score_with(scorer, attempt, case=case.name, inputs=case.wire_inputs, ask=ask)
+            found = await score_with(scorer, attempt, case=case.name, inputs=case.wire_inputs, ask=ask)
+            for one in found:
+                name = _free_name(one.verdict.name, {known.verdict.name for known in scored})
+                if asked:
+                    judged[name] = asked.pop()
+                scored.append(replace(one, verdict=replace(one.verdict, name=name)))
+            asked.clear()
         snapshot = await self._runtime.run_snapshot(run_ids[-1])
         place = {"experiment_id": self._id, "session_id": snapshot.session_id or case_id, "repeat": repeat}
         return _result(
@@ -389,7 +396,11 @@ class _Work:
     ) -> None:
         match request:
             case Interrupted():
-                await request.retry(by=USER)
+                # It may have taken effect, and a real tool would do so twice: no person is here to look.
+                if self._plan.tools == "recorded":
+                    await request.retry(by=USER)
+                else:
+                    await request.skip(by=USER)
             case Approval():
                 player = self._players.get(case_id)
                 is_approved = self._plan.approvals == "approve"
@@ -466,6 +477,11 @@ def _named(spec: JsonValue) -> JsonObject:
 def _turn_id(case: Case, case_id: str, turn: int) -> str:
     """Return the run id of a turn; a case of one message has one run, with the id of its session."""
     return within_limit(f"{case_id}/{turn}") if isinstance(case.inputs, Conversation) else case_id
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    """Return a name for a verdict: two scorers of one name must not be averaged into one score."""
+    return next(one for at in count(1) if (one := name if at == 1 else f"{name}-{at}") not in taken)
 
 
 def _apart(case_id: str, what: str, key: str) -> str:

@@ -234,6 +234,7 @@ def _by_case(found: Iterable[EvalCase]) -> dict[str, list[EvalCase]]:
 
 def _sums(found: Sequence[EvalCase]) -> JsonObject:
     cases = _by_case(found).values()
+    costs = [_costs(one) for one in cases]
     scores: dict[str, list[float]] = {}
     for attempts in cases:
         verdicts = sorted((one.name, one.score) for attempt in attempts for one in attempt.verdicts)
@@ -242,10 +243,10 @@ def _sums(found: Sequence[EvalCase]) -> JsonObject:
             scores.setdefault(name, []).append(sum(values) / len(values))
     sums = {
         "passRate": rate(sum(_share(one) for one in cases), len(cases)),
+        "costMicros": None if None in costs else mean([sum(one) / len(one) for one in costs if one]),
         **{
             name: mean([value for one in cases if (value := _mean(one, field)) is not None])
             for name, field in (
-                ("costMicros", "cost_micros"),
                 ("durationMs", "duration_ms"),
                 ("tokens", "tokens"),
                 ("steps", "steps"),
@@ -276,6 +277,15 @@ def _mean(attempts: Sequence[EvalCase], field: str) -> float | None:
 def _unknown_measure(name: str, scores: Iterable[str]) -> Rejected:
     known = (*MEASURES, *scores)
     return wrong(f"unknown measure {name!r}; there are {', '.join(known)}{meant([name], known)}")
+
+
+def _costs(found: Sequence[EvalCase]) -> list[int] | None:
+    """Return the cost of each attempt; None if one is not known, since the rest is not the cost of all.
+
+    An attempt without a step used no model and cost nothing.
+    """
+    costs = [0 if not one.steps and one.cost_micros is None else one.cost_micros for one in found]
+    return None if None in costs else cast("list[int]", costs)
 
 
 @sealed
@@ -373,8 +383,8 @@ class ExperimentResult:
             case "cost":
                 return _scaled(info.cost_micros, MICROS)
             case "cost_total":
-                known = [one.cost_micros for one in self.cases if one.cost_micros is not None]
-                return Estimate(value=sum(known) / MICROS) if known else None
+                costs = _costs(self.cases)
+                return Estimate(value=sum(costs) / MICROS) if costs else None
             case "duration":
                 return _scaled(info.duration_ms, 1_000)
             case "tokens":

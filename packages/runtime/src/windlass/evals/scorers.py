@@ -6,10 +6,10 @@ pydantic-evals has too mean the same here and need no package; its other evaluat
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from math import isfinite
 from types import FunctionType
 from typing import TYPE_CHECKING, Final, Protocol, TypedDict, TypeGuard, cast, runtime_checkable
 
@@ -44,6 +44,11 @@ if TYPE_CHECKING:
 
 PURPOSE: Final = "The answer is right and useful."
 """The goal that a judge is told."""
+SCORER_S: Final = 600.0
+"""How long a function or an evaluator may take for one answer, seconds."""
+_LATE: Final = f"no verdict within {SCORER_S:g} seconds"
+SCORE_MAX: Final = 1e15
+"""The size of a number of an evaluator; sums of larger ones mean nothing."""
 _JSON: Final = TypeAdapter[JsonValue](JsonValue)
 
 
@@ -79,7 +84,7 @@ def check_scorers(given: object, where: str) -> tuple[Scorer, ...]:
     """Return scorers as a tuple.
 
     Raises:
-        Rejected: one of them is not a scorer, or two have the same name.
+        Rejected: one of them is not a scorer.
     """
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise wrong(f"{where} must be a list of scorers, found {kind_of(given)}")
@@ -108,10 +113,20 @@ async def score_with(
     scorer: Scorer, attempt: Attempt, *, case: str, inputs: JsonValue, ask: AskJudge
 ) -> list[Scored]:
     """Return what a scorer says about an attempt at a case; nothing if the case has no expected answer."""
+    # A judgement is a run, with limits of its own.
+    limit_s = None if isinstance(scorer, Judge) else SCORER_S
     if not _is_criterion(scorer):
-        return await _evaluated(scorer, attempt, case=case, inputs=inputs)
+        name = scorer.get_default_evaluation_name()
+        try:
+            async with asyncio.timeout(limit_s):
+                return await _evaluated(scorer, attempt, case=case, inputs=inputs)
+        except TimeoutError:
+            return [Scored(Verdict(name, 0.0, _LATE))]
     try:
-        verdict = await verdict_of(scorer, attempt, purpose=PURPOSE, ask=ask)
+        async with asyncio.timeout(limit_s):
+            verdict = await verdict_of(scorer, attempt, purpose=PURPOSE, ask=ask)
+    except TimeoutError:
+        verdict = Verdict(scorer.name, 0.0, _LATE, scorer.weight)
     except AgentError as error:
         # The judgement is a run that has ended: the next attempt at the experiment would find it again.
         verdict = Verdict(scorer.name, 0.0, f"no verdict: {error.message}", scorer.weight)
@@ -152,15 +167,20 @@ async def _evaluated(evaluator: Evaluator, attempt: Attempt, *, case: str, input
 
 def _said(name: str, given: object) -> Scored:
     """Return a result of pydantic-evals: a bool decides, a number is a measure, a text is a label."""
-    value = getattr(given, "value", given)
-    why = getattr(given, "reason", None) or ""
+    value = _written_out(getattr(given, "value", given))
+    name, why = str(_written_out(name)), str(_written_out(getattr(given, "reason", None) or ""))
     if isinstance(value, bool):
         return Scored(Verdict(name, float(value), why))
-    if isinstance(value, int | float) and isfinite(value):
+    if isinstance(value, int | float) and abs(value) <= SCORE_MAX:
         return Scored(Verdict(name, float(value), why), is_counted=False)
     if isinstance(value, str):
         return Scored(Verdict(name, 1.0, f"{value}: {why}" if why else value), is_counted=False)
     return Scored(Verdict(name, 0.0, f"the evaluator gave {kind_of(value)}: expected a bool, number or text"))
+
+
+def _written_out(value: object) -> object:
+    """Return a text that can be stored: half characters are replaced."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 # files

@@ -513,8 +513,8 @@ def _ruling(ruling: object) -> tuple[float, str]:
     kind = type(ruling).__name__
     parts = cast(tuple[object, ...], ruling) if isinstance(ruling, tuple) else (ruling, "")
     value, why = parts if len(parts) == 2 else (None, "")
-    if isinstance(value, int | float) and isfinite(value) and 0 <= value <= 1 and isinstance(why, str):
-        return float(value), why
+    if isinstance(value, int | float) and 0 <= value <= 1 and isinstance(why, str):
+        return float(value), why.encode("utf-8", "replace").decode()
     return 0.0, f"the check gave {kind}: expected a bool, or a number from 0 to 1"
 
 

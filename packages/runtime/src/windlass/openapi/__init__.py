@@ -21,7 +21,7 @@ from windlass.limits import NAME_CHARS_MAX
 from windlass.openapi.document import BODY, FORM, ApiDocument, Operation, Parameter
 from windlass.tools import PIN, Tool, ToolFailed, ToolOptions, json_tool
 from windlass.tools.context import ToolContext
-from windlass_harness.redact import Redactor
+from windlass_harness.redact import SECRET_CHARS_MIN, Redactor
 from windlass_protocol import EffectClass, JsonObject, ToolMode
 from windlass_protocol.frozen import sealed
 from windlass_protocol.lazy import lazy_pattern
@@ -80,9 +80,9 @@ class OpenApi:
             raise wrong(f"API {name}: operations is a list of operation ids, at least one")
         self._name = name
         self._options = options
-        self._document = ApiDocument(name, _read(name, document))
+        self._document = ApiDocument(name, _read(name, document), url=options.get("url"))
         self._operations = tuple(self._document.operation(one) for one in operations)
-        self._address = _address(name, options.get("url") or self._document.address)
+        self._address = _address(name, self._document.address)
         self._http: httpx2.AsyncClient | None = None
         self._credentials = {one.operation_id: self._chosen(one) for one in self._operations}
         for operation, pin in options.get("pins", {}).items():
@@ -109,7 +109,8 @@ class OpenApi:
 
     @property
     def fingerprints(self) -> Mapping[str, str]:
-        """The hash of each operation: path, method, description, arguments and security."""
+        """The hash of each operation: path, method, description, arguments, security, and the address of the
+        API if the document names it."""
         return {one.operation_id: one.fingerprint for one in self._operations}
 
     @property
@@ -151,15 +152,20 @@ class OpenApi:
 
     async def _call(self, operation: Operation, arguments: JsonObject) -> object:
         signed = self._signed(operation)
+        redactor = Redactor(signed.secrets)
         request = _request(operation, arguments)
         httpx2 = import_module("httpx2")
         address = f"{self._address}{request.path}"
-        query = urlencode([*request.query, *signed.query])
+        # An argument cannot take the place of a credential, however it is written.
+        carried = {one.lower() for one in signed.headers}
+        headers = {one: text for one, text in request.headers.items() if one.lower() not in carried}
+        names = {name for name, _ in signed.query}
+        query = urlencode([*(one for one in request.query if one[0] not in names), *signed.query])
         try:
             async with self._client().stream(
                 operation.method.upper(),
                 f"{address}?{query}" if query else address,
-                headers={**request.headers, **signed.headers},
+                headers={**headers, **signed.headers},
                 content=request.body,
             ) as response:
                 content = await _content(response, operation)
@@ -168,9 +174,9 @@ class OpenApi:
             raise ToolFailed(f"{self._name} could not be reached; nothing was done", retryable=True) from None
         except httpx2.HTTPError as error:
             raise _lost(operation, f"{self._name} did not answer ({type(error).__name__})") from None
-        redactor = Redactor(signed.secrets)
         if not 200 <= status < 300:
-            said = redactor.text(content[:ERROR_CHARS_MAX].decode("utf-8", "replace"))
+            # It is cut afterwards: the first half of a secret would not be masked.
+            said = redactor.text(content.decode("utf-8", "replace"))[:ERROR_CHARS_MAX]
             is_later = status in _LATER and operation.method == "get"
             raise ToolFailed(f"{self._name} answered with HTTP {status}: {said}", retryable=is_later)
         if "json" not in kind.partition(";")[0]:
@@ -203,6 +209,11 @@ class OpenApi:
             secret = read(variable)
             if not secret:
                 raise ToolFailed(f"the environment variable {variable} is not set; nothing was done")
+            if len(secret) < SECRET_CHARS_MIN:
+                raise ToolFailed(
+                    f"the environment variable {variable} has {len(secret)} characters, and a secret of less "
+                    f"than {SECRET_CHARS_MIN} cannot be masked; nothing was done"
+                )
             secrets += [secret, base64.b64encode(secret.encode()).decode()]
             scheme = self._document.schemes[name]
             match str(scheme["type"]), str(scheme.get("in", "")), str(scheme.get("scheme", "")).lower():
@@ -263,7 +274,8 @@ def _address(name: str, url: str | None) -> str:
 def _check_scheme(name: str, scheme: str, found: JsonObject | None) -> None:
     kinds = (("apiKey", "header"), ("apiKey", "query"), ("http", ""), ("oauth2", ""), ("openIdConnect", ""))
     kind = (str((found or {}).get("type")), str((found or {}).get("in", "")))
-    if kind not in kinds:
+    is_known = kind[0] != "http" or str((found or {}).get("scheme")).lower() in ("basic", "bearer")
+    if kind not in kinds or not is_known:
         raise wrong(
             f"API {name}: security scheme {scheme} is not supported: {' in '.join(filter(None, kind))}"
         )
@@ -278,9 +290,9 @@ def _request(operation: Operation, arguments: JsonObject) -> _Request:
         match one.place:
             case "path":
                 text = _joined(value)
-                if text in ("", ".", ".."):
-                    # They would name another path.
-                    raise ToolFailed(f"{one.name} must not be {text!r}; nothing was done")
+                if not text or not {".", ".."}.isdisjoint(text.replace("\\", "/").split("/")):
+                    # They would name another path; a proxy may decode slashes before it looks at dots.
+                    raise ToolFailed(f"{one.name} must not be {text[:80]!r}; nothing was done")
                 path = path.replace(f"{{{one.name}}}", quote(text, safe=""))
             case "header":
                 text = _joined(value)

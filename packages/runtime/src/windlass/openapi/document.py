@@ -5,7 +5,7 @@ are read as the specification says; what a tool cannot send, such as cookies or 
 start.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Final, cast
 from urllib.parse import unquote
@@ -24,7 +24,18 @@ _VERSION: Final = lazy_pattern(r"3\.[01]\.\d+")
 _SCHEMAS: Final = "#/components/schemas/"
 _DROPPED: Final = frozenset({"discriminator", "xml", "externalDocs", "example", "nullable"})
 """Keywords of OpenAPI that JSON Schema does not have."""
+_NAMED: Final = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
+"""Keywords with schemas by name: a property may be named like a keyword."""
+_DATA: Final = frozenset({"enum", "const", "default", "examples"})
+"""Keywords with data instead of schemas."""
 _LEVELS_MAX: Final = 64
+_PARTS_MAX: Final = 200_000
+"""Parts of the schemas of one operation. An alias of YAML counts each time that it is used."""
+_NOT_PARAMETERS: Final = frozenset(
+    {"accept", "authorization", "connection", "content-length", "content-type", "host", "transfer-encoding"}
+)
+"""Headers that no parameter sets: the specification says so, or they belong to the connection."""
+_UNNAMED: Final = lazy_pattern(r"[^A-Za-z0-9._-]+")
 
 
 @sealed
@@ -63,20 +74,25 @@ class Operation:
 class ApiDocument:
     """A document, read once."""
 
-    def __init__(self, name: str, content: Mapping[str, object]) -> None:
+    def __init__(self, name: str, content: Mapping[str, object], *, url: str | None = None) -> None:
         self._name = name
         self._content = content
+        self._url = url
         version = str(content.get("openapi", ""))
         if not _VERSION.fullmatch(version):
             older = "; convert it from Swagger 2.0 to OpenAPI 3 first" if "swagger" in content else ""
             raise self._wrong(f"openapi is a version 3.0 or 3.1, found {version[:20]!r}{older}")
         self._is_old = version.startswith("3.0")
-        self.schemes = cast("Mapping[str, JsonObject]", self._components("securitySchemes"))
-        self._operations = self._found()
+        self._repeated: set[str] = set()
+        try:
+            self.schemes = cast("Mapping[str, JsonObject]", self._components("securitySchemes"))
+            self._operations = self._found()
+            self.address: Final = url or self._server()
+        except (AttributeError, TypeError) as error:
+            raise self._wrong("paths, servers or components are not as the specification says") from error
 
-    @property
-    def address(self) -> str | None:
-        """The first server of the document that needs no variables; None if there is none."""
+    def _server(self) -> str | None:
+        """Return the first server of the document that needs no variables; None if there is none."""
         servers = cast("list[JsonObject]", self._content.get("servers") or [])
         found = [str(one.get("url", "")) for one in servers]
         return next(
@@ -93,24 +109,34 @@ class ApiDocument:
         if found is None:
             near = meant([operation_id], [*self._operations])
             raise self._wrong(f"unknown operation {operation_id}{near}")
-        method, path, item, said = found
+        if operation_id in self._repeated:
+            raise self._wrong(f"two operations have the operationId {operation_id}")
+        try:
+            return self._operation(operation_id, *found)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            problem = f"operation {operation_id} is not as the specification says ({type(error).__name__})"
+            raise self._wrong(problem) from error
+
+    def _operation(
+        self, operation_id: str, method: str, path: str, item: JsonObject, said: JsonObject
+    ) -> Operation:
         given = [*cast("list[JsonObject]", item.get("parameters") or [])]
         given += cast("list[JsonObject]", said.get("parameters") or [])
         # A parameter of the operation replaces that of its path.
         known = {(str(one["name"]), str(one["in"])): one for one in map(self._resolved, given)}
-        defs: dict[str, object] = {}
+        schemas = _Schemas(self._lookup, self._wrong, is_old=self._is_old)
         properties: dict[str, object] = {}
         parameters: list[Parameter] = []
         for (name, place), one in known.items():
             made = self._parameter(operation_id, name, place, one, taken=properties)
             if made is not None:
                 parameters.append(made)
-                properties[made.argument] = self._described(one, self._schema_of(one), defs)
+                properties[made.argument] = _described(one, schemas.plain(self._schema_of(one)))
         body_type, required = None, [one.argument for one in parameters if one.is_required]
         if "requestBody" in said:
             body = self._resolved(cast(JsonObject, said["requestBody"]))
             body_type, schema = self._body(operation_id, body)
-            properties[BODY] = self._described(body, schema, defs)
+            properties[BODY] = _described(body, schemas.plain(schema))
             required += [BODY] if body.get("required") else []
         arguments: dict[str, object] = {
             "type": "object",
@@ -118,13 +144,20 @@ class ApiDocument:
             "required": required,
             "additionalProperties": False,
         }
-        if defs:
-            arguments["$defs"] = defs
+        if schemas.defs:
+            arguments["$defs"] = schemas.defs
         words = [str(said.get(one) or "").strip() for one in ("summary", "description")]
         description = "\n".join(one for one in words if one) or f"{method.upper()} {path}"
         security = cast("list[JsonObject]", said.get("security", self._content.get("security") or []))
         alternatives = tuple(tuple(one) for one in security)
-        counted: object = [operation_id, method, path, description, arguments, [*map(list, alternatives)]]
+        counted: object = [
+            *(operation_id, method, path, description, arguments, [*map(list, alternatives)]),
+            [[one.name, one.argument, one.place, one.style, one.explode] for one in parameters],
+            body_type,
+            {name: self._carrier(name) for names in alternatives for name in names},
+            # An address that the program gives is its own choice.
+            self.address if self._url is None else None,
+        ]
         return Operation(
             operation_id,
             method,
@@ -144,17 +177,22 @@ class ApiDocument:
             for method in METHODS:
                 if method in item:
                     said = cast(JsonObject, item[method])
-                    operations[str(said.get("operationId") or f"{method} {path}")] = (
-                        method,
-                        path,
-                        item,
-                        said,
-                    )
+                    operation_id = str(said.get("operationId") or f"{method} {path}")
+                    if operation_id in operations:
+                        self._repeated.add(operation_id)
+                    operations[operation_id] = (method, path, item, said)
         return operations
+
+    def _carrier(self, scheme: str) -> list[object]:
+        """Return where and how the credentials of a security scheme are sent."""
+        found = self.schemes.get(scheme) or {}
+        return [found.get(one) for one in ("type", "in", "name", "scheme")]
 
     def _parameter(
         self, operation_id: str, name: str, place: str, one: JsonObject, *, taken: Mapping[str, object]
     ) -> Parameter | None:
+        if place == "header" and name.lower() in _NOT_PARAMETERS:
+            return None
         if place not in ("path", "query", "header"):
             if one.get("required"):
                 raise self._wrong(
@@ -183,34 +221,6 @@ class ApiDocument:
                 return plain, cast(JsonObject, media.get("schema") or {})
         raise self._wrong(f"operation {operation_id}: a body is JSON or a form, found {', '.join(content)}")
 
-    def _described(self, one: JsonObject, schema: JsonObject, defs: dict[str, object]) -> object:
-        made = cast("dict[str, object]", self._plain(schema, defs))
-        description = one.get("description")
-        return {"description": description, **made} if isinstance(description, str) else made
-
-    def _plain(self, schema: object, defs: dict[str, object], level: int = 0) -> object:
-        """Return a schema as plain JSON Schema 2020-12; what it refers to is added to `defs`."""
-        if level > _LEVELS_MAX:
-            raise self._wrong(f"a schema has more than {_LEVELS_MAX} levels")
-        if isinstance(schema, list):
-            return [self._plain(one, defs, level + 1) for one in cast("list[object]", schema)]
-        if not isinstance(schema, dict):
-            return schema
-        given = cast("dict[str, object]", schema)
-        reference = given.get("$ref")
-        if isinstance(reference, str):
-            name = reference.removeprefix(_SCHEMAS).replace("/", ".")
-            if name not in defs:
-                defs[name] = {}  # a schema may contain itself
-                defs[name] = self._plain(self._lookup(reference), defs)
-            return {"$ref": f"#/$defs/{name}"}
-        made = {
-            key: self._plain(value, defs, level + 1)
-            for key, value in given.items()
-            if key not in _DROPPED and not key.startswith("x-")
-        }
-        return _current(given, made) if self._is_old else made
-
     def _resolved(self, one: JsonObject) -> JsonObject:
         for _ in range(_LEVELS_MAX):
             reference = one.get("$ref")
@@ -235,6 +245,83 @@ class ApiDocument:
 
     def _wrong(self, message: str) -> Rejected:
         return wrong(f"OpenAPI document {self._name}: {message}")
+
+
+class _Schemas:
+    """The schemas of one operation as plain JSON Schema 2020-12."""
+
+    def __init__(
+        self, lookup: Callable[[str], object], refused: Callable[[str], Rejected], *, is_old: bool
+    ) -> None:
+        self._lookup = lookup
+        self._refused = refused
+        self._is_old = is_old
+        self._names: dict[str, str] = {}
+        """Names by reference."""
+        self._taken: set[str] = set()
+        self._ahead: list[str] = []
+        """References that were met and not followed yet."""
+        self._parts = 0
+        self.defs: dict[str, object] = {}
+        """The schemas that others refer to, by name."""
+
+    def plain(self, schema: object) -> object:
+        """Return a schema; those that it refers to, directly or not, are in `defs`."""
+        made = self._plain(schema, 0)
+        # One after the other, not one within the other: a chain of references has any length.
+        while self._ahead:
+            reference = self._ahead.pop()
+            self.defs[self._names[reference]] = self._plain(self._lookup(reference), 0)
+        return made
+
+    def _plain(self, schema: object, level: int) -> object:
+        self._parts += 1
+        if level > _LEVELS_MAX:
+            raise self._refused(f"a schema has more than {_LEVELS_MAX} levels")
+        if self._parts > _PARTS_MAX:
+            raise self._refused(f"the schemas of an operation have more than {_PARTS_MAX:,} parts")
+        if isinstance(schema, list):
+            return [self._plain(one, level + 1) for one in cast("list[object]", schema)]
+        if not isinstance(schema, dict):
+            return schema
+        given = cast("dict[str, object]", schema)
+        reference = given.get("$ref")
+        if isinstance(reference, str):
+            return {"$ref": f"#/$defs/{self._name(reference)}"}
+        made = {
+            key: self._value(key, value, level + 1)
+            for key, value in given.items()
+            if key not in _DROPPED and not key.startswith("x-")
+        }
+        return _current(given, made) if self._is_old else made
+
+    def _value(self, key: str, value: object, level: int) -> object:
+        if key in _DATA:
+            return value
+        if key in _NAMED and isinstance(value, dict):
+            named = cast("dict[str, object]", value)
+            return {name: self._plain(one, level + 1) for name, one in named.items()}
+        return self._plain(value, level)
+
+    def _name(self, reference: str) -> str:
+        """Return the name of the schema of a reference: one that a JSON pointer holds as it is."""
+        known = self._names.get(reference)
+        if known is None:
+            plain = unquote(reference.removeprefix(_SCHEMAS)).replace("/", ".")
+            known = base = _UNNAMED.sub("_", plain)
+            number = 1
+            while known in self._taken:
+                number += 1
+                known = f"{base}-{number}"
+            self._taken.add(known)
+            self._names[reference] = known
+            self._ahead.append(reference)
+        return known
+
+
+def _described(one: JsonObject, schema: object) -> object:
+    made, description = cast("dict[str, object]", schema), one.get("description")
+    return {"description": description, **made} if isinstance(description, str) else made
 
 
 def _get(value: object, name: str) -> object:

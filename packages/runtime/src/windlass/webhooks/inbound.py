@@ -372,32 +372,53 @@ async def _started(
         run_id=run_id,
         owner=webhook.owner,
         source=SourceRef(kind=SourceKind.REMOTE_CHANNEL, id=message.user or webhook.name),
-        metadata={"webhook": webhook.name, "event": delivery.event, "delivery": delivery.delivery_id[:256]},
+        metadata={
+            "webhook": webhook.name,
+            "event": delivery.event[:256],
+            "delivery": delivery.delivery_id[:256],
+        },
     )
     return Taken(session_id, run_id)
 
 
 async def _question(runtime: "AgentRuntime", session_id: str, run_id: str) -> str | None:
     """Return the question that a message answers, if it answers one; the same again for the same delivery."""
+    store = runtime.ports.store
+    assert store is not None, "a runtime that can start has one"
+    kept = await reply_of(runtime, run_id)
+    if kept is not None:
+        return kept
+    if await store.run(run_id) is not None:
+        return None  # it has started a run before the question was asked
+    open_ = await runtime.session_requests(session_id)
+    found = [one for one in open_ if one.kind is InputKind.QUESTION and not one.is_answered]
+    return await keep_reply(runtime, run_id, found[0].request_id) if found else None
+
+
+async def reply_of(runtime: "AgentRuntime", key: str) -> str | None:
+    """Return the request that the message with a key answered; None if it has not been here."""
+    store = runtime.ports.store
+    assert store is not None, "a runtime that can start has one"
+    kept = await store.document(_REPLY, key)
+    return None if kept is None else str(kept.body["requestId"])
+
+
+async def keep_reply(runtime: "AgentRuntime", key: str, request_id: str) -> str:
+    """Keep which request a message answers, before it does; return that of its first arrival.
+
+    A message that arrives again must not answer the next request.
+    """
     store, now_ms = runtime.ports.store, int(runtime.ports.machine.clock.now().timestamp() * 1_000)
     assert store is not None, "a runtime that can start has one"
-    kept = await store.document(_REPLY, run_id)
-    if kept is None:
-        if await store.run(run_id) is not None:
-            return None  # it has started a run before the question was asked
-        open_ = await runtime.session_requests(session_id)
-        found = [one for one in open_ if one.kind is InputKind.QUESTION and not one.is_answered]
-        if not found:
-            return None
-        kept = Document(_REPLY, run_id, 1, {"requestId": found[0].request_id}, now_ms + REPLIES_KEPT_MS)
-        for old in await store.due_documents(_REPLY, now_ms=now_ms, limit=_EXPIRED_MAX):
-            with suppress(Conflict):
-                await store.drop_document(old)
-        try:
-            await store.put_document(kept)
-        except Conflict:  # the same delivery at another server
-            kept = await store.document(_REPLY, run_id) or kept
-    return str(kept.body["requestId"])
+    for old in await store.due_documents(_REPLY, now_ms=now_ms, limit=_EXPIRED_MAX):
+        with suppress(Conflict):
+            await store.drop_document(old)
+    kept = Document(_REPLY, key, 1, {"requestId": request_id}, now_ms + REPLIES_KEPT_MS)
+    try:
+        await store.put_document(kept)
+    except Conflict:  # the same message at another server
+        return await reply_of(runtime, key) or request_id
+    return request_id
 
 
 async def _replied(runtime: "AgentRuntime", webhook: Webhook, message: Message, request_id: str) -> Taken:

@@ -16,7 +16,7 @@ from hashlib import sha256
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self, cast
 
-from windlass.errors import AgentError, Conflict
+from windlass.errors import AgentError, Conflict, is_for_us
 from windlass.limits import WAIT_MS_MAX
 from windlass.ports.channel import Delivered
 from windlass.ports.clock import IDLE, Clock
@@ -367,12 +367,19 @@ class Outbox:
     async def _sent(self, target: Target, document: Document) -> Delivered:
         body, session_id = document.body, str(document.body["sessionId"])
         if "text" in body:
-            return await target.tell(session_id, str(body["text"]), str(body["user"]))
-        seq = cast(int, body["seq"])
-        page = await self._store.read(session_id, after=seq - 1, limit=1)
-        if not page or page[0].seq != seq:
-            return Delivered("the session was deleted", is_final=True)
-        return await target.send(page[0], cast(int, body["part"]), key=document.name)
+            sending = target.tell(session_id, str(body["text"]), str(body["user"]))
+        else:
+            seq = cast(int, body["seq"])
+            page = await self._store.read(session_id, after=seq - 1, limit=1)
+            if not page or page[0].seq != seq:
+                return Delivered("the session was deleted", is_final=True)
+            sending = target.send(page[0], cast(int, body["part"]), key=document.name)
+        try:
+            return await sending
+        except BaseException as error:  # a channel may be code of others: any exception counts as failed
+            if is_for_us(error):
+                raise
+            return Delivered(f"the channel failed with {type(error).__name__}")
 
 
 def _id(*parts: str) -> str:

@@ -15,19 +15,23 @@ from pydantic import JsonValue
 from windlass import parts
 from windlass.ports.channel import Answer, Delivered, Incoming, Message, Notice, Reply, SignedRequest
 from windlass.refusals import bad_setup
+from windlass.runtime.requests import makes_call
 from windlass.webhooks.inbound import is_variable
 from windlass.webhooks.outbound import outcome_of, post
-from windlass_protocol import JsonObject, encode
+from windlass_protocol import InputKind, InputRequest, InputResponse, JsonObject, encode
 from windlass_protocol.lazy import lazy_pattern
 
 SLACK_API: Final = "https://slack.com/api"
 TEXT_CHARS_MAX: Final = 12_000
 """Characters of a message; Slack cuts longer ones."""
 _SECTION_CHARS_MAX: Final = 2_900
+_SECTIONS_MAX: Final = 4
+"""Sections of one request; Slack refuses messages with much more text."""
 _LABEL_CHARS_MAX: Final = 75
 _OPTIONS_MAX: Final = 25
 _ACTION: Final = "windlass"
 _MENTION: Final = lazy_pattern(r"^\s*<@[A-Z0-9]+(?:\|[^>]*)?>\s*")
+_MENTIONED: Final = lazy_pattern(r"<@([A-Z0-9]+)")
 _LATER: Final = frozenset(
     {"ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout"}
 )
@@ -116,7 +120,7 @@ def _message(payload: JsonObject) -> Message | None:
     if kind not in ("app_mention", "message") or "bot_id" in event or "subtype" in event:
         return None
     text, is_direct = str(event.get("text") or ""), event.get("channel_type") == "im"
-    if kind == "message" and not is_direct and (thread is None or _MENTION.match(text)):
+    if kind == "message" and not is_direct and (thread is None or _is_mention(payload, text)):
         # A mention comes as an event of its own; other messages of a channel are not for us.
         return None
     said = _plain(_MENTION.sub("", text, count=1)).strip()
@@ -125,6 +129,12 @@ def _message(payload: JsonObject) -> Message | None:
     session = f"{payload['team_id']}:{event['channel']}:{thread or event['ts']}"
     needs_session = kind == "message" and not is_direct
     return Message(session, said, user=str(event["user"]), needs_session=needs_session)
+
+
+def _is_mention(payload: JsonObject, text: str) -> bool:
+    """Whether a text mentions the app anywhere, or someone at its beginning."""
+    apps = {str(one["user_id"]) for one in cast("list[JsonObject]", payload.get("authorizations") or [])}
+    return _MENTION.match(text) is not None or not apps.isdisjoint(_MENTIONED.findall(text))
 
 
 def _click(payload: JsonObject) -> Answer | None:
@@ -143,11 +153,21 @@ def _blocks(notice: Notice) -> JsonValue:
     """Return a request as text and buttons."""
     request = notice.request
     assert request is not None, "a notice with a request"
-    shown = json.dumps(request.action.input, indent=1, ensure_ascii=False, default=str)
-    words = _escaped(f"{notice.text}\n```{shown}```")[:_SECTION_CHARS_MAX]
-    blocks: list[JsonValue] = [{"type": "section", "text": {"type": "mrkdwn", "text": words}}]
+    if request.kind is InputKind.QUESTION:
+        pieces, fence = _pieces(notice.text), ""
+    else:
+        # The words of an approval have the arguments already.
+        more = "" if request.kind is InputKind.APPROVAL else f"\n{json.dumps(request.action.input, indent=1)}"
+        # Between fences nothing is markup, and no argument has a fence of its own.
+        pieces, fence = _pieces(f"{notice.text}{more}".replace("`", "\\u0060")), "```"
+    options = (request.options or ())[:_OPTIONS_MAX]
+    blocks = [_section(f"{fence}{one}{fence}") for one in pieces[:_SECTIONS_MAX]]
+    if len(pieces) > _SECTIONS_MAX:
+        # Consent is to what a person has read.
+        blocks.append(_section("There is more of it than Slack shows. Read and approve it in the inspector."))
+        options = [one for one in options if not _has_effect(request, one.id)]
     buttons: list[JsonValue] = []
-    for number, option in enumerate((request.options or ())[:_OPTIONS_MAX]):
+    for number, option in enumerate(options):
         value: JsonObject = {"session": notice.session, "request": request.request_id, "option": option.id}
         button: JsonObject = {
             "type": "button",
@@ -162,6 +182,25 @@ def _blocks(notice: Notice) -> JsonValue:
     if buttons:
         blocks.append({"type": "actions", "elements": buttons})
     return blocks
+
+
+def _section(text: str) -> JsonValue:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
+
+
+def _pieces(text: str) -> list[str]:
+    """Return an escaped text in pieces that a section can hold."""
+    pieces = [""]
+    for character in text:
+        escaped = _escaped(character)
+        if len(pieces[-1]) + len(escaped) > _SECTION_CHARS_MAX:
+            pieces.append("")
+        pieces[-1] += escaped
+    return pieces
+
+
+def _has_effect(request: InputRequest, option_id: str) -> bool:
+    return makes_call(request, InputResponse(request_id=request.request_id, option_id=option_id))
 
 
 def _place(session: str) -> tuple[str, str, str]:

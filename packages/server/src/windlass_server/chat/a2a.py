@@ -24,6 +24,7 @@ from starlette.types import Message as AsgiMessage
 from windlass import AgentError, Conflict, InputRequest, InputResponse, Rejected
 from windlass.errors import install_hint
 from windlass.ports.store import RunInfo, RunRow
+from windlass.webhooks.inbound import keep_reply, reply_of
 from windlass_harness.record import Record
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import JsonObject, NewSession, RunStatus
@@ -425,6 +426,8 @@ async def _sent(params: "wire.SendMessageRequest", context: "ServerCallContext")
     text = "\n".join(part.text for part in message.parts if part.HasField("text"))
     data = [_plain(part.data) for part in message.parts if part.HasField("data")]
     choice = data[0] if data else dict[str, object]()
+    if not message.message_id:
+        raise _error("InvalidParamsError", "a message has a messageId: the same again is the same message")
     if not text and not choice:
         raise _error("ContentTypeNotSupportedError", "a message has a text part")
     config = None
@@ -438,7 +441,8 @@ async def _sent(params: "wire.SendMessageRequest", context: "ServerCallContext")
     if config is not None:
         push = _push(context)
         await push.put(row.run_id, _config(push, config, row.run_id))
-    return row, await _answered(caller, row, text, choice)
+    key = derived("a2a reply", caller.principal.key, message.message_id)
+    return row, await _answered(caller, row, text, choice, key=key)
 
 
 async def _started(
@@ -478,14 +482,22 @@ async def _started(
     return await _row(caller, run_id)
 
 
-async def _answered(caller: Caller, row: RunRow, text: str, choice: dict[str, object]) -> str:
-    """Answer the request that a run waits for: by a data part with its id and option, or by a text."""
-    if row.status in _OVER:
-        words = "the task has ended and waits for no answer: send a message with its contextId alone"
-        raise _error("UnsupportedOperationError", words)
-    requests = await caller.tenant.runtime.run_requests(row.run_id)
-    asked = choice.get("requestId")
-    found = next((one for one in requests if asked in (None, one.request_id)), None)
+async def _answered(caller: Caller, row: RunRow, text: str, choice: dict[str, object], *, key: str) -> str:
+    """Answer the request that a run waits for: by a data part with its id and option, or by a text.
+
+    A message that arrives again, with the same key, answers no further request.
+    """
+    runtime = caller.tenant.runtime
+    asked = before = await reply_of(runtime, key)
+    if before is None:
+        if row.status in _OVER:
+            words = "the task has ended and waits for no answer: send a message with its contextId alone"
+            raise _error("UnsupportedOperationError", words)
+        asked = choice.get("requestId")
+    requests = await runtime.run_requests(row.run_id) if row.status not in _OVER else ()
+    found = next((one for one in requests if asked in (None, one.request_id) and not one.is_answered), None)
+    if before is not None and found is None:
+        return before
     if found is None:
         raise _error("InvalidParamsError", "the task waits for no such answer: get it to see its requests")
     option = choice.get("optionId")
@@ -494,7 +506,10 @@ async def _answered(caller: Caller, row: RunRow, text: str, choice: dict[str, ob
         option_id=None if option is None else str(option),
         text=text or None,
     )
-    await caller.tenant.runtime.answer_session(row.session_id, await signed(caller, [response]))
+    responses = await signed(caller, [response])
+    if before is None and await keep_reply(runtime, key, found.request_id) != found.request_id:
+        raise _error("InvalidParamsError", "the messageId was used with another message")
+    await runtime.answer_session(row.session_id, responses)
     return found.request_id
 
 

@@ -1,20 +1,23 @@
 """Routes of schedules: make, list, read, pause, resume, delete."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Response
 
 import windlass_protocol as wire
 from windlass import Conflict, Schedule
 from windlass_protocol import Accepted, ScheduleInfo, SchedulePage, ScheduleTicks
+from windlass_protocol.lazy import lazy_pattern
 from windlass_server.models import NewSchedule, PageDep
 from windlass_server.openapi import SCHEDULE_EXAMPLE, answers, body_example
 from windlass_server.problems import Problem
-from windlass_server.requests import PREFIX, CallerDep, OwnSchedule, agent_for, reply
+from windlass_server.requests import PREFIX, Caller, CallerDep, OwnSchedule, agent_for, reply
 from windlass_server.routing import Route
 from windlass_server.settings import SCHEDULES_MAX
 
 router = APIRouter(prefix=PREFIX, tags=["schedules"], route_class=Route)
+_MADE: Final = lazy_pattern(r"[:/]")
+"""Ids of sessions that webhooks, schedules and experiments make have one of these."""
 
 
 @router.get(
@@ -53,6 +56,7 @@ async def put(
     An equal schedule stays as it is.
     """
     agent_for(caller, wanted.agent)
+    await _check_session(caller, wanted.session_id)
     user, schedules = caller.principal.user, caller.tenant.runtime.schedules
     given = {name: getattr(wanted, name) for name in wire.NewSchedule.model_fields}
     schedule = Schedule(**{name: value for name, value in given.items() if value is not None}, owner=user)
@@ -65,6 +69,20 @@ async def put(
     if not is_free:
         raise Problem(409, "the name is taken by another user: choose another")
     return reply(await schedules.put(schedule))
+
+
+async def _check_session(caller: Caller, session_id: str | None) -> None:
+    """Refuse the id of a session that others make, such as a webhook for the thread of a channel.
+
+    Raises:
+        Problem: the session does not exist, and its id is not that of a new one; 400.
+    """
+    if session_id is None or not _MADE.search(session_id):
+        return
+    if await caller.sessions.find(session_id) is None:
+        raise Problem(
+            400, "sessionId: a new session has an id without : and /, and there is none with this id"
+        )
 
 
 @router.get(

@@ -180,13 +180,8 @@ class Notifications:
         self._endpoint = endpoint
         self._clock = clock
         self.name: Final = endpoint.name
-        found = {name: variable(name) for name in endpoint.secrets}
-        for name, secret in found.items():
-            problem = STANDARD.secret_problem(secret or "")
-            if problem is not None:
-                words = f"endpoint {endpoint.name} needs the environment variable {name} with its secret"
-                raise bad_setup(f"{words}: {'it is not set' if secret is None else problem}")
-        self.secrets: Final = tuple(secret for secret in found.values() if secret)
+        user = f"endpoint {endpoint.name}"
+        self.secrets: Final = STANDARD.secrets(endpoint.secrets, variable, user=user)
 
     def count(self, record: Record) -> int:
         """Return 1 for an event that the endpoint is notified of."""

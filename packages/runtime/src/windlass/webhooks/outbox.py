@@ -7,21 +7,20 @@ are in the store, so a kill loses nothing: what was sent and not deleted is sent
 """
 
 import asyncio
-import builtins
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from hashlib import sha256
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self, cast
 
 from windlass.errors import AgentError, Conflict
-from windlass.limits import WAIT_MS_MAX
+from windlass.limits import WAIT_MS_MAX, WRITES_MAX
 from windlass.ports.channel import Delivered
 from windlass.ports.clock import IDLE, Clock
 from windlass.ports.store import Document, Store
-from windlass.refusals import check_id, missing_port, unknown_delivery
+from windlass.refusals import check_id, contended, missing_port, unknown_document
+from windlass.webhooks.inbound import derived
 from windlass_harness.record import Record
 from windlass_harness.times import stamp_of
 from windlass_protocol import DeliveryInfo, JsonObject
@@ -48,7 +47,6 @@ _SAVE_EVERY: Final = 1_000
 """Positions after which the bookmark is written although nothing was to be delivered."""
 _ABSENT_MS: Final = 60_000
 """When a delivery whose target this process does not have is looked at again."""
-_WRITES_MAX: Final = 100
 _LOG: Final = logging.getLogger("windlass.runs")
 
 
@@ -87,18 +85,13 @@ class Deliveries:
         limit: int = 100,
     ) -> "Page[DeliveryInfo]":
         """Return a page of deliveries, by id; with an owner, only those of their sessions."""
-        from windlass.catalog.reading import Page  # noqa: PLC0415 - slow to import
+        from windlass.catalog.reading import documents_page  # noqa: PLC0415 - slow to import
 
-        found: builtins.list[DeliveryInfo] = []
-        while len(found) < limit:
-            page = await self._store.documents(DELIVERY, after=after, limit=_PAGE)
-            infos = [_info(one) for one in page]
-            found += [one for one in infos if owner in (None, one.owner) and (one.is_dead or not dead_only)]
-            if len(page) < _PAGE:
-                break
-            after = page[-1].name
-        shown = found[:limit]
-        return Page(tuple(shown), shown[-1].delivery_id if len(shown) == limit else None)
+        def made(document: Document) -> DeliveryInfo | None:
+            found = _info(document)
+            return found if owner in (None, found.owner) and (found.is_dead or not dead_only) else None
+
+        return await documents_page(self._store, DELIVERY, made, after=after, limit=limit)
 
     async def get(self, delivery_id: str) -> DeliveryInfo:
         """Return a delivery.
@@ -109,19 +102,19 @@ class Deliveries:
         return _info(await self._known(delivery_id))
 
     async def retry(self, delivery_id: str) -> DeliveryInfo:
-        """Make a delivery due now, with all attempts before it.
+        """Make a delivery due now; its attempts are counted from the beginning.
 
         Raises:
             Conflict: there is none with this id.
         """
-        for _ in range(_WRITES_MAX):
+        for _ in range(WRITES_MAX):
             before = await self._known(delivery_id)
             body: JsonObject = {**before.body, "attempts": 0, "isDead": False}
             after = replace(before, revision=before.revision + 1, body=body, due_at_ms=_now_ms(self._clock))
             with suppress(Conflict):
                 await self._store.put_document(after)
                 return _info(after)
-        raise unknown_delivery(delivery_id)
+        raise contended(f"delivery {delivery_id}")
 
     async def delete(self, delivery_id: str) -> None:
         """Give a delivery up.
@@ -129,16 +122,16 @@ class Deliveries:
         Raises:
             Conflict: there is none with this id.
         """
-        for _ in range(_WRITES_MAX):
+        for _ in range(WRITES_MAX):
             before = await self._known(delivery_id)
             with suppress(Conflict):
                 return await self._store.drop_document(before)
-        raise unknown_delivery(delivery_id)
+        raise contended(f"delivery {delivery_id}")
 
     async def _known(self, delivery_id: str) -> Document:
         found = await self._store.document(DELIVERY, check_id(delivery_id, "the id of a delivery"))
         if found is None:
-            raise unknown_delivery(delivery_id)
+            raise unknown_document("delivery", delivery_id)
         return found
 
 
@@ -354,8 +347,7 @@ class Outbox:
 
 def _id(*parts: str) -> str:
     """Return the id of a delivery: the same for the same event and target."""
-    text = "".join(f"{len(part)}:{part}" for part in parts)
-    return f"msg_{sha256(text.encode()).hexdigest()[:40]}"
+    return f"msg_{derived(*parts)[:40]}"
 
 
 def _info(document: Document) -> DeliveryInfo:

@@ -47,7 +47,7 @@ _AT_ONCE: Final = 16
 
 
 class CaseChanges(TypedDict, total=False):
-    """What to change of a case; the rest stays as it is."""
+    """The parts of a case to replace; the rest stays as it is."""
 
     inputs: JsonValue | Conversation
     expected: JsonValue
@@ -56,7 +56,7 @@ class CaseChanges(TypedDict, total=False):
 
 
 class Datasets:
-    """The data sets of a store that belong to a user, or to nobody if `owner` is None."""
+    """The data sets of one owner in a store; with `owner` None, those without an owner."""
 
     def __init__(self, runtime: CoreRuntime, *, owner: str | None = None) -> None:
         if runtime.ports.store is None:

@@ -79,7 +79,7 @@ def check_scorers(given: object, where: str) -> tuple[Scorer, ...]:
     """Return scorers as a tuple.
 
     Raises:
-        Rejected: one of them is not a scorer, or two have the same name.
+        Rejected: one of them is not a scorer.
     """
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise wrong(f"{where} must be a list of scorers, found {kind_of(given)}")
@@ -97,7 +97,7 @@ def check_scorers(given: object, where: str) -> tuple[Scorer, ...]:
 
 @sealed
 class Scored:
-    """What one scorer says; an evaluator of pydantic-evals may say several things."""
+    """A verdict of a scorer; an evaluator of pydantic-evals may give several."""
 
     verdict: Verdict
     is_counted: bool = True
@@ -107,7 +107,7 @@ class Scored:
 async def score_with(
     scorer: Scorer, attempt: Attempt, *, case: str, inputs: JsonValue, ask: AskJudge
 ) -> list[Scored]:
-    """Return what a scorer says about an attempt at a case; nothing if the case has no expected answer."""
+    """Return the verdicts of a scorer on an attempt; none if it compares with an answer that is not given."""
     if not _is_criterion(scorer):
         return await _evaluated(scorer, attempt, case=case, inputs=inputs)
     try:

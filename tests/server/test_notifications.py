@@ -22,9 +22,21 @@ from tools.postgres import Postgres
 from windlass import AgentRuntime, Conflict, Rejected
 from windlass.client import NotFound
 from windlass.parts import Machine, SystemClock, chance, new_id
-from windlass.webhooks import SCHEMES, Deliveries, Endpoint, Outbox, Webhooks, targets_of
+from windlass.webhooks import (
+    SCHEMES,
+    Delivered,
+    Deliveries,
+    Endpoint,
+    Incoming,
+    Notice,
+    Outbox,
+    SignedRequest,
+    Webhook,
+    Webhooks,
+    targets_of,
+)
 from windlass.webhooks.outbox import LEASE_MS, RETRIES_S
-from windlass_protocol import encode
+from windlass_protocol import JsonObject, encode
 from windlass_server import Settings
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -308,6 +320,43 @@ def test_a_deleted_session_is_not_told_of_any_more(tmp_path: Path) -> None:
             await scene.have(2)
             [found] = (await scene.deliveries.list()).items
             assert (found.is_dead, found.problem) == (True, "the session was deleted")
+
+    run(main())
+
+
+class Broken:
+    """A channel with an error in its code."""
+
+    def identify(self, delivery: SignedRequest) -> Incoming:
+        return None
+
+    def render(self, notice: Notice) -> JsonObject | None:
+        raise KeyError(notice.text)
+
+    async def deliver(self, content: JsonObject, *, key: str) -> Delivered:
+        return Delivered()
+
+
+def test_a_channel_that_raises_is_a_failed_attempt(tmp_path: Path) -> None:
+    entry = Webhook("chat", agent="talker", scheme="github", secrets=("NEW",), channel=Broken())
+
+    async def main() -> None:
+        async with (
+            AgentRuntime.open(tmp_path / "a.db", agents=[talker()], durability="process") as runtime,
+            Outbox(runtime, targets_of((), (entry,)), retries_s=()),
+        ):
+            assert runtime.ports.store is not None
+            deliveries = Deliveries(runtime.ports.store, SystemClock())
+            await (await runtime.start("talker", "Hi.", session_id="chat:lobby")).wait()
+
+            async def has_dead() -> bool:
+                return bool((await deliveries.list(dead_only=True)).items)
+
+            await until(has_dead)
+            [dead] = (await deliveries.list(limit=1)).items
+            assert (dead.attempts, dead.problem) == (1, "the channel raised KeyError")
+            with pytest.raises(Rejected, match="limit must be 1 to 200, found 0"):
+                await deliveries.list(limit=0)
 
     run(main())
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self, cast
 
-from windlass.errors import AgentError, Conflict
+from windlass.errors import AgentError, Conflict, is_for_us
 from windlass.limits import WAIT_MS_MAX, WRITES_MAX
 from windlass.ports.channel import Delivered
 from windlass.ports.clock import IDLE, Clock
@@ -199,7 +199,7 @@ class Outbox:
             except AgentError as error:
                 # The store is unreachable for now.
                 if self._problem is None:
-                    _LOG.warning("outbox cannot be looked after: %s", error.kind)
+                    _LOG.warning("the outbox cannot read the store: %s; it tries again", error.kind)
                 self._problem = error.kind
             pause = asyncio.create_task(self._sleep(0.0 if is_more else POLL_S), name=IDLE)
             try:
@@ -303,7 +303,7 @@ class Outbox:
         except Conflict:
             pass  # another process has it, or a person retried or deleted it
         except AgentError as error:
-            _LOG.warning("delivery %s could not be looked after: %s", document.name, error.kind)
+            _LOG.warning("the outcome of delivery %s could not be written: %s", document.name, error.kind)
         finally:
             del self._sending[document.name]
 
@@ -337,12 +337,22 @@ class Outbox:
     async def _sent(self, target: Target, document: Document) -> Delivered:
         body, session_id = document.body, str(document.body["sessionId"])
         if "text" in body:
-            return await target.tell(session_id, str(body["text"]), str(body["user"]))
-        seq = cast(int, body["seq"])
-        page = await self._store.read(session_id, after=seq - 1, limit=1)
-        if not page or page[0].seq != seq:
-            return Delivered("the session was deleted", is_final=True)
-        return await target.send(page[0], cast(int, body["part"]), key=document.name)
+            sending = target.tell(session_id, str(body["text"]), str(body["user"]))
+        else:
+            seq = cast(int, body["seq"])
+            page = await self._store.read(session_id, after=seq - 1, limit=1)
+            if not page or page[0].seq != seq:
+                return Delivered("the session was deleted", is_final=True)
+            sending = target.send(page[0], cast(int, body["part"]), key=document.name)
+        try:
+            return await sending
+        except AgentError:
+            raise
+        except BaseException as error:  # a channel is code of others: an exception is a failed attempt
+            if is_for_us(error):
+                raise
+            _LOG.warning("target %s failed", target.name, exc_info=error)
+            return Delivered(f"the channel raised {type(error).__name__}")
 
 
 def _id(*parts: str) -> str:

@@ -21,6 +21,7 @@ from windlass.ports.channel import Message, Notice, Reply, SignedRequest
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools.question import ask_question
 from windlass.webhooks import SlackChannel, Webhook
+from windlass.webhooks.slack import SECTION_CHARS_MAX, SECTIONS_MAX
 from windlass_protocol import InputRequest, JsonObject
 
 SECRET = "slack-signing-secret"
@@ -284,12 +285,36 @@ def test_a_request_is_shown_with_its_arguments_and_a_button_for_each_option() ->
     options = [{"id": f"o{number}", "label": "x" * 100, "style": "danger"} for number in range(30)]
     notice = Notice("T1:C1:1.1", "request", "Run pay?", asking(options=options))
     content: Any = SlackChannel("TOKEN").render(notice)
-    [section, actions] = content["blocks"]
-    assert "&lt;@U1&gt;" in section["text"]["text"]
+    [prompt, arguments, actions] = content["blocks"]
+    assert prompt["text"]["text"] == "Run pay?"
+    assert "&lt;@U1&gt;" in arguments["text"]["text"]
     assert len(actions["elements"]) == 25
     assert {len(one["text"]["text"]) for one in actions["elements"]} == {75}
-    without: Any = SlackChannel("TOKEN").render(Notice("T:C:1", "request", "What?", asking()))
-    assert len(without["blocks"]) == 1
+    question: Any = SlackChannel("TOKEN").render(Notice("T:C:1", "request", "What?", asking(kind="question")))
+    assert [one["text"]["text"] for one in question["blocks"]] == ["What?"]
+
+
+def test_a_call_that_is_not_shown_whole_has_no_button_that_approves_it() -> None:
+    options = [{"id": one, "label": one} for one in ("approve", "approve_session", "deny")]
+    request = asking(kind="approval", options=options)
+
+    def shown(arguments: str) -> tuple[str, list[str]]:
+        notice = Notice("T1:C1:1.1", "request", f"Run send?\n{arguments}", request)
+        content: Any = SlackChannel("TOKEN").render(notice)
+        [prompt, *sections, actions] = content["blocks"]
+        assert prompt["text"]["text"] == "Run send?"
+        texts = [one["text"]["text"].removeprefix("```").removesuffix("```") for one in sections]
+        assert all(len(one) <= 2_994 and not one.endswith(("&", "&a", "&am", "&amp")) for one in texts)
+        values = [json.loads(one["value"])["option"] for one in actions["elements"]]
+        return "".join(texts), values
+
+    whole = "x" * (SECTION_CHARS_MAX * (SECTIONS_MAX - 1))
+    assert shown(whole) == (whole, ["approve", "approve_session", "deny"])
+    said, offered = shown(f"{whole}x")
+    assert said == f"{whole}The call is too long to be shown here. Approve it in the inspector, or deny it."
+    assert offered == ["deny"]
+    assert shown("x" + "&" * 1_000)[0] == "x" + "&amp;" * 1_000
+    assert "```" not in shown("a ```*b*``` c")[0]
 
 
 @pytest.mark.parametrize(

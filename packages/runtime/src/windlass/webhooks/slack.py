@@ -15,15 +15,20 @@ from pydantic import JsonValue
 from windlass import parts
 from windlass.ports.channel import Answer, Delivered, Incoming, Message, Notice, Reply, SignedRequest
 from windlass.refusals import bad_setup
+from windlass.runtime.requests import consents
 from windlass.webhooks.inbound import is_variable
 from windlass.webhooks.outbound import outcome_of, post
-from windlass_protocol import JsonObject, encode
+from windlass_protocol import InputKind, InputResponse, JsonObject, encode
 from windlass_protocol.lazy import lazy_pattern
 
 SLACK_API: Final = "https://slack.com/api"
 TEXT_CHARS_MAX: Final = 12_000
 """Characters of a message; Slack cuts longer ones."""
-_SECTION_CHARS_MAX: Final = 2_900
+SECTION_CHARS_MAX: Final = 2_900
+"""Characters of one section of a request; Slack takes 3,000."""
+SECTIONS_MAX: Final = 3
+"""Sections of one request; Slack refuses messages with more than about 11,000 characters in blocks."""
+_CUT: Final = "The call is too long to be shown here. Approve it in the inspector, or deny it."
 _LABEL_CHARS_MAX: Final = 75
 _OPTIONS_MAX: Final = 25
 _ACTION: Final = "windlass"
@@ -32,7 +37,7 @@ _LATER: Final = frozenset(
     {"ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout"}
 )
 """Errors of Slack after which the same message may be taken."""
-_STYLES: Final = {"danger": "danger", "primary": "primary"}
+_STYLES: Final = ("danger", "primary")
 
 
 class SlackChannel:
@@ -91,7 +96,7 @@ class SlackChannel:
         method = "chat.postEphemeral" if "user" in content else "chat.postMessage"
         body = dict(content)
         if key:
-            # Who reads messages by the API can tell that two of them are one.
+            # A program that reads messages by the API recognises one that was posted twice.
             body["metadata"] = {"event_type": "windlass_delivery", "event_payload": {"id": key}}
         headers = {"authorization": f"Bearer {token}", "content-type": "application/json; charset=utf-8"}
         # The address is the operator's choice, not that of a sender.
@@ -132,22 +137,33 @@ def _click(payload: JsonObject) -> Answer | None:
     if not str(action.get("action_id")).startswith(f"{_ACTION}:"):
         return None
     value = json.loads(str(action["value"]))
-    return Answer(value["session"], value["request"], value["option"], _of(payload, "user", "id"))
-
-
-def _of(payload: JsonObject, name: str, field: str) -> str:
-    return str(cast(JsonObject, payload[name])[field])
+    user = cast(JsonObject, payload["user"])["id"]
+    return Answer(value["session"], value["request"], value["option"], str(user))
 
 
 def _blocks(notice: Notice) -> JsonValue:
-    """Return a request as text and buttons."""
+    """Return a request as text and buttons; a call that is not shown whole has no button that approves it."""
     request = notice.request
     assert request is not None, "a notice with a request"
-    shown = json.dumps(request.action.input, indent=1, ensure_ascii=False, default=str)
-    words = _escaped(f"{notice.text}\n```{shown}```")[:_SECTION_CHARS_MAX]
-    blocks: list[JsonValue] = [{"type": "section", "text": {"type": "mrkdwn", "text": words}}]
+    head, details = notice.text, ""
+    if request.kind is InputKind.APPROVAL:
+        # The prompt has the arguments, one value a line, with invisible characters as escapes.
+        head, _, details = notice.text.partition("\n")
+    elif request.kind is not InputKind.QUESTION:
+        details = json.dumps(request.action.input, indent=1, ensure_ascii=False, default=str)
+    # Backticks with a zero-width space between them do not end the block of code.
+    code = _escaped(details).replace("```", "`\u200b`\u200b`")
+    sections = [*_split(_escaped(head)), *(f"```{part}```" for part in _split(code))]
+    options = (request.options or ())[:_OPTIONS_MAX]
+    if len(sections) > SECTIONS_MAX:
+        sections = [*sections[:SECTIONS_MAX], _CUT]
+        answers = {one.id: InputResponse(request_id=request.request_id, option_id=one.id) for one in options}
+        options = tuple(one for one in options if not consents(request, answers[one.id]))
+    blocks: list[JsonValue] = [
+        {"type": "section", "text": {"type": "mrkdwn", "text": words}} for words in sections
+    ]
     buttons: list[JsonValue] = []
-    for number, option in enumerate((request.options or ())[:_OPTIONS_MAX]):
+    for number, option in enumerate(options):
         value: JsonObject = {"session": notice.session, "request": request.request_id, "option": option.id}
         button: JsonObject = {
             "type": "button",
@@ -155,13 +171,25 @@ def _blocks(notice: Notice) -> JsonValue:
             "text": {"type": "plain_text", "text": option.label[:_LABEL_CHARS_MAX]},
             "value": encode(value).decode(),
         }
-        style = _STYLES.get(str(option.style or ""))
-        if style is not None:
-            button["style"] = style
+        if option.style in _STYLES:
+            button["style"] = option.style
         buttons.append(button)
     if buttons:
         blocks.append({"type": "actions", "elements": buttons})
     return blocks
+
+
+def _split(text: str) -> list[str]:
+    """Return an escaped text in parts of the size of a section; no part ends within `&amp;`."""
+    found: list[str] = []
+    while text:
+        part = text[:SECTION_CHARS_MAX]
+        escape = part.rfind("&", -4)
+        if len(part) < len(text) and escape >= 0 and ";" not in part[escape:]:
+            part = part[:escape]
+        found.append(part)
+        text = text[len(part) :]
+    return found
 
 
 def _place(session: str) -> tuple[str, str, str]:
@@ -170,7 +198,7 @@ def _place(session: str) -> tuple[str, str, str]:
 
 
 def _escaped(text: str) -> str:
-    """Return a text that mentions nobody: a model must not be able to call a whole channel."""
+    """Return a text without mentions: a model must not be able to notify a whole channel."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

@@ -1,7 +1,7 @@
-"""Schedules: runs that start by themselves, once for each tick, whatever crashes.
+"""Schedules: runs that start by themselves, once for each tick, also after a crash.
 
 A schedule is a document of the store. The run id of a tick follows from its schedule and its time, so a tick
-that is started twice is one run. What is decided about a tick is written before the run is started.
+that is started twice is one run. The decision about a tick is written before the run is started.
 """
 
 import builtins
@@ -195,7 +195,7 @@ class Schedule:
 
 @frozen
 class ScheduleState:
-    """What is known about the ticks of a schedule."""
+    """The progress of a schedule: the ticks that were decided on, and the last run."""
 
     until_ms: int
     """All ticks up to this time are decided on."""
@@ -399,7 +399,7 @@ class Schedules:
         return await documents_page(self._store, SCHEDULE, made, after=after, limit=limit)
 
     def _listed(self, document: Document) -> ScheduleInfo:
-        """Return a schedule of a list; one that cannot be read here says why, and hides no other."""
+        """Return a schedule of a list; one that cannot be read on this machine has an error that says why."""
         try:
             return _Stored.read(document).info()
         except AgentError as failure:
@@ -463,7 +463,7 @@ class Schedules:
         raise contended(f"schedule {name}")
 
     async def start_due(self) -> None:
-        """Start what is due."""
+        """Start the runs of the ticks that are due."""
         agents = self._starter.agents()
         for document in await self._store.due_documents(SCHEDULE, now_ms=self._now_ms(), limit=_DUE_MAX):
             try:

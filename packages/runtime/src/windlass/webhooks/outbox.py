@@ -1,9 +1,9 @@
-"""The outbox: what sessions have to tell others, delivered at least once.
+"""The outbox: notifications and messages of channels, delivered at least once.
 
-It follows the journal with a bookmark and writes a small document for each thing to deliver: where it goes
-and which record it is about, no content. Documents that are due are sent; one that was taken is deleted, one
-that failed is due again later, and after the last attempt it stays as a dead letter. Bookmark and documents
-are in the store, so a kill loses nothing: what was sent and not deleted is sent again, with the same id.
+It follows the journal with a bookmark and writes a small document for each delivery: its target and its
+record, no content. Documents that are due are sent; one that was taken is deleted, one that failed is due
+again later, and after the last attempt it stays as a dead letter. Bookmark and documents are in the store, so
+a kill loses nothing: a delivery that was sent and not deleted is sent again, with the same id.
 """
 
 import asyncio
@@ -136,7 +136,7 @@ class Deliveries:
 
 
 class Outbox:
-    """Delivers what the sessions of a store have to tell, from `async with` to its end."""
+    """Delivers the notifications of a store's sessions, from `async with` to its end."""
 
     def __init__(
         self, runtime: "CoreRuntime", targets: Iterable[Target], *, retries_s: tuple[float, ...] = RETRIES_S

@@ -22,21 +22,10 @@ from tools.postgres import Postgres
 from windlass import AgentRuntime, Conflict, Rejected
 from windlass.client import NotFound
 from windlass.parts import Machine, SystemClock, chance, new_id
-from windlass.webhooks import (
-    SCHEMES,
-    Delivered,
-    Deliveries,
-    Endpoint,
-    Incoming,
-    Notice,
-    Outbox,
-    SignedRequest,
-    Webhook,
-    Webhooks,
-    targets_of,
-)
+from windlass.webhooks import SCHEMES, Delivered, Deliveries, Endpoint, Outbox, Webhooks, targets_of
 from windlass.webhooks.outbox import LEASE_MS, RETRIES_S
-from windlass_protocol import JsonObject, encode
+from windlass_harness.record import Record
+from windlass_protocol import encode
 from windlass_server import Settings
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -324,43 +313,6 @@ def test_a_deleted_session_is_not_told_of_any_more(tmp_path: Path) -> None:
     run(main())
 
 
-class Broken:
-    """A channel with an error in its code."""
-
-    def identify(self, delivery: SignedRequest) -> Incoming:
-        return None
-
-    def render(self, notice: Notice) -> JsonObject | None:
-        raise KeyError(notice.text)
-
-    async def deliver(self, content: JsonObject, *, key: str) -> Delivered:
-        return Delivered()
-
-
-def test_a_channel_that_raises_is_a_failed_attempt(tmp_path: Path) -> None:
-    entry = Webhook("chat", agent="talker", scheme="github", secrets=("NEW",), channel=Broken())
-
-    async def main() -> None:
-        async with (
-            AgentRuntime.open(tmp_path / "a.db", agents=[talker()], durability="process") as runtime,
-            Outbox(runtime, targets_of((), (entry,)), retries_s=()),
-        ):
-            assert runtime.ports.store is not None
-            deliveries = Deliveries(runtime.ports.store, SystemClock())
-            await (await runtime.start("talker", "Hi.", session_id="chat:lobby")).wait()
-
-            async def has_dead() -> bool:
-                return bool((await deliveries.list(dead_only=True)).items)
-
-            await until(has_dead)
-            [dead] = (await deliveries.list(limit=1)).items
-            assert (dead.attempts, dead.problem) == (1, "the channel raised KeyError")
-            with pytest.raises(Rejected, match="limit must be 1 to 200, found 0"):
-                await deliveries.list(limit=0)
-
-    run(main())
-
-
 def test_a_user_sees_retries_and_gives_up_their_own_deliveries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -459,3 +411,35 @@ def test_a_missing_secret_a_wrong_name_and_a_name_taken_twice_are_refused() -> N
         Endpoint.read("ops", {})
     assert Webhooks([]).secrets == ()
     assert os.environ.get("NEW") is None
+
+
+class Broken:
+    """A channel with a mistake."""
+
+    name = "broken"
+
+    def count(self, record: Record) -> int:
+        return int(record.type == "run.completed")
+
+    async def send(self, record: Record, part: int, *, key: str) -> Delivered:
+        raise ValueError("hunter2")
+
+    async def tell(self, session_id: str, text: str, user: str) -> Delivered:
+        raise ValueError("hunter2")
+
+
+def test_a_delivery_whose_channel_raises_becomes_a_dead_letter(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            AgentRuntime.open(tmp_path / "a.db", agents=[talker()], durability="process") as runtime,
+            Outbox(runtime, [Broken()], retries_s=()) as outbox,
+        ):
+            store = runtime.ports.store
+            assert store is not None
+            await (await runtime.start("talker", "Hi.", run_id="r1")).wait()
+            await outbox.tell("broken", "s", "x", user="u", key="k")
+            await until(outbox.is_idle)
+            found = (await Deliveries(store, SystemClock()).list(dead_only=True)).items
+            assert [one.problem for one in found] == ["the channel failed with ValueError"] * 2
+
+    run(main())

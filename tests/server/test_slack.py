@@ -21,7 +21,6 @@ from windlass.ports.channel import Message, Notice, Reply, SignedRequest
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools.question import ask_question
 from windlass.webhooks import SlackChannel, Webhook
-from windlass.webhooks.slack import SECTION_CHARS_MAX, SECTIONS_MAX
 from windlass_protocol import InputRequest, JsonObject
 
 SECRET = "slack-signing-secret"
@@ -242,7 +241,10 @@ def test_a_reply_in_the_thread_answers_a_question_once_and_approves_nothing(
 
 def event(**fields: object) -> SignedRequest:
     given = {"type": "message", "user": "U1", "text": "Hello.", "ts": "1.1", "channel": "C1", **fields}
-    return request({"type": "event_callback", "team_id": "T1", "event_id": "Ev1", "event": given})
+    app = [{"team_id": "T1", "user_id": "UAPP", "is_bot": True}]
+    return request(
+        {"type": "event_callback", "team_id": "T1", "event_id": "Ev1", "event": given, "authorizations": app}
+    )
 
 
 def request(payload: Json) -> SignedRequest:
@@ -260,6 +262,12 @@ def request(payload: Json) -> SignedRequest:
         ),
         (event(thread_ts="0.9"), Message("T1:C1:0.9", "Hello.", user="U1", needs_session=True)),
         (event(thread_ts="0.9", text="<@U9> go"), None),
+        # The mention comes as an event of its own, and one message is one run.
+        (event(thread_ts="0.9", text="Hey <@UAPP|app>, go"), None),
+        (
+            event(thread_ts="0.9", text="Ask <@UAPPLE>"),
+            Message("T1:C1:0.9", "Ask <@UAPPLE>", user="U1", needs_session=True),
+        ),
         (event(), None),
         (event(channel_type="im", bot_id="B1"), None),
         (event(channel_type="im", subtype="message_changed"), None),
@@ -285,36 +293,31 @@ def test_a_request_is_shown_with_its_arguments_and_a_button_for_each_option() ->
     options = [{"id": f"o{number}", "label": "x" * 100, "style": "danger"} for number in range(30)]
     notice = Notice("T1:C1:1.1", "request", "Run pay?", asking(options=options))
     content: Any = SlackChannel("TOKEN").render(notice)
-    [prompt, arguments, actions] = content["blocks"]
-    assert prompt["text"]["text"] == "Run pay?"
-    assert "&lt;@U1&gt;" in arguments["text"]["text"]
+    [section, actions] = content["blocks"]
+    assert "&lt;@U1&gt;" in section["text"]["text"]
     assert len(actions["elements"]) == 25
     assert {len(one["text"]["text"]) for one in actions["elements"]} == {75}
-    question: Any = SlackChannel("TOKEN").render(Notice("T:C:1", "request", "What?", asking(kind="question")))
-    assert [one["text"]["text"] for one in question["blocks"]] == ["What?"]
+    without: Any = SlackChannel("TOKEN").render(Notice("T:C:1", "request", "What?", asking()))
+    assert len(without["blocks"]) == 1
 
 
-def test_a_call_that_is_not_shown_whole_has_no_button_that_approves_it() -> None:
+def test_a_call_is_shown_whole_and_as_it_is_or_cannot_be_approved_in_slack() -> None:
     options = [{"id": one, "label": one} for one in ("approve", "approve_session", "deny")]
-    request = asking(kind="approval", options=options)
+    request = asking(options=options, kind="approval")
 
-    def shown(arguments: str) -> tuple[str, list[str]]:
-        notice = Notice("T1:C1:1.1", "request", f"Run send?\n{arguments}", request)
-        content: Any = SlackChannel("TOKEN").render(notice)
-        [prompt, *sections, actions] = content["blocks"]
-        assert prompt["text"]["text"] == "Run send?"
-        texts = [one["text"]["text"].removeprefix("```").removesuffix("```") for one in sections]
-        assert all(len(one) <= 2_994 and not one.endswith(("&", "&a", "&am", "&amp")) for one in texts)
-        values = [json.loads(one["value"])["option"] for one in actions["elements"]]
-        return "".join(texts), values
+    def shown(prompt: str) -> tuple[str, list[str]]:
+        content: Any = SlackChannel("TOKEN").render(Notice("T1:C1:1.1", "request", prompt, request))
+        *sections, actions = content["blocks"]
+        texts = [one["text"]["text"] for one in sections]
+        assert max(map(len, texts)) <= 3_000
+        labels = [one["text"]["text"] for one in actions["elements"]]
+        return "".join(one.removeprefix("```").removesuffix("```") for one in texts), labels
 
-    whole = "x" * (SECTION_CHARS_MAX * (SECTIONS_MAX - 1))
-    assert shown(whole) == (whole, ["approve", "approve_session", "deny"])
-    said, offered = shown(f"{whole}x")
-    assert said == f"{whole}The call is too long to be shown here. Approve it in the inspector, or deny it."
-    assert offered == ["deny"]
-    assert shown("x" + "&" * 1_000)[0] == "x" + "&amp;" * 1_000
-    assert "```" not in shown("a ```*b*``` c")[0]
+    everything = ["approve", "approve_session", "deny"]
+    assert shown("Run pay? ``` *5* <@U1>") == ("Run pay? \\u0060\\u0060\\u0060 *5* &lt;@U1&gt;", everything)
+    assert shown(f"{'&' * 2_000} 5000000") == (f"{'&amp;' * 2_000} 5000000", everything)
+    text, labels = shown("x" * 20_000)
+    assert (len(text) < 13_000, "approve it in the inspector" in text, labels) == (True, True, ["deny"])
 
 
 @pytest.mark.parametrize(

@@ -15,29 +15,28 @@ from pydantic import JsonValue
 from windlass import parts
 from windlass.ports.channel import Answer, Delivered, Incoming, Message, Notice, Reply, SignedRequest
 from windlass.refusals import bad_setup
-from windlass.runtime.requests import consents
+from windlass.runtime.requests import makes_call
 from windlass.webhooks.inbound import is_variable
 from windlass.webhooks.outbound import outcome_of, post
-from windlass_protocol import InputKind, InputResponse, JsonObject, encode
+from windlass_protocol import InputKind, InputRequest, InputResponse, JsonObject, encode
 from windlass_protocol.lazy import lazy_pattern
 
 SLACK_API: Final = "https://slack.com/api"
 TEXT_CHARS_MAX: Final = 12_000
 """Characters of a message; Slack cuts longer ones."""
-SECTION_CHARS_MAX: Final = 2_900
-"""Characters of one section of a request; Slack takes 3,000."""
-SECTIONS_MAX: Final = 3
-"""Sections of one request; Slack refuses messages with more than about 11,000 characters in blocks."""
-_CUT: Final = "The call is too long to be shown here. Approve it in the inspector, or deny it."
+_SECTION_CHARS_MAX: Final = 2_900
+_SECTIONS_MAX: Final = 4
+"""Sections of one request; Slack refuses messages with much more text."""
 _LABEL_CHARS_MAX: Final = 75
 _OPTIONS_MAX: Final = 25
 _ACTION: Final = "windlass"
 _MENTION: Final = lazy_pattern(r"^\s*<@[A-Z0-9]+(?:\|[^>]*)?>\s*")
+_MENTIONED: Final = lazy_pattern(r"<@([A-Z0-9]+)")
 _LATER: Final = frozenset(
     {"ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout"}
 )
 """Errors of Slack after which the same message may be taken."""
-_STYLES: Final = ("danger", "primary")
+_STYLES: Final = {"danger": "danger", "primary": "primary"}
 
 
 class SlackChannel:
@@ -96,7 +95,7 @@ class SlackChannel:
         method = "chat.postEphemeral" if "user" in content else "chat.postMessage"
         body = dict(content)
         if key:
-            # A program that reads messages by the API recognises one that was posted twice.
+            # Who reads messages by the API can tell that two of them are one.
             body["metadata"] = {"event_type": "windlass_delivery", "event_payload": {"id": key}}
         headers = {"authorization": f"Bearer {token}", "content-type": "application/json; charset=utf-8"}
         # The address is the operator's choice, not that of a sender.
@@ -121,7 +120,7 @@ def _message(payload: JsonObject) -> Message | None:
     if kind not in ("app_mention", "message") or "bot_id" in event or "subtype" in event:
         return None
     text, is_direct = str(event.get("text") or ""), event.get("channel_type") == "im"
-    if kind == "message" and not is_direct and (thread is None or _MENTION.match(text)):
+    if kind == "message" and not is_direct and (thread is None or _is_mention(payload, text)):
         # A mention comes as an event of its own; other messages of a channel are not for us.
         return None
     said = _plain(_MENTION.sub("", text, count=1)).strip()
@@ -132,36 +131,41 @@ def _message(payload: JsonObject) -> Message | None:
     return Message(session, said, user=str(event["user"]), needs_session=needs_session)
 
 
+def _is_mention(payload: JsonObject, text: str) -> bool:
+    """Whether a text mentions the app anywhere, or someone at its beginning."""
+    apps = {str(one["user_id"]) for one in cast("list[JsonObject]", payload.get("authorizations") or [])}
+    return _MENTION.match(text) is not None or not apps.isdisjoint(_MENTIONED.findall(text))
+
+
 def _click(payload: JsonObject) -> Answer | None:
     action = cast("list[JsonObject]", payload["actions"])[0]
     if not str(action.get("action_id")).startswith(f"{_ACTION}:"):
         return None
     value = json.loads(str(action["value"]))
-    user = cast(JsonObject, payload["user"])["id"]
-    return Answer(value["session"], value["request"], value["option"], str(user))
+    return Answer(value["session"], value["request"], value["option"], _of(payload, "user", "id"))
+
+
+def _of(payload: JsonObject, name: str, field: str) -> str:
+    return str(cast(JsonObject, payload[name])[field])
 
 
 def _blocks(notice: Notice) -> JsonValue:
-    """Return a request as text and buttons; a call that is not shown whole has no button that approves it."""
+    """Return a request as text and buttons."""
     request = notice.request
     assert request is not None, "a notice with a request"
-    head, details = notice.text, ""
-    if request.kind is InputKind.APPROVAL:
-        # The prompt has the arguments, one value a line, with invisible characters as escapes.
-        head, _, details = notice.text.partition("\n")
-    elif request.kind is not InputKind.QUESTION:
-        details = json.dumps(request.action.input, indent=1, ensure_ascii=False, default=str)
-    # Backticks with a zero-width space between them do not end the block of code.
-    code = _escaped(details).replace("```", "`\u200b`\u200b`")
-    sections = [*_split(_escaped(head)), *(f"```{part}```" for part in _split(code))]
+    if request.kind is InputKind.QUESTION:
+        pieces, fence = _pieces(notice.text), ""
+    else:
+        # The words of an approval have the arguments already.
+        more = "" if request.kind is InputKind.APPROVAL else f"\n{json.dumps(request.action.input, indent=1)}"
+        # Between fences nothing is markup, and no argument has a fence of its own.
+        pieces, fence = _pieces(f"{notice.text}{more}".replace("`", "\\u0060")), "```"
     options = (request.options or ())[:_OPTIONS_MAX]
-    if len(sections) > SECTIONS_MAX:
-        sections = [*sections[:SECTIONS_MAX], _CUT]
-        answers = {one.id: InputResponse(request_id=request.request_id, option_id=one.id) for one in options}
-        options = tuple(one for one in options if not consents(request, answers[one.id]))
-    blocks: list[JsonValue] = [
-        {"type": "section", "text": {"type": "mrkdwn", "text": words}} for words in sections
-    ]
+    blocks = [_section(f"{fence}{one}{fence}") for one in pieces[:_SECTIONS_MAX]]
+    if len(pieces) > _SECTIONS_MAX:
+        # Consent is to what a person has read.
+        blocks.append(_section("There is more of it than Slack shows. Read and approve it in the inspector."))
+        options = [one for one in options if not _has_effect(request, one.id)]
     buttons: list[JsonValue] = []
     for number, option in enumerate(options):
         value: JsonObject = {"session": notice.session, "request": request.request_id, "option": option.id}
@@ -171,25 +175,32 @@ def _blocks(notice: Notice) -> JsonValue:
             "text": {"type": "plain_text", "text": option.label[:_LABEL_CHARS_MAX]},
             "value": encode(value).decode(),
         }
-        if option.style in _STYLES:
-            button["style"] = option.style
+        style = _STYLES.get(str(option.style or ""))
+        if style is not None:
+            button["style"] = style
         buttons.append(button)
     if buttons:
         blocks.append({"type": "actions", "elements": buttons})
     return blocks
 
 
-def _split(text: str) -> list[str]:
-    """Return an escaped text in parts of the size of a section; no part ends within `&amp;`."""
-    found: list[str] = []
-    while text:
-        part = text[:SECTION_CHARS_MAX]
-        escape = part.rfind("&", -4)
-        if len(part) < len(text) and escape >= 0 and ";" not in part[escape:]:
-            part = part[:escape]
-        found.append(part)
-        text = text[len(part) :]
-    return found
+def _section(text: str) -> JsonValue:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
+
+
+def _pieces(text: str) -> list[str]:
+    """Return an escaped text in pieces that a section can hold."""
+    pieces = [""]
+    for character in text:
+        escaped = _escaped(character)
+        if len(pieces[-1]) + len(escaped) > _SECTION_CHARS_MAX:
+            pieces.append("")
+        pieces[-1] += escaped
+    return pieces
+
+
+def _has_effect(request: InputRequest, option_id: str) -> bool:
+    return makes_call(request, InputResponse(request_id=request.request_id, option_id=option_id))
 
 
 def _place(session: str) -> tuple[str, str, str]:
@@ -198,7 +209,7 @@ def _place(session: str) -> tuple[str, str, str]:
 
 
 def _escaped(text: str) -> str:
-    """Return a text without mentions: a model must not be able to notify a whole channel."""
+    """Return a text that mentions nobody: a model must not be able to call a whole channel."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

@@ -107,7 +107,7 @@ class Scored:
 async def score_with(
     scorer: Scorer, attempt: Attempt, *, case: str, inputs: JsonValue, ask: AskJudge
 ) -> list[Scored]:
-    """Return the verdicts of a scorer on an attempt; none if it compares with an answer that is not given."""
+    """Return what a scorer says about an attempt at a case; nothing if the case has no expected answer."""
     if not _is_criterion(scorer):
         return await _evaluated(scorer, attempt, case=case, inputs=inputs)
     try:

@@ -298,6 +298,20 @@ def test_tools_answer_from_the_recorded_run_of_a_case() -> None:
     on(agent, story)
 
 
+def test_experiments_with_recorded_tools_run_side_by_side() -> None:
+    agent = clerk()
+
+    async def story(runtime: AgentRuntime) -> list[str]:
+        plans: list[Experiment] = []
+        for run_id, words in (("r1", "Price of Oslo"), ("r2", "Price of Rome")):
+            await (await runtime.start(agent, words, run_id=run_id)).wait()
+            data = await Dataset.from_runs(run_id, [run_id], runtime=runtime)
+            plans.append(Experiment(data, agent, tools="recorded"))
+        return [one.cases[0].output for one in await asyncio.gather(*(plan.run(runtime) for plan in plans))]
+
+    assert on(agent, story) == ["It costs 90.", "It costs 60."]
+
+
 def test_recorded_answers_are_scored_without_running_an_agent() -> None:
     agent = clerk()
 

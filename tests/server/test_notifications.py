@@ -309,6 +309,8 @@ def test_a_deleted_session_is_not_told_of_any_more(tmp_path: Path) -> None:
             await scene.have(2)
             [found] = (await scene.deliveries.list()).items
             assert (found.is_dead, found.problem) == (True, "the session was deleted")
+            with pytest.raises(Rejected, match="limit must be 1 to 200, found 0"):
+                await scene.deliveries.list(limit=0)
 
     run(main())
 

@@ -121,7 +121,8 @@ def test_every_generated_request_gets_a_documented_answer(case: Any, target: Tar
     if case.path_parameters and number % 2:
         # Ids that exist, in every second case: made-up ones do not lead far.
         url = f"{target.address}/v1/sessions"
-        begun = httpx2.post(url, json={"message": "Pay."}, headers=target.headers, trust_env=False).json()
+        pay = {"message": "Pay."}
+        begun = httpx2.post(url, json=pay, headers=target.headers, timeout=TIMEOUT_S, trust_env=False).json()
         known = {"session_id": begun["sessionId"], "run_id": begun["runId"]}
         case.path_parameters = {
             **case.path_parameters,

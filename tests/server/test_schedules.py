@@ -131,7 +131,8 @@ def test_the_client_makes_lists_and_deletes_schedules(tmp_path: Path) -> None:
                 )
             first = await client.schedules.list(limit=1)
             assert [one.name for one in first.items] == ["a"]
-            rest = await client.schedules.list(after=first.next)
+            rest = await client.schedules.list(after=first.next, limit=1)
+            assert rest.next is None, "the last page says so"
             assert [(one.name, one.timezone) for one in rest.items] == [("b", "Europe/Berlin")]
             await client.schedules.delete("a")
             with pytest.raises(NotFound):

@@ -16,7 +16,7 @@ from tests.server.rig import FAST, Json, Server, Wire, ended, run, serving, talk
 
 from windlass import Rejected
 from windlass.ports.channel import Message, SignedRequest
-from windlass.webhooks import SCHEMES, Scheme, SignatureRefused, Webhook, Webhooks
+from windlass.webhooks import SCHEMES, Scheme, SignatureRefused, SlackChannel, Webhook, Webhooks
 from windlass_server import Settings
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -371,6 +371,11 @@ def test_a_wrong_declaration_is_refused(name: str, change: Json, words: str) -> 
 def test_a_field_that_is_needed_is_named(missing: str) -> None:
     with pytest.raises(Rejected, match=f"{missing} is missing"):
         Webhook.read("x", {key: value for key, value in GOOD.items() if key != missing})
+
+
+def test_events_beside_a_channel_are_refused() -> None:
+    with pytest.raises(Rejected, match="events of webhook x: leave them out, its channel chooses"):
+        Webhook("x", "a", "slack", ("S",), channel=SlackChannel("TOKEN"), events=("message",))
 
 
 def test_a_missing_secret_stops_the_start_and_is_named() -> None:

@@ -733,7 +733,7 @@ async def known_run(backend: Backend, given: str) -> "RunSnapshot":
     try:
         return await backend.run_snapshot(given)
     except windlass.Conflict:
-        rows = await _all(lambda after: backend.sessions.runs(after=after, limit=PER_PAGE))
+        rows = await all_items(lambda after: backend.sessions.runs(after=after, limit=PER_PAGE))
         found = completed(given, [one.run_id for one in rows], what="run")
     return await backend.run_snapshot(found)
 
@@ -747,7 +747,9 @@ async def known_session(backend: Backend, given: str) -> "SessionRow":
     try:
         return await backend.sessions.get(given)
     except windlass.Conflict:
-        rows = await _all(lambda after: backend.sessions.list(after=after, limit=PER_PAGE, root_only=False))
+        rows = await all_items(
+            lambda after: backend.sessions.list(after=after, limit=PER_PAGE, root_only=False)
+        )
         found = completed(given, [one.session_id for one in rows], what="session")
     return await backend.sessions.get(found)
 
@@ -761,7 +763,7 @@ async def known_request(backend: Backend, given: str) -> "RequestRow | SettledRe
     found = await backend.sessions.request(given)
     if found is not None:
         return found
-    rows = await _all(lambda after: backend.sessions.requests(after=after, limit=PER_PAGE))
+    rows = await all_items(lambda after: backend.sessions.requests(after=after, limit=PER_PAGE))
     known = {one.request.request_id: one for one in rows}
     return known[completed(given, list(known), what="request")]
 
@@ -793,7 +795,7 @@ def completed(given: str, ids: Sequence[str], *, what: str) -> str:
     return matches[0]
 
 
-async def _all(read: "Callable[[str | None], Awaitable[Page[T]]]") -> list[T]:
+async def all_items(read: "Callable[[str | None], Awaitable[Page[T]]]") -> list[T]:
     """Return the items of all pages of a list, up to a limit."""
     found: list[T] = []
     after: str | None = None

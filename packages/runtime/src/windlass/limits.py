@@ -15,6 +15,8 @@ RETENTION_DAYS_MAX: Final = 36_500
 """The largest `retention_days`."""
 DOCUMENT_BYTES_MAX: Final = 262_144
 """One document, such as a schedule."""
+WRITES_MAX: Final = 100
+"""Attempts at one change of a document that other processes change too."""
 SCHEDULE_LATE_MS: Final = 60_000
 """A tick of a schedule that starts later than this was missed."""
 SCHEDULE_NAME_CHARS_MAX: Final = 128

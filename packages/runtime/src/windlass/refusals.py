@@ -102,12 +102,22 @@ def unknown_agent(agent_id: str, known: Sequence[str], *, run_id: str | None = N
     )
 
 
-def unknown_delivery(delivery_id: str) -> Conflict:
-    """Return the error for a delivery that does not exist, or was taken."""
-    return Conflict(
-        f"unknown delivery: {shown(delivery_id, NAME_SHOWN_CHARS_MAX)}",
-        kind=ErrorKind.INVALID_STATE_TRANSITION,
-        retry=RetryClass.NOT_RETRYABLE,
+def refused_change(message: str) -> Conflict:
+    """Return the error for a change of a document that its present state does not allow."""
+    return Conflict(message, kind=ErrorKind.INVALID_STATE_TRANSITION, retry=RetryClass.NOT_RETRYABLE)
+
+
+def unknown_document(what: str, name: str) -> Conflict:
+    """Return the error for a name that no document has; `what` is its kind, such as `schedule`."""
+    return refused_change(f"unknown {what}: {shown(name, NAME_SHOWN_CHARS_MAX)}")
+
+
+def contended(what: str) -> Unavailable:
+    """Return the error for a document that other processes changed at each of `WRITES_MAX` attempts."""
+    return Unavailable(
+        f"{what} is being changed by others: try again",
+        kind=ErrorKind.JOURNAL_FAILURE,
+        retry=RetryClass.RETRYABLE,
     )
 
 

@@ -1,7 +1,7 @@
-"""Schedules: runs that start by themselves, once for each tick, whatever crashes.
+"""Schedules: runs that start by themselves, once for each tick, also after a crash.
 
 A schedule is a document of the store. The run id of a tick follows from its schedule and its time, so a tick
-that is started twice is one run. What is decided about a tick is written before the run is started.
+that is started twice is one run. The decision about a tick is written before the run is started.
 """
 
 import builtins
@@ -15,16 +15,28 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast, get_args
 from zoneinfo import ZoneInfo
 
 from windlass.errors import AgentError, Conflict, Unavailable
-from windlass.limits import SCHEDULE_LATE_MS, SCHEDULE_NAME_CHARS_MAX, SCHEDULE_TICKS_MAX, WAIT_MS_MAX
+from windlass.limits import (
+    SCHEDULE_LATE_MS,
+    SCHEDULE_NAME_CHARS_MAX,
+    SCHEDULE_TICKS_MAX,
+    WAIT_MS_MAX,
+    WRITES_MAX,
+)
 from windlass.ports.clock import Clock
 from windlass.ports.store import SCHEDULE, Document, Store
-from windlass.refusals import bad_setup, check_given, check_id, check_name, check_part
+from windlass.refusals import (
+    bad_setup,
+    check_given,
+    check_id,
+    check_name,
+    check_part,
+    contended,
+    unknown_document,
+)
 from windlass_harness.times import stamp_of
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import (
-    ErrorKind,
     JsonObject,
-    RetryClass,
     RunRequest,
     ScheduleInfo,
     ScheduleTick,
@@ -44,9 +56,7 @@ Overlap: TypeAlias = Literal["skip", "queue", "cancel"]
 _DAY_MS: Final = 86_400_000
 _RETRY_MS: Final = 10_000
 _POLL_MS: Final = 1_000
-_WRITES_MAX: Final = 100
 _DUE_MAX: Final = 1_000
-_PAGE: Final = 200
 _TICKS_SHOWN: Final = 10
 JITTER_S_MAX: Final = 86_400
 """The longest delay of a tick, seconds."""
@@ -194,7 +204,7 @@ class Schedule:
 
 @frozen
 class ScheduleState:
-    """What is known about the ticks of a schedule."""
+    """The progress of a schedule: the ticks that were decided on, and the last run."""
 
     until_ms: int
     """All ticks up to this time are decided on."""
@@ -339,7 +349,7 @@ class Schedules:
         check_part(schedule, Schedule, what="a schedule", words="a Schedule")
         # A document is as durable as a record, so it must not hold a secret either.
         schedule = replace(schedule, message=self._starter.hide(schedule.message))
-        for _ in range(_WRITES_MAX):
+        for _ in range(WRITES_MAX):
             before = await self._find(schedule.name)
             if before is not None and before.schedule == schedule:
                 return before.info()
@@ -354,7 +364,7 @@ class Schedules:
                 )
             if await self._write(new):
                 return new.info()
-        raise _contended(schedule.name)
+        raise contended(f"schedule {schedule.name}")
 
     async def get(self, name: str) -> ScheduleInfo:
         """Return a schedule.
@@ -389,21 +399,16 @@ class Schedules:
         self, *, owner: str | None = None, after: str | None = None, limit: int = 100
     ) -> "Page[ScheduleInfo]":
         """Return a page of schedules, by name; with an owner, only theirs."""
-        from windlass.catalog.reading import Page  # noqa: PLC0415 - slow to import
+        from windlass.catalog.reading import documents_page  # noqa: PLC0415 - slow to import
 
-        found: builtins.list[ScheduleInfo] = []
-        while len(found) < limit:
-            page = await self._store.documents(SCHEDULE, after=after, limit=_PAGE)
-            infos = [self._listed(one) for one in page]
-            found += [one for one in infos if owner in (None, one.owner)]
-            if len(page) < _PAGE:
-                break
-            after = page[-1].name
-        shown = found[:limit]
-        return Page(tuple(shown), shown[-1].name if len(shown) == limit else None)
+        def made(document: Document) -> ScheduleInfo | None:
+            found = self._listed(document)
+            return found if owner in (None, found.owner) else None
+
+        return await documents_page(self._store, SCHEDULE, made, after=after, limit=limit)
 
     def _listed(self, document: Document) -> ScheduleInfo:
-        """Return a schedule of a list; one that cannot be read here says why, and hides no other."""
+        """Return a schedule of a list; one that cannot be read on this machine has an error that says why."""
         try:
             return _Stored.read(document).info()
         except AgentError as failure:
@@ -459,16 +464,16 @@ class Schedules:
         Raises:
             Conflict: there is no schedule with this name.
         """
-        for _ in range(_WRITES_MAX):
+        for _ in range(WRITES_MAX):
             before = await self._known(name)
             try:
                 return await self._store.drop_document(before.document())
             except Conflict:
                 continue
-        raise _contended(name)
+        raise contended(f"schedule {name}")
 
     async def start_due(self) -> None:
-        """Start what is due."""
+        """Start the runs of the ticks that are due."""
         agents = self._starter.agents()
         for document in await self._store.due_documents(SCHEDULE, now_ms=self._now_ms(), limit=_DUE_MAX):
             try:
@@ -519,12 +524,12 @@ class Schedules:
         return run is not None and run.status not in _OVER
 
     async def _change(self, name: str, change: Callable[[int, _Stored], _Stored]) -> ScheduleInfo:
-        for _ in range(_WRITES_MAX):
+        for _ in range(WRITES_MAX):
             before = await self._known(name)
             after = change(self._now_ms(), before)
             if after is before or await self._write(after):
                 return after.info()
-        raise _contended(name)
+        raise contended(f"schedule {name}")
 
     async def _write(self, stored: _Stored) -> bool:
         """Write a schedule; return False if another process has changed it."""
@@ -541,11 +546,7 @@ class Schedules:
     async def _known(self, name: str) -> _Stored:
         found = await self._find(check_id(name, "the name of a schedule"))
         if found is None:
-            raise Conflict(
-                f"unknown schedule: {name}",
-                kind=ErrorKind.INVALID_STATE_TRANSITION,
-                retry=RetryClass.NOT_RETRYABLE,
-            )
+            raise unknown_document("schedule", name)
         return found
 
     def _now_ms(self) -> int:
@@ -564,14 +565,6 @@ def _request(stored: _Stored) -> RunRequest:
         owner=schedule.owner,
         source=SourceRef(kind=SourceKind.SCHEDULED_TASK, id=schedule.name),
         metadata={"schedule": schedule.name, "tick": stamp_of(state.tick_ms)},
-    )
-
-
-def _contended(name: str) -> Unavailable:
-    return Unavailable(
-        f"schedule {name} is being changed by others: try again",
-        kind=ErrorKind.JOURNAL_FAILURE,
-        retry=RetryClass.RETRYABLE,
     )
 
 

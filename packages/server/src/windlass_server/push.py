@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from windlass.addresses import URL_CHARS_MAX, target_of
 from windlass.errors import AgentError, Conflict, Rejected
+from windlass.limits import WRITES_MAX
 from windlass.parts import Store
 from windlass.ports.channel import Delivered
 from windlass.ports.clock import IDLE
@@ -45,7 +46,6 @@ TARGET: Final = "a2a"
 """The target of deliveries, and the name of the bookmark."""
 TOLD: Final = frozenset({"run.started", "input.requested", *RUN_ENDS})
 """The types of records that are told."""
-_WRITES_MAX: Final = 100
 _VISIBLE: Final = lazy_pattern(r"[\x21-\x7e]+")
 _HEADER: Final = lazy_pattern(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _SCHEME: Final = lazy_pattern(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
@@ -172,7 +172,7 @@ class Push:
         """
         # The bookmark comes first: no change after the configuration may be passed over.
         await self._deliver()
-        for _ in range(_WRITES_MAX):
+        for _ in range(WRITES_MAX):
             before = await self._store.document(RUN_PUSH, run_id)
             body = {} if before is None else before.body
             configs = cast("dict[str, JsonObject]", body.get("configs", {}))
@@ -196,7 +196,7 @@ class Push:
 
     async def drop(self, run_id: str, config_id: str) -> None:
         """Delete a configuration of a run; one that is not there stays so."""
-        for _ in range(_WRITES_MAX):
+        for _ in range(WRITES_MAX):
             before = await self._store.document(RUN_PUSH, run_id)
             if before is None:
                 return

@@ -23,7 +23,7 @@ def list_deliveries(
     limit: Annotated[int, typer.Option(min=1, max=200, help="The number of deliveries.")] = 50,
     as_json: Annotated[bool, typer.Option("--json", help="Write a line of JSON for each delivery.")] = False,
 ) -> None:
-    """List what is still to be delivered, dead letters included.
+    """List deliveries that were not taken, dead letters included.
 
     Example: windlass deliveries list --dead
     """
@@ -49,7 +49,7 @@ def _row(one: "DeliveryInfo") -> tuple[str, ...]:
 
 @app.command()
 def retry(context: typer.Context, delivery: Id) -> None:
-    """Try a delivery again now, with all attempts before it.
+    """Try a delivery again now; its attempts are counted from the beginning.
 
     Example: windlass deliveries retry msg_5f0c…
     """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from windlass.errors import wrong
-from windlass_cli.backend import Command, chosen_agent, command_of, completed, finish
+from windlass_cli.backend import Command, all_items, chosen_agent, command_of, completed, finish
 from windlass_cli.output import NO_VALUE, Exit, Terminal, seconds, short, show_table, to_json, when
 from windlass_cli.settings import OWNER
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from windlass import AgentRuntime
     from windlass.evals import Dataset, Experiment, ExperimentResult, GateResult, Results
-    from windlass_protocol import Estimate, EvalComparison, EvalDataset, EvalDatasetCase, EvalExperiment
+    from windlass_protocol import Estimate, EvalComparison, EvalExperiment
 
 app = typer.Typer(no_args_is_help=True, help="Evaluations: run agents on data sets, list and compare them.")
 datasets = typer.Typer(no_args_is_help=True, help="Data sets in the store: list, fill, write to files.")
@@ -268,15 +268,9 @@ def list_datasets(context: typer.Context, *, as_json: Json = False) -> None:
     async def work() -> Exit:
         from windlass import evals  # noqa: PLC0415 - slow to import
 
-        found: list[EvalDataset] = []
         async with command.reading() as runtime:
-            kept, after = evals.Datasets(runtime, owner=OWNER), None
-            while True:
-                page = await kept.list(after=after, limit=_PAGE)
-                found += page.items
-                after = page.next
-                if after is None:
-                    break
+            kept = evals.Datasets(runtime, owner=OWNER)
+            found = await all_items(lambda after: kept.list(after=after, limit=_PAGE))
         if as_json:
             for one in found:
                 command.terminal.line(to_json(one))
@@ -300,16 +294,10 @@ def show_dataset(context: typer.Context, name: Name, *, as_json: Json = False) -
     async def work() -> Exit:
         from windlass import evals  # noqa: PLC0415 - slow to import
 
-        cases: list[EvalDatasetCase] = []
         async with command.reading() as runtime:
             kept = evals.Datasets(runtime, owner=OWNER)
-            info, after = await kept.get(name), None
-            while True:
-                page = await kept.cases(name, after=after, limit=_PAGE)
-                cases += page.items
-                after = page.next
-                if after is None:
-                    break
+            info = await kept.get(name)
+            cases = await all_items(lambda after: kept.cases(name, after=after, limit=_PAGE))
         if as_json:
             command.terminal.line(to_json({"dataset": info, "cases": cases}))
             return Exit.DONE

@@ -9,7 +9,6 @@ from windlass_cli.output import NO_VALUE, show_page, show_table, when
 from windlass_cli.settings import OWNER
 
 if TYPE_CHECKING:
-    from windlass.schedules import Missed, Overlap
     from windlass_protocol import ScheduleInfo
 
 app = typer.Typer(no_args_is_help=True, help="Schedules of runs: add, list, run, pause, resume, remove.")
@@ -56,8 +55,8 @@ def add(
             every_s=every,
             at=at,
             timezone=timezone,
-            missed=_missed(missed),
-            overlap=_overlap(overlap),
+            missed=missed,  # pyright: ignore[reportArgumentType] - `Schedule` checks it
+            overlap=overlap,  # pyright: ignore[reportArgumentType] - `Schedule` checks it
             jitter_s=jitter,
             session_id=session,
             owner=OWNER,
@@ -69,14 +68,6 @@ def add(
             command.terminal.say(f"{name} starts a run at {when(made.next_at)}.")
 
     command.ask(work)
-
-
-def _missed(text: str) -> "Missed":
-    return text  # pyright: ignore[reportReturnType] - `Schedule` checks it
-
-
-def _overlap(text: str) -> "Overlap":
-    return text  # pyright: ignore[reportReturnType] - `Schedule` checks it
 
 
 @app.command("list")

@@ -12,7 +12,7 @@ from windlass.errors import Rejected, kind_of
 from windlass.hooks import BEFORE_MODEL_CALL
 from windlass.package import package_of
 from windlass.ports.model import LLMMessage
-from windlass.ports.store import ContentStore, Journal, RunRow
+from windlass.ports.store import ContentStore, Document, Documents, Journal, RunRow
 from windlass.refusals import bad_request, not_begun
 from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Record
@@ -52,6 +52,7 @@ T_co = TypeVar("T_co", covariant=True)
 PAGE_ITEMS_MAX: Final = 200
 """Sessions, runs, requests or messages of one page."""
 PAGE_RECORDS_MAX: Final = 1_000
+_DOCUMENTS_PER_READ: Final = 200
 _CURSOR: Final = lazy_pattern(r"([a-z]+)\.([1-9][0-9]{0,15})")
 
 
@@ -91,6 +92,22 @@ def check_limit(limit: object, most: int = PAGE_ITEMS_MAX) -> int:
     if not 1 <= limit <= most:
         raise bad_request(f"limit must be 1 to {most:,}, found {limit:,}")
     return limit
+
+
+async def documents_page(
+    store: Documents, kind: str, made: Callable[[Document], T | None], *, after: str | None, limit: int
+) -> Page[T]:
+    """Return a page of the documents of a kind, by name: those of which `made` returns something."""
+    check_limit(limit)
+    found: list[tuple[str, T]] = []
+    while len(found) <= limit:
+        read = await store.documents(kind, after=after, limit=_DOCUMENTS_PER_READ)
+        found += [(one.name, item) for one in read if (item := made(one)) is not None]
+        if len(read) < _DOCUMENTS_PER_READ:
+            break
+        after = read[-1].name
+    shown = found[:limit]
+    return Page(tuple(item for _, item in shown), shown[-1][0] if len(found) > limit else None)
 
 
 _RECORDS_PER_READ: Final = 512

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from windlass.catalog.reading import Page, check_limit, page_of, place_of
 from windlass.engine.clocks import moment
-from windlass.errors import Conflict, Unavailable, wrong
+from windlass.errors import Conflict, wrong
 from windlass.evals.dataset import (
     Case,
     Conversation,
@@ -29,10 +29,12 @@ from windlass.evals.dataset import (
     text_of,
     version_of_data,
 )
+from windlass.evals.results import keep_document
+from windlass.limits import WRITES_MAX
 from windlass.ports.store import Document, Store
-from windlass.refusals import check_part, missing_port
+from windlass.refusals import check_part, contended, missing_port, refused_change, unknown_document
 from windlass.runtime.core import CoreRuntime
-from windlass_protocol import ErrorKind, EvalDataset, EvalDatasetCase, JsonObject, RetryClass, canonical
+from windlass_protocol import EvalDataset, EvalDatasetCase, JsonObject, canonical
 
 DATASET: Final = "dataset"
 """The kind of the document of a data set."""
@@ -41,12 +43,11 @@ CASE: Final = "dataset-case"
 KEPT_CASES_MAX: Final = 10_000
 """Cases of a data set in a store."""
 _PAGE: Final = 200
-_WRITES_MAX: Final = 100
 _AT_ONCE: Final = 16
 
 
 class CaseChanges(TypedDict, total=False):
-    """What to change of a case; the rest stays as it is."""
+    """The parts of a case to replace; the rest stays as it is."""
 
     inputs: JsonValue | Conversation
     expected: JsonValue
@@ -55,7 +56,7 @@ class CaseChanges(TypedDict, total=False):
 
 
 class Datasets:
-    """The data sets of a store that belong to a user, or to nobody if `owner` is None."""
+    """The data sets of one owner in a store; with `owner` None, those without an owner."""
 
     def __init__(self, runtime: CoreRuntime, *, owner: str | None = None) -> None:
         if runtime.ports.store is None:
@@ -127,7 +128,8 @@ class Datasets:
 
         async def put(at: int, case: Case) -> None:
             async with turns:
-                await self._put(CASE, self._place(dataset.name, case.name), {"at": at, "case": case.data()})
+                place = self._place(dataset.name, case.name)
+                await keep_document(self._runtime, CASE, place, {"at": at, "case": case.data()})
 
         await asyncio.gather(*(put(at, case) for at, case in enumerate(dataset.cases, 1)))
         mine = {self._place(dataset.name, one.name) for one in dataset.cases}
@@ -151,7 +153,7 @@ class Datasets:
         version_of_data({"cases": [data]})  # refuses a case that is too large
         known = next((one for one in kept if one.name == place), None)
         if known is not None and known.body["case"] != data:
-            raise _refused(
+            raise refused_change(
                 f"data set {name} has another case named {case.name}: change it, or use another name"
             )
         if known is None:
@@ -185,7 +187,7 @@ class Datasets:
             Conflict: the data set or the case is unknown.
             Rejected: a value is invalid.
         """
-        for _ in range(_WRITES_MAX):
+        for _ in range(WRITES_MAX):
             known = await self._case(name, case)
             data = cast(JsonObject, known.body["case"])
             # Scorers stay as they are: reading them might import functions.
@@ -201,7 +203,7 @@ class Datasets:
                 continue
             await self._settle(name, scorers=None)
             return _case_info(after)
-        raise _contended(name)
+        raise contended(f"data set {name}")
 
     async def remove(self, name: str, case: str) -> None:
         """Remove a case.
@@ -230,14 +232,14 @@ class Datasets:
             DATASET, f"{self._mine}{check_title(name, 'the name of a data set')}"
         )
         if found is None:
-            raise _refused(f"unknown data set: {name}")
+            raise unknown_document("data set", name)
         return found
 
     async def _case(self, name: str, case: str) -> Document:
         await self._head(name)
         found = await self._store.document(CASE, self._place(name, check_title(case, "the name of a case")))
         if found is None:
-            raise _refused(f"data set {name} has no case {case}")
+            raise refused_change(f"data set {name} has no case {case}")
         return found
 
     async def _cases(self, name: str) -> builtins.list[Document]:
@@ -260,7 +262,7 @@ class Datasets:
     async def _settle(self, name: str, *, scorers: builtins.list[JsonValue] | None) -> EvalDataset:
         """Write the document of a data set as it follows from its cases; with scorers, also those."""
         place = f"{self._mine}{name}"
-        for _ in range(_WRITES_MAX):
+        for _ in range(WRITES_MAX):
             known = await self._store.document(DATASET, place)
             kept = await self._cases(name)
             old: Mapping[str, JsonValue] = {"scorers": [], "hash": ""} if known is None else known.body
@@ -283,33 +285,18 @@ class Datasets:
             except Conflict:
                 continue
             return _info(new)
-        raise _contended(name)
-
-    async def _put(self, kind: str, place: str, body: JsonObject) -> None:
-        hidden = await self._masked(body)
-        for _ in range(_WRITES_MAX):
-            known = await self._store.document(kind, place)
-            if known is not None and known.body == hidden:
-                return
-            try:
-                await self._store.put_document(
-                    Document(kind, place, 1 if known is None else known.revision + 1, hidden)
-                )
-            except Conflict:
-                continue
-            return
-        raise _contended(place)
+        raise contended(f"data set {name}")
 
     async def _drop(self, document: Document) -> None:
         known: Document | None = document
-        for _ in range(_WRITES_MAX):
+        for _ in range(WRITES_MAX):
             try:
                 return await self._store.drop_document(known)
             except Conflict:
                 known = await self._store.document(document.kind, document.name)
                 if known is None:
                     return None
-        raise _contended(document.name)
+        raise contended("the data set")
 
     async def _masked(self, data: JsonObject) -> JsonObject:
         # A document is as durable as a record, so it must not hold a secret either.
@@ -370,15 +357,3 @@ def _check_room(name: str, cases: int) -> None:
         raise wrong(
             f"data set {name} would have {cases:,} cases, limit {KEPT_CASES_MAX:,}: use a second data set"
         )
-
-
-def _refused(message: str) -> Conflict:
-    return Conflict(message, kind=ErrorKind.INVALID_STATE_TRANSITION, retry=RetryClass.NOT_RETRYABLE)
-
-
-def _contended(name: str) -> Unavailable:
-    return Unavailable(
-        f"data set {name} is being changed by others: try again",
-        kind=ErrorKind.JOURNAL_FAILURE,
-        retry=RetryClass.RETRYABLE,
-    )

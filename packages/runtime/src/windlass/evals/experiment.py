@@ -77,7 +77,7 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class UserTurn(BaseModel):
-    """What a simulated user says."""
+    """The next message of a simulated user."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=None)
 
@@ -197,12 +197,9 @@ class _Work:
         known = self._runtime.ports.registry.agent(agent.agent_id)
         if known is not None and known.is_of(agent):
             return agent.name
-        name = self._own_name(agent)
+        name = f"{agent.name[:40]}-{self._version.removeprefix('sha256:')[:8]}"
         self._register(replace(agent, name=name))
         return name
-
-    def _own_name(self, agent: AnyAgent) -> str:
-        return f"{agent.name[:40]}-{self._version.removeprefix('sha256:')[:8]}"
 
     def _pin(self) -> JsonObject:
         plan = self._plan
@@ -281,9 +278,10 @@ class _Work:
     # tools that answer from the record
 
     async def _rehearsed(self, agent: AnyAgent) -> str:
-        """Register a copy of the agent whose tools answer from the record; return its name.
+        """Register a copy of the agent with tools that answer from the record; return its name.
 
-        All tapes are ready before: the runtime continues attempts of an earlier process at once.
+        The copy belongs to this experiment, because another one may run at the same time with other tapes.
+        All tapes are read before it is registered: the runtime then continues attempts of an earlier process.
         """
         for case in self._plan.dataset.cases:
             assert case.run_id is not None, "the experiment was checked"
@@ -297,7 +295,7 @@ class _Work:
         def player_of(context: ToolContext) -> Player:
             return self._players[context.session_id]
 
-        name = f"{self._own_name(agent)}-recorded"
+        name = f"{agent.name[:40]}-recorded-{sha256(self._id.encode()).hexdigest()[:8]}"
         self._register(rehearsal(agent, player_of, name=name))
         return name
 

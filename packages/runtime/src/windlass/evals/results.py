@@ -10,15 +10,15 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from windlass.catalog.reading import Page, check_limit
 from windlass.engine.clocks import moment
-from windlass.errors import Conflict, Rejected, Unavailable, meant, wrong
+from windlass.errors import Conflict, Rejected, meant, wrong
 from windlass.evals.scorers import KINDS, Scorer
+from windlass.limits import WRITES_MAX
 from windlass.ports.store import Document, Store
-from windlass.refusals import missing_port
+from windlass.refusals import contended, missing_port, refused_change, unknown_document
 from windlass.runtime.core import CoreRuntime
 from windlass_harness.ledger.versions import Sample, compare_attempts, mean, rate
 from windlass_harness.times import ms_of
 from windlass_protocol import (
-    ErrorKind,
     Estimate,
     EvalCase,
     EvalChange,
@@ -26,7 +26,6 @@ from windlass_protocol import (
     EvalExperiment,
     EvalPair,
     JsonObject,
-    RetryClass,
 )
 from windlass_protocol.frozen import sealed
 from windlass_protocol.lazy import lazy_pattern
@@ -43,7 +42,6 @@ MEASURES: Final = ("pass_rate", "cost", "cost_total", "duration", "tokens", "ste
 """What every experiment measures, beside the scores of its scorers."""
 MICROS: Final = 1_000_000
 _PAGE: Final = 200
-_WRITES_MAX: Final = 100
 _LISTED_FIELDS: Final = ("id", "owner", "agentId", "dataset")
 _LISTED_NAME: Final = lazy_pattern(r"[0-9]{13}/[0-9a-f]{24}")
 _MS_MAX: Final = 9_999_999_999_999
@@ -57,7 +55,7 @@ class Results:
         if runtime.ports.store is None:
             raise missing_port("run journal")
         self._store: Store = runtime.ports.store
-        self._ports = runtime.ports
+        self._runtime = runtime
 
     async def begin(self, info: EvalExperiment, pin: JsonObject) -> EvalExperiment:
         """Write an experiment, or find it; the time of its first beginning stays.
@@ -69,11 +67,9 @@ class Results:
         if known is not None:
             differs = [name for name, value in pin.items() if _object(known.body["pin"]).get(name) != value]
             if differs:
-                raise Conflict(
+                raise refused_change(
                     f"experiment {info.id} was begun with another {' and '.join(differs)}: "
-                    "give this one another experiment_id, or leave it out",
-                    kind=ErrorKind.INVALID_STATE_TRANSITION,
-                    retry=RetryClass.NOT_RETRYABLE,
+                    "give this one another experiment_id, or leave it out"
                 )
             at = EvalExperiment.model_validate(known.body["experiment"]).at
             info = info.model_copy(update={"at": at})
@@ -89,7 +85,7 @@ class Results:
 
     async def end(self, info: EvalExperiment, found: Sequence[EvalCase]) -> "ExperimentResult":
         """Write the sums of an experiment; return its result."""
-        ended = {"endedAt": moment(self._ports.machine.clock).at}
+        ended = {"endedAt": moment(self._runtime.ports.machine.clock).at}
         whole = EvalExperiment.model_validate({**_data(info), **ended, **_sums(found)})
         known = await self._store.document(EXPERIMENT, info.id)
         pin = {} if known is None else _object(known.body["pin"])
@@ -161,11 +157,7 @@ class Results:
         """
         known = await self._store.document(EXPERIMENT, experiment_id)
         if known is None:
-            raise Conflict(
-                f"unknown experiment: {experiment_id}",
-                kind=ErrorKind.INVALID_STATE_TRANSITION,
-                retry=RetryClass.NOT_RETRYABLE,
-            )
+            raise unknown_document("experiment", experiment_id)
         info = EvalExperiment.model_validate(known.body["experiment"])
         found: builtins.list[EvalCase] = []
         prefix, after = _prefix(experiment_id), _prefix(experiment_id)
@@ -178,22 +170,29 @@ class Results:
         return ExperimentResult(info, tuple(one for one in found if one.repeat <= info.repeats))
 
     async def _put(self, kind: str, name: str, body: JsonObject) -> None:
-        # A document is as durable as a record, so it must not hold a secret either.
-        hidden = await self._ports.scribe.masked(body)
-        for _ in range(_WRITES_MAX):
-            known = await self._store.document(kind, name)
-            revision = 1 if known is None else known.revision + 1
-            try:
-                if known is None or known.body != hidden:
-                    await self._store.put_document(Document(kind, name, revision, hidden))
-            except Conflict:
-                continue
-            return
-        raise Unavailable(
-            "the results of the experiment are being changed by others: try again",
-            kind=ErrorKind.JOURNAL_FAILURE,
-            retry=RetryClass.RETRYABLE,
-        )
+        await keep_document(self._runtime, kind, name, body)
+
+
+async def keep_document(runtime: CoreRuntime, kind: str, name: str, body: JsonObject) -> None:
+    """Write a document with its secrets masked; an equal one stays as it is.
+
+    Raises:
+        Unavailable: other processes change the document all the time.
+    """
+    store = runtime.ports.store
+    assert store is not None, "checked by its callers"
+    # A document is as durable as a record, so it must not hold a secret either.
+    hidden = await runtime.ports.scribe.masked(body)
+    for _ in range(WRITES_MAX):
+        known = await store.document(kind, name)
+        revision = 1 if known is None else known.revision + 1
+        try:
+            if known is None or known.body != hidden:
+                await store.put_document(Document(kind, name, revision, hidden))
+        except Conflict:
+            continue
+        return
+    raise contended(f"{kind} {name}")
 
 
 def _object(value: object) -> JsonObject:

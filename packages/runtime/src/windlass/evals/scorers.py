@@ -102,7 +102,7 @@ def check_scorers(given: object, where: str) -> tuple[Scorer, ...]:
 
 @sealed
 class Scored:
-    """What one scorer says; an evaluator of pydantic-evals may say several things."""
+    """A verdict of a scorer; an evaluator of pydantic-evals may give several."""
 
     verdict: Verdict
     is_counted: bool = True

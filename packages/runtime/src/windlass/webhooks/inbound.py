@@ -72,11 +72,11 @@ class PayloadRefused(Exception):
 
 @sealed
 class Webhook:
-    """An entry point for signed requests: `POST /v1/webhooks/NAME`.
+    """An entry point for signed requests: `POST /webhooks/NAME`.
 
-    What a request says is found by `channel`, by `route`, or else by the templates `session` and `message`.
-    A template has places such as `{issue.title}`, which are filled from the body; `{event}` and `{delivery}`
-    are the kind and the id of the delivery.
+    `channel`, `route`, or the templates `session` and `message` make the message of a request. A template has
+    places such as `{issue.title}`, which are filled from the body; `{event}` and `{delivery}` are the kind
+    and the id of the delivery.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Webhook:
     route: Route | None = None
     """A function that returns the message of a delivery, or None to ignore it; instead of templates."""
     channel: Channel | None = None
-    """The channel that understands requests and tells what its sessions have to say; instead of templates."""
+    """The channel that reads requests and delivers the messages of its sessions; instead of templates."""
     events: tuple[str, ...] = ()
     """The kinds of events that count, such as `issues` or `issues.opened`; all when empty."""
     approvers: tuple[str, ...] = ()
@@ -122,6 +122,8 @@ class Webhook:
             raise bad_setup(f"webhook {self.name} needs one of message, route and channel, found {found}")
         if self.approvers and self.channel is None:
             raise bad_setup(f"approvers of webhook {self.name} need a channel")
+        if self.events and self.channel is not None:
+            raise bad_setup(f"events of webhook {self.name}: leave them out, its channel chooses the events")
 
     @property
     def signing(self) -> Scheme:
@@ -159,12 +161,12 @@ class Webhook:
         return f"{self.name}:{derived(session)}"
 
     def identify(self, delivery: SignedRequest) -> Incoming:
-        """Return what a delivery says.
+        """Return the message, answer or reply that a delivery is; None if it is to be ignored.
 
         Raises:
             PayloadRefused: a place of a template is not in the body, or the channel does not understand it.
         """
-        if self.channel is None and self.events and not self._counts(delivery.event):
+        if self.events and not self._counts(delivery.event):
             return None
         find = self.channel.identify if self.channel is not None else self.route
         if find is None:
@@ -172,7 +174,7 @@ class Webhook:
             return Message(_filled(self.session, delivery), text[:MESSAGE_CHARS_MAX])
         try:
             return find(delivery)
-        except (ValueError, KeyError, TypeError, AttributeError, LookupError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             problem = type(error).__name__
         raise PayloadRefused(f"webhook {self.name} does not understand this body ({problem})")
 
@@ -230,7 +232,9 @@ class Webhooks:
             raise bad_setup("two webhooks have the same name; give each its own")
         if len(given) > WEBHOOKS_MAX:
             raise bad_setup(f"webhooks: found {len(given):,}, limit {WEBHOOKS_MAX}")
-        self._secrets = {one.name: _secrets(one, variable) for one in given}
+        self._secrets = {
+            one.name: one.signing.secrets(one.secrets, variable, user=f"webhook {one.name}") for one in given
+        }
 
     def __iter__(self) -> Iterator[Webhook]:
         return iter(self._by_name.values())
@@ -283,16 +287,6 @@ def derived(*parts: str) -> str:
     """Return an id that is a digest of texts."""
     text = "".join(f"{len(part)}:{part}" for part in parts)
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:44]
-
-
-def _secrets(webhook: Webhook, variable: Callable[[str], str | None]) -> tuple[str, ...]:
-    found = {name: variable(name) for name in webhook.secrets}
-    for name, secret in found.items():
-        problem = webhook.signing.secret_problem(secret or "")
-        if problem is not None:
-            words = f"webhook {webhook.name} needs the environment variable {name} with its secret"
-            raise bad_setup(f"{words}: {'it is not set' if secret is None else problem}")
-    return tuple(secret for secret in found.values() if secret)
 
 
 def _parsed(webhook: Webhook, headers: Mapping[str, str], body: bytes) -> SignedRequest:
@@ -422,7 +416,7 @@ async def keep_reply(runtime: "AgentRuntime", key: str, request_id: str) -> str:
 
 
 async def _replied(runtime: "AgentRuntime", webhook: Webhook, message: Message, request_id: str) -> Taken:
-    """Answer a question with a message; what does not answer it is told to its author."""
+    """Answer a question with a message; the author is told if it is not an answer."""
     session_id, user = webhook.session_id(message.session), message.user
     found = await runtime.sessions.request(request_id)
     response = InputResponse(request_id=request_id, text=message.text[:MESSAGE_CHARS_MAX], responder=user)
@@ -447,7 +441,7 @@ async def _replied(runtime: "AgentRuntime", webhook: Webhook, message: Message, 
 async def _answered(
     runtime: "AgentRuntime", webhook: Webhook, session_id: str, response: InputResponse
 ) -> Taken:
-    """Answer a request in the name of a user; what the request does not allow is told to them."""
+    """Answer a request in the name of a user, who is told if the answer is refused."""
     found, user = await runtime.sessions.request(response.request_id), response.responder
     run_id, refused = None if found is None else found.run_id, None
     if found is None or found.owner != webhook.owner:

@@ -107,7 +107,7 @@ def _network() -> object:
 
 
 def outcome_of(answer: Answered | Delivered) -> Delivered:
-    """Return what an answer means for a delivery: only 2xx is a success."""
+    """Return the outcome of a delivery from the answer of its receiver: only 2xx is a success."""
     if isinstance(answer, Delivered):
         return answer
     if 200 <= answer.status < 300:
@@ -180,13 +180,8 @@ class Notifications:
         self._endpoint = endpoint
         self._clock = clock
         self.name: Final = endpoint.name
-        found = {name: variable(name) for name in endpoint.secrets}
-        for name, secret in found.items():
-            problem = STANDARD.secret_problem(secret or "")
-            if problem is not None:
-                words = f"endpoint {endpoint.name} needs the environment variable {name} with its secret"
-                raise bad_setup(f"{words}: {'it is not set' if secret is None else problem}")
-        self.secrets: Final = tuple(secret for secret in found.values() if secret)
+        user = f"endpoint {endpoint.name}"
+        self.secrets: Final = STANDARD.secrets(endpoint.secrets, variable, user=user)
 
     def lane(self, owner: str | None) -> str:
         """Return one lane for all users: the operator declared the receiver."""
@@ -214,12 +209,12 @@ class Notifications:
         return outcome_of(await post(endpoint.url, headers, body, is_private=endpoint.is_private))
 
     async def tell(self, session_id: str, text: str, user: str) -> Delivered:
-        """Say that an endpoint has no users."""
+        """Refuse: an endpoint has no users."""
         return Delivered("an endpoint has no users", is_final=True)
 
 
 class ChannelMessages:
-    """The target of a channel: what its sessions have to say."""
+    """The target of a channel: the answers and requests of its sessions."""
 
     def __init__(self, webhook: Webhook, channel: Channel) -> None:
         self._channel = channel
@@ -313,7 +308,7 @@ async def notify(
     endpoints: "tuple[Endpoint, ...] | list[Endpoint]" = (),
     channels: "tuple[Webhook, ...] | list[Webhook]" = (),
 ) -> "AsyncGenerator[Outbox]":
-    """Notify endpoints and channels of what the sessions of a runtime do, until the end of the block.
+    """Notify endpoints and channels of the events of a runtime's sessions, until the end of the block.
 
     For applications with their own server; ours does so by itself.
 

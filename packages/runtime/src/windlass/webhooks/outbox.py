@@ -1,27 +1,26 @@
-"""The outbox: what sessions have to tell others, delivered at least once.
+"""The outbox: notifications and messages of channels, delivered at least once.
 
-It follows the journal with a bookmark and writes a small document for each thing to deliver: where it goes
-and which record it is about, no content. Documents that are due are sent; one that was taken is deleted, one
-that failed is due again later, and after the last attempt it stays as a dead letter. Bookmark and documents
-are in the store, so a kill loses nothing: what was sent and not deleted is sent again, with the same id.
+It follows the journal with a bookmark and writes a small document for each delivery: its target and its
+record, no content. Documents that are due are sent; one that was taken is deleted, one that failed is due
+again later, and after the last attempt it stays as a dead letter. Bookmark and documents are in the store, so
+a kill loses nothing: a delivery that was sent and not deleted is sent again, with the same id.
 """
 
 import asyncio
-import builtins
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from hashlib import sha256
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self, cast
 
 from windlass.errors import AgentError, Conflict, is_for_us
-from windlass.limits import WAIT_MS_MAX
+from windlass.limits import WAIT_MS_MAX, WRITES_MAX
 from windlass.ports.channel import Delivered
 from windlass.ports.clock import IDLE, Clock
 from windlass.ports.store import Document, Store
-from windlass.refusals import check_id, missing_port, unknown_delivery
+from windlass.refusals import check_id, contended, missing_port, unknown_document
+from windlass.webhooks.inbound import derived
 from windlass_harness.record import Record
 from windlass_harness.times import stamp_of
 from windlass_protocol import DeliveryInfo, JsonObject
@@ -50,7 +49,6 @@ _SAVE_EVERY: Final = 1_000
 """Positions after which the bookmark is written although nothing was to be delivered."""
 _ASIDE_MS: Final = 60_000
 """How long a delivery that this process cannot begin is put aside."""
-_WRITES_MAX: Final = 100
 _LOG: Final = logging.getLogger("windlass.runs")
 
 
@@ -93,18 +91,13 @@ class Deliveries:
         limit: int = 100,
     ) -> "Page[DeliveryInfo]":
         """Return a page of deliveries, by id; with an owner, only those of their sessions."""
-        from windlass.catalog.reading import Page  # noqa: PLC0415 - slow to import
+        from windlass.catalog.reading import documents_page  # noqa: PLC0415 - slow to import
 
-        found: builtins.list[DeliveryInfo] = []
-        while len(found) < limit:
-            page = await self._store.documents(DELIVERY, after=after, limit=_PAGE)
-            infos = [_info(one) for one in page]
-            found += [one for one in infos if owner in (None, one.owner) and (one.is_dead or not dead_only)]
-            if len(page) < _PAGE:
-                break
-            after = page[-1].name
-        shown = found[:limit]
-        return Page(tuple(shown), shown[-1].delivery_id if len(shown) == limit else None)
+        def made(document: Document) -> DeliveryInfo | None:
+            found = _info(document)
+            return found if owner in (None, found.owner) and (found.is_dead or not dead_only) else None
+
+        return await documents_page(self._store, DELIVERY, made, after=after, limit=limit)
 
     async def get(self, delivery_id: str) -> DeliveryInfo:
         """Return a delivery.
@@ -115,19 +108,19 @@ class Deliveries:
         return _info(await self._known(delivery_id))
 
     async def retry(self, delivery_id: str) -> DeliveryInfo:
-        """Make a delivery due now, with all attempts before it.
+        """Make a delivery due now; its attempts are counted from the beginning.
 
         Raises:
             Conflict: there is none with this id.
         """
-        for _ in range(_WRITES_MAX):
+        for _ in range(WRITES_MAX):
             before = await self._known(delivery_id)
             body: JsonObject = {**before.body, "attempts": 0, "isDead": False}
             after = replace(before, revision=before.revision + 1, body=body, due_at_ms=_now_ms(self._clock))
             with suppress(Conflict):
                 await self._store.put_document(after)
                 return _info(after)
-        raise unknown_delivery(delivery_id)
+        raise contended(f"delivery {delivery_id}")
 
     async def delete(self, delivery_id: str) -> None:
         """Give a delivery up.
@@ -135,21 +128,21 @@ class Deliveries:
         Raises:
             Conflict: there is none with this id.
         """
-        for _ in range(_WRITES_MAX):
+        for _ in range(WRITES_MAX):
             before = await self._known(delivery_id)
             with suppress(Conflict):
                 return await self._store.drop_document(before)
-        raise unknown_delivery(delivery_id)
+        raise contended(f"delivery {delivery_id}")
 
     async def _known(self, delivery_id: str) -> Document:
         found = await self._store.document(DELIVERY, check_id(delivery_id, "the id of a delivery"))
         if found is None:
-            raise unknown_delivery(delivery_id)
+            raise unknown_document("delivery", delivery_id)
         return found
 
 
 class Outbox:
-    """Delivers what the sessions of a store have to tell, from `async with` to its end."""
+    """Delivers the notifications of a store's sessions, from `async with` to its end."""
 
     def __init__(
         self,
@@ -220,7 +213,7 @@ class Outbox:
             except AgentError as error:
                 # The store is unreachable for now.
                 if self._problem is None:
-                    _LOG.warning("outbox cannot be looked after: %s", error.kind)
+                    _LOG.warning("the outbox cannot read the store: %s; it tries again", error.kind)
                 self._problem = error.kind
             pause = asyncio.create_task(self._sleep(0.0 if is_more else POLL_S), name=IDLE)
             try:
@@ -338,7 +331,7 @@ class Outbox:
         except Conflict:
             pass  # another process has it, or a person retried or deleted it
         except AgentError as error:
-            _LOG.warning("delivery %s could not be looked after: %s", document.name, error.kind)
+            _LOG.warning("the outcome of delivery %s could not be written: %s", document.name, error.kind)
         finally:
             del self._sending[document.name]
 
@@ -384,8 +377,7 @@ class Outbox:
 
 def _id(*parts: str) -> str:
     """Return the id of a delivery: the same for the same event and target."""
-    text = "".join(f"{len(part)}:{part}" for part in parts)
-    return f"msg_{sha256(text.encode()).hexdigest()[:40]}"
+    return f"msg_{derived(*parts)[:40]}"
 
 
 def _info(document: Document) -> DeliveryInfo:

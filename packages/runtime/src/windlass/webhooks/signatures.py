@@ -8,10 +8,11 @@ rotation.
 import hmac
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Final, Literal
 
+from windlass.refusals import bad_setup
 from windlass_protocol.frozen import sealed
 
 WINDOW_S: Final = 300
@@ -107,8 +108,24 @@ class Scheme:
         """Whether the time of sending is signed, so that an old request can be told."""
         return "{timestamp}" in self.content
 
-    def secret_problem(self, secret: str) -> str | None:
-        """Return why a secret cannot be used; None if it can."""
+    def secrets(
+        self, names: Sequence[str], variable: Callable[[str], str | None], *, user: str
+    ) -> tuple[str, ...]:
+        """Return the secrets of environment variables; `user` is the webhook or endpoint that needs them.
+
+        Raises:
+            Rejected: a variable is not set, or its secret cannot be used.
+        """
+        found = {name: variable(name) for name in names}
+        for name, secret in found.items():
+            problem = self._problem(secret)
+            if problem is not None:
+                raise bad_setup(f"{user} needs the environment variable {name} with its secret: {problem}")
+        return tuple(secret for secret in found.values() if secret)
+
+    def _problem(self, secret: str | None) -> str | None:
+        if secret is None:
+            return "it is not set"
         if not secret:
             return "it is empty"
         try:

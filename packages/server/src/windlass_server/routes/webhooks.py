@@ -1,7 +1,7 @@
 """Routes of webhooks: signed requests of other services, and deliveries to others that were not taken.
 
-Signed requests start runs and answer requests. Theirs is no route of the API for users: a signature stands
-for credentials, and senders choose the body. `Guard` has checked the signature.
+Signed requests start runs and answer requests. Their route is not part of the API for users: a signature
+stands for credentials, and senders choose the body. `Guard` has checked the signature.
 """
 
 from typing import Annotated
@@ -30,7 +30,7 @@ router = APIRouter(prefix=PREFIX, tags=["deliveries"], route_class=Route)
     summary="Deliveries that were not taken",
 )
 async def list_deliveries(caller: CallerDep, query: Annotated[DeliveryQuery, Query()]) -> Response:
-    """Return what is still to be delivered about your sessions, and with `dead` the dead letters alone."""
+    """Return the deliveries of your sessions that were not taken; with `dead`, the dead letters alone."""
     found = await caller.tenant.deliveries.list(
         owner=caller.principal.user, dead_only=query.dead, after=query.after, limit=query.limit
     )
@@ -55,7 +55,7 @@ async def get(delivery: OwnDelivery) -> Response:
     summary="Retry a delivery",
 )
 async def retry(caller: CallerDep, delivery: OwnDelivery) -> Response:
-    """Try a delivery again now, with all attempts before it."""
+    """Try a delivery again now; its attempts are counted from the beginning."""
     return reply(await caller.tenant.deliveries.retry(delivery.delivery_id))
 
 
@@ -88,7 +88,7 @@ async def receive(request: Request) -> Response:
         return Response(taken.reply, media_type="text/plain")
     webhook = tenants.webhooks.find(delivery.entry)
     if webhook is not None and webhook.channel is not None:
-        return Response()  # Slack takes another status for a failure
+        return Response()  # Slack regards any status but 200 as a failure
     if taken.session_id is None:
         return Response(status_code=204)
     return reply(Accepted(session_id=taken.session_id, run_id=taken.run_id), 202)

@@ -63,7 +63,7 @@ def test_gates_decide_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert fruit.code == 0
     assert "fruit: clerk on words, 1 cases × 2" in fruit.out
     misspelt = run_here(capsys, *run, "--tag", "friut")
-    assert (misspelt.code, "has no case with the tag friut" in misspelt.err) == (2, True)
+    assert (misspelt.code, "has no cases with the tag friut" in misspelt.err) == (2, True)
 
 
 def test_experiments_are_listed_shown_and_compared(capsys: pytest.CaptureFixture[str]) -> None:

@@ -209,7 +209,7 @@ def test_an_answer_that_arrives_again_approves_no_further_call(tmp_path: Path) -
                 went, task = await states(client, said("approve", "m2", task_id=task.id))
                 assert (went[-1], paid) == ("INPUT_REQUIRED", [5])
                 assert "5000000" in task.status.message.parts[0].text
-            with pytest.raises(A2AError, match="a message has a messageId"):
+            with pytest.raises(A2AError, match="Validation failed"):
                 await states(client, said("approve", "", task_id=task.id))
             went, task = await states(client, said("approve", "m3", task_id=task.id))
             assert (went[-1], paid) == ("COMPLETED", [5, 5_000_000])

@@ -420,8 +420,11 @@ class Broken:
 
     name = "broken"
 
-    def count(self, record: Record) -> int:
-        return int(record.type == "run.completed")
+    def lane(self, owner: str | None) -> str:
+        return self.name
+
+    async def parts(self, record: Record) -> Sequence[int]:
+        return (0,) if record.type == "run.completed" else ()
 
     async def send(self, record: Record, part: int, *, key: str) -> Delivered:
         raise ValueError("hunter2")

@@ -426,8 +426,6 @@ async def _sent(params: "wire.SendMessageRequest", context: "ServerCallContext")
     text = "\n".join(part.text for part in message.parts if part.HasField("text"))
     data = [_plain(part.data) for part in message.parts if part.HasField("data")]
     choice = data[0] if data else dict[str, object]()
-    if not message.message_id:
-        raise _error("InvalidParamsError", "a message has a messageId: the same again is the same message")
     if not text and not choice:
         raise _error("ContentTypeNotSupportedError", "a message has a text part")
     config = None

@@ -154,8 +154,10 @@ class TemporalWakes:
         self._drive: Drive | None = None
         self._worker: Worker | None = None
         self._working: asyncio.Task[None] | None = None
-        self._unsent: dict[str, bool] = {}
-        """Sessions to wake, in order, and whether an earlier wake seems lost."""
+        self._unsent: dict[str, None] = {}
+        """Sessions to wake, in order."""
+        self._doubted: dict[str, None] = {}
+        """Sessions with a wake that seems lost, in order."""
         self._sending: asyncio.Task[None] | None = None
         self._is_told = False
         """Whether the log says that wakes cannot be sent."""
@@ -200,9 +202,10 @@ class TemporalWakes:
 
     def wake(self, session_id: str, *, is_lost: bool = False) -> None:
         """Send a wake in the background."""
-        if self._client is None or len(self._unsent) >= WAKES_MAX:
+        sessions = self._doubted if is_lost else self._unsent
+        if self._client is None or len(sessions) >= WAKES_MAX:
             return
-        self._unsent[session_id] = is_lost or self._unsent.get(session_id, False)
+        sessions[session_id] = None
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send(self._client), name="windlass wakes")
 
@@ -221,18 +224,25 @@ class TemporalWakes:
     # waking
 
     async def _send(self, client: Client) -> None:
-        """Send all wakes; those that fail are sent again."""
+        """Send all wakes; those that fail are sent again.
+
+        Wakes that seem lost are looked at one at a time: if Temporal is behind with thousands, looking at all
+        of them would keep it from its work.
+        """
         pause_s = 0.1
-        while self._unsent:
-            some = list(self._unsent.items())[:WAKES_AT_ONCE]
-            for session_id, _ in some:
+        while self._unsent or self._doubted:
+            some, doubted = list(self._unsent)[:WAKES_AT_ONCE], list(self._doubted)[:1]
+            for session_id in some:
                 del self._unsent[session_id]
+            for session_id in doubted:
+                del self._doubted[session_id]
             sent = await asyncio.gather(
-                *(self._send_one(client, session_id, is_lost=is_lost) for session_id, is_lost in some)
+                *(self._send_one(client, one) for one in some),
+                *(self._repair(client, one) for one in doubted),
             )
-            failed = [one for one, is_sent in zip(some, sent, strict=True) if not is_sent]
-            for session_id, is_lost in failed:
-                self._unsent[session_id] = is_lost or self._unsent.get(session_id, False)
+            failed = [one for one, is_sent in zip((*some, *doubted), sent, strict=True) if not is_sent]
+            self._unsent.update(dict.fromkeys(one for one in failed if one not in doubted))
+            self._doubted.update(dict.fromkeys(one for one in failed if one in doubted))
             if failed:
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, SEND_S_MAX)
@@ -240,10 +250,8 @@ class TemporalWakes:
                 self._is_told = False
                 _LOG.info("wakes are sent to Temporal again")
 
-    async def _send_one(self, client: Client, session_id: str, *, is_lost: bool) -> bool:
+    async def _send_one(self, client: Client, session_id: str) -> bool:
         try:
-            if is_lost and await self._is_under_way(client, session_id):
-                return True
             await client.start_workflow(
                 SessionWorkflow.run,
                 session_id,
@@ -255,15 +263,27 @@ class TemporalWakes:
                 rpc_timeout=timedelta(seconds=RPC_S_MAX),
             )
         except (RPCError, RuntimeError) as error:
-            if not self._is_told:
-                self._is_told = True
-                _LOG.warning(
-                    "wakes cannot be sent to Temporal at %s (%s): they are kept and sent later",
-                    self._target,
-                    _reason(error),
-                )
-            return False
+            return self._tell_unsent(error)
         return True
+
+    def _tell_unsent(self, error: Exception) -> bool:
+        if not self._is_told:
+            self._is_told = True
+            _LOG.warning(
+                "wakes cannot be sent to Temporal at %s (%s): they are kept and sent later",
+                self._target,
+                _reason(error),
+            )
+        return False
+
+    async def _repair(self, client: Client, session_id: str) -> bool:
+        """Send a wake again, unless the workflow of its session goes on without it."""
+        try:
+            if await self._is_under_way(client, session_id):
+                return True
+        except (RPCError, RuntimeError) as error:
+            return self._tell_unsent(error)
+        return await self._send_one(client, session_id)
 
     async def _is_under_way(self, client: Client, session_id: str) -> bool:
         """Return whether the workflow of a session goes on without another wake; end one that cannot go on.

@@ -311,6 +311,10 @@ class Backend(Protocol):
         """Return the sessions with work that no process does."""
         ...
 
+    def can_drive(self, agent_id: str) -> bool:
+        """Whether runs of an agent are driven here; a server answers for itself."""
+        ...
+
     async def decisions(self, run_id: str) -> "DecisionRun":
         """Return the decisions of a run."""
         ...
@@ -378,6 +382,9 @@ class LocalStore:
         assert store is not None, "it was opened on one"
         now_ms = int(parts.SystemClock().now().timestamp() * 1_000)
         return frozenset(await store.due(now_ms=now_ms, limit=UNDRIVEN_MAX))
+
+    def can_drive(self, agent_id: str) -> bool:
+        return agent_id in self.runtime.ports.registry.agent_ids
 
     async def session_records(self, session_id: str) -> "AsyncIterator[Record]":
         after = 0

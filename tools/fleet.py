@@ -81,6 +81,7 @@ class Fleet:
         self.restarting = Lock()
         """Held while PostgreSQL or Temporal is started again."""
         self._tell = tell
+        self._is_postgres_away = False
         self._environment = {
             **os.environ,
             "WINDLASS_STORE": self.store,
@@ -126,15 +127,27 @@ class Fleet:
         """Start processes that have ended again."""
         for member in self.members:
             if member.process is not None and (code := member.process.poll()) is not None:
-                self._tell(f"{member.name} ended with {code}; it is started again")
                 self._start(member)
+                self._tell(f"{member.name} ended with {code}; it is started again: process {member.pid}")
         with self.restarting:
             if not self.temporal.is_running:
                 self._tell("Temporal has ended; it is started again")
                 self.temporal.restart()
-            if not self.postgres.is_running:
-                self._tell("PostgreSQL has ended; it is started again")
+                self._tell(f"Temporal is back: process {self.temporal.pid}")
+            self._tend_postgres()
+
+    def _tend_postgres(self) -> None:
+        is_running = self.postgres.is_running
+        if is_running and self._is_postgres_away:
+            self._tell(f"PostgreSQL is back: process {self.postgres.pid}")
+        elif not is_running:
+            if not self._is_postgres_away:
+                self._tell("PostgreSQL takes no connections; it is started again")
+            # It cannot start while processes of the killed server hold its memory, or while it recovers
+            # by itself because a single process of it was killed: the next look tries again.
+            with suppress(subprocess.CalledProcessError):
                 self.postgres.start()
+        self._is_postgres_away = not is_running
 
     def stop(self) -> list[int]:
         """End all with SIGTERM; return their exit codes."""
@@ -209,8 +222,9 @@ def _run(agents: str, ports: Sequence[int], ended: Event) -> None:
             _say(f"{server.name}: {server.address} (process {server.pid})")
         for worker in fleet.workers:
             _say(f"{worker.name}: process {worker.pid}")
-        _say(f"Temporal: {fleet.temporal.address}, page: http://127.0.0.1:{fleet.temporal.page_port}")
-        _say(f"PostgreSQL: {fleet.store}")
+        page = f"http://127.0.0.1:{fleet.temporal.page_port}"
+        _say(f"Temporal: {fleet.temporal.address}, page: {page} (process {fleet.temporal.pid})")
+        _say(f"PostgreSQL: {fleet.store} (process {fleet.postgres.pid})")
         _say("Ready. Kill any of them: it is started again, and no run is lost. Stop with Ctrl-C.")
         while not ended.wait(LOOK_S):
             fleet.tend()

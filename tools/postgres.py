@@ -102,7 +102,12 @@ class Postgres:
 
     def kill(self) -> None:
         """Kill the first process of the server; the others notice."""
-        os.kill(int((self.folder / "data" / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+        os.kill(self.pid, signal.SIGKILL)
+
+    @property
+    def pid(self) -> int:
+        """The id of the first process of the server."""
+        return int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
 
     def promote(self) -> None:
         """Make a replica take over; return once it writes."""

@@ -13,7 +13,7 @@ from pathlib import Path
 _START_TIMEOUT_S = 300
 # A shell is the parent: when its input ends, because we closed it or because this process is gone, it ends
 # the server.
-_SCRIPT = '"$@" >"$LOG" 2>&1 & read -r line; kill -9 $!; wait $!'
+_SCRIPT = '"$@" >"$LOG" 2>&1 & echo $! >"$LOG.pid"; read -r line; kill -9 $!; wait $!'
 
 
 @dataclass(slots=True)
@@ -55,6 +55,11 @@ class Temporal:
             assert self._shell.poll() is None, (self.folder / "log").read_text()
             assert time.monotonic() < until, "Temporal did not start"
             time.sleep(0.1)
+
+    @property
+    def pid(self) -> int:
+        """The process id of the server, once it was started."""
+        return int((self.folder / "log.pid").read_text())
 
     @property
     def is_running(self) -> bool:

@@ -123,6 +123,20 @@ def test_a_request_is_answered_in_another_process_and_the_run_resumed(
     assert run_here(capsys, "approvals", "list").err.endswith("No open requests.\n")
 
 
+def test_a_run_is_not_resumed_without_its_agent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pays.py").write_text(PAYS, encoding="utf-8")
+    assert run_here(capsys, "--agents", "pays.py:agent", "run", "Pay.").code == 3
+    [waiting] = lines(capsys, "approvals", "list")
+    request_id, run_id = str(cast(Row, waiting["request"])["requestId"]), str(waiting["runId"])
+    assert run_here(capsys, "approvals", "answer", request_id, "approve").code == 0
+    ran = run_here(capsys, "runs", "resume", run_id)
+    assert (ran.code, "the run needs agent " in ran.err) == (2, True), ran
+    shown = run_here(capsys, "runs", "show", run_id)
+    assert "No process drives this run" in shown.err
+    assert run_here(capsys, "runs", "cancel", run_id).code == 0
+    assert run_here(capsys, "runs", "resume", run_id).code == 4
+
+
 def test_a_run_tells_who_answered_what_and_when(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -180,3 +180,15 @@ def test_a_store_in_postgresql_is_used_by_its_address_and_migrated_by_the_comman
     both = run_here(capsys, "--store", address, "migrate").out.splitlines()
     names = [line.split("schema=")[1].split(":")[0] for line in both]
     assert names == ["windlass", "windlass_t_acme"]
+
+
+def test_a_command_that_reads_makes_no_store_in_postgresql(
+    postgres: Postgres, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = postgres.new_database()
+    assert run_here(capsys, "--store", address, "migrate").code == 0
+    mistyped = f"{address}&schema=windlss"
+    for command in (("runs", "list"), ("approvals", "list")):
+        refused = run_here(capsys, "--store", mistyped, *command)
+        assert (refused.code, "has no store" in " ".join(refused.err.split())) == (2, True), refused
+    assert "windlss" not in run_here(capsys, "--store", address, "migrate").out

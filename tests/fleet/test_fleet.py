@@ -1,10 +1,16 @@
 """A fleet with real processes: what is killed is started again, and no session is lost."""
 
+import os
+import signal
 import subprocess
 import sys
+from contextlib import closing
 
+import psycopg
 import pytest
 from tests.fleet.storm import play
+
+from tools.fleet import running_fleet
 
 pytestmark = pytest.mark.slow
 
@@ -22,3 +28,23 @@ def test_a_fleet_whose_agents_cannot_be_loaded_ends_with_their_error() -> None:
     assert ended.returncode == 2
     assert "no such file" in ended.stderr
     assert "The fleet was not started: " in ended.stderr
+
+
+def test_a_fleet_outlives_a_postgresql_that_cannot_be_started_again_at_once() -> None:
+    told: list[str] = []
+    with (
+        running_fleet(agents="windlass.demo:agent", ports=[], workers=0, tell=told.append) as fleet,
+        closing(psycopg.connect(fleet.store)) as connection,
+    ):
+        left = connection.info.backend_pid
+        os.kill(left, signal.SIGSTOP)  # it holds the memory of the server that is killed
+        fleet.postgres.kill()
+        while not told:
+            fleet.tend()
+        assert not fleet.postgres.is_running
+        os.kill(left, signal.SIGCONT)
+        while len(told) < 2:
+            fleet.tend()
+        assert fleet.postgres.is_running
+    assert told[0] == "PostgreSQL takes no connections; it is started again"
+    assert told[1].startswith("PostgreSQL is back: process ")

@@ -311,6 +311,10 @@ class Backend(Protocol):
         """Return the sessions with work that no process does."""
         ...
 
+    def can_drive(self, agent_id: str) -> bool:
+        """Whether runs of an agent are driven here; a server answers for itself."""
+        ...
+
     async def decisions(self, run_id: str) -> "DecisionRun":
         """Return the decisions of a run."""
         ...
@@ -378,6 +382,9 @@ class LocalStore:
         assert store is not None, "it was opened on one"
         now_ms = int(parts.SystemClock().now().timestamp() * 1_000)
         return frozenset(await store.due(now_ms=now_ms, limit=UNDRIVEN_MAX))
+
+    def can_drive(self, agent_id: str) -> bool:
+        return agent_id in self.runtime.ports.registry.agent_ids
 
     async def session_records(self, session_id: str) -> "AsyncIterator[Record]":
         after = 0
@@ -626,6 +633,8 @@ class Command:
                     'Create it with: windlass run "…", or name another file: '
                     f"--store PATH{self.other_stores()}",
                 )
+        else:
+            await _check_tables(settings.address)
         runtime = await windlass.AgentRuntime.open(
             settings.address or settings.store, agents=(), durability=settings.durability
         )
@@ -636,6 +645,23 @@ class Command:
             # A runtime that is opened with agents drives their runs, so the agents come from one that is not.
             registry = windlass.AgentRuntime.in_memory(self.agents()).ports.registry
             yield windlass.AgentRuntime(replace(runtime.ports, registry=registry))
+
+
+async def _check_tables(address: str) -> None:
+    """Refuse a database or schema without a store: opening it would make one, also for a mistyped name.
+
+    Raises:
+        Problem: it has no store.
+        AgentError: it cannot be looked at.
+    """
+    from windlass.adapters.journals.opening import look_at_postgres  # noqa: PLC0415 - slow to import
+
+    name, version, *_ = await look_at_postgres(address)
+    if not version:
+        raise Problem(
+            f"{name} has no store",
+            "Create it with: windlass migrate, or name another database or ?schema=…",
+        )
 
 
 async def put_schedules(settings: Settings, runtime: "AgentRuntime") -> None:

@@ -73,7 +73,7 @@ def _options(
     context: typer.Context,
     *,
     agents: Annotated[str | None, typer.Option(help="Your agents: module:name or file.py:name.")] = None,
-    store: Annotated[str | None, typer.Option(help="The file of the store.")] = None,
+    store: Annotated[str | None, typer.Option(help="The file of the store, or postgresql://…")] = None,
     server: Annotated[
         str | None,
         typer.Option(help="The address of a server to use instead of a store; its key is in WINDLASS_KEY."),

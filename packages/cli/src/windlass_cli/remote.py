@@ -81,6 +81,9 @@ class RemoteServer:
     async def run_snapshot(self, run_id: str) -> "RunSnapshot":
         return (await known(self._client.runs.get(run_id))).run
 
+    def can_drive(self, agent_id: str) -> bool:
+        return True
+
     async def undriven(self) -> frozenset[str]:
         # A server drives the runs of its agents.
         return frozenset()

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         InputResolution,
         JsonObject,
         Outcome,
+        RunSnapshot,
         RunStatus,
         RunWait,
         UndoItem,
@@ -246,6 +247,12 @@ def show(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
                 command.terminal.show(line, style)
             if snapshot.waiting is not None and snapshot.waiting.reason is not None:
                 command.terminal.say(snapshot.waiting.reason, "yellow")
+            if snapshot.status.value not in ENDS and snapshot.session_id in await backend.undriven():
+                command.terminal.say(
+                    "No process drives this run. It continues when one with agent "
+                    f"{snapshot.agent_id} runs: windlass serve, windlass worker, or windlass runs resume",
+                    "yellow",
+                )
 
     command.ask(work)
 
@@ -394,6 +401,7 @@ def resume(
         run = backend.handle(known.run_id)
         watch = Watch(terminal, command.user, is_json=as_json, is_asking=terminal.is_interactive)
         if known.status.value not in ENDS:
+            await _check_drivable(backend, known)
             return await follow_run(command, backend, watch=watch, run=run)
         # The events are not shown: they would look as if the run was executed again.
         result = await run.wait()
@@ -403,6 +411,23 @@ def resume(
         return watch.end(result, run_id=run.run_id)
 
     command.ask(work, drives=True)
+
+
+async def _check_drivable(backend: Backend, run: "RunSnapshot") -> None:
+    """Refuse to follow a run that would stand still: its agent is not here, and no process drives it.
+
+    A cancelled run ends without its agent.
+
+    Raises:
+        Problem: the run needs an agent that this command does not have.
+    """
+    if backend.can_drive(run.agent_id) or run.cancellation_requested:
+        return
+    if run.session_id in await backend.undriven():
+        raise Problem(
+            f"the run needs agent {run.agent_id}, which this command does not have",
+            f"Name it: windlass --agents file.py:name runs resume {run.run_id}",
+        )
 
 
 @app.command()

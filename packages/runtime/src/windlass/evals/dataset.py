@@ -216,6 +216,11 @@ class Dataset:
         try:
             data = _parsed(text, file_format(file))
             return cls.of_data(data, name=file.stem, folder=file.parent, evaluators=evaluators)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark
+            place = "" if mark is None else f"line {mark.line + 1} column {mark.column + 1}: "
+            hint = "quote a text with : ? # or brackets in it"
+            raise wrong(f"{file} is no YAML: {place}{error.problem}; {hint}") from None
         except (ValueError, yaml.YAMLError) as error:
             raise wrong(f"{file} is no {file_format(file).upper()}: {str(error).splitlines()[0]}") from None
 

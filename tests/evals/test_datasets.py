@@ -263,6 +263,13 @@ def test_a_data_set_that_cannot_be_used_is_refused_with_the_place(name: str) -> 
         ("a.yaml", "a: [", "a.yaml is no YAML: line 1 column 5: "),
         ("a.yaml", "cases:\n- {inputs: Why?, name: a}", "line 2 column 15: .* got '\\?'; quote a text with "),
         ("a.yaml", "a: \x00", "a.yaml is no YAML: unacceptable character"),
+        ("a.yaml", f"cases: {'[' * 3_000}", "nested too deeply"),
+        ("a.json", f'{{"cases": {"[" * 200_000}', "nested too deeply"),
+        (
+            "a.json",
+            f'{{"cases": [{{"inputs": "{"x" * 1_048_577}"}}]}}',
+            "inputs cannot be used: message too large: ",
+        ),
         ("a.yaml", "cases: [{inputs: 2026-01-01}]", "in YAML, quote dates and times"),
     ],
 )

@@ -150,3 +150,13 @@ def test_mistakes_are_told_before_anything_is_run(tmp_path: Path, capsys: pytest
     none = run_here(capsys, "eval", "run", "none.yaml", "--agents", "app.py:agents")
     assert (none.code, "none.yaml cannot be read" in none.err) == (2, True)
     assert list(tmp_path.rglob("*.db")) == []
+
+
+def test_a_data_set_without_scorers_is_run_with_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bare.yaml").write_text(CASES.partition("evaluators")[0], encoding="utf-8")
+    told = run_here(capsys, "eval", "run", "bare.yaml", "--agents", "app.py:agent")
+    assert (told.code, "pass rate  100%" in told.out) == (0, True)
+    assert "Data set words has no scorers: a case passes if its run completes" in told.err
+    assert "scorers" not in run_here(capsys, "eval", "run", "cases.yaml", "--agents", "app.py:agent").err

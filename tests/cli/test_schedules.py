@@ -78,7 +78,7 @@ def test_schedules_of_the_project_are_made_when_a_command_drives_the_store(
     assert (begun.code, "nightly has started the run schedule:nightly:" in begun.err) == (0, True)
     assert "schedule:nightly:" in run_here(capsys, "runs", "list").out
     wrong = {
-        table.replace("cron", "corn"): "schedules must be a table of schedules, such as ",
+        table.replace("cron", "corn"): "schedules.nightly has an unknown key 'corn'; did you mean cron?",
         table.replace("0 3 * * *", "x"): "schedules.nightly: cron of schedule nightly cannot be read",
         "[schedules.nightly]\n": "schedules.nightly: agent and message are needed",
         "schedules = 5\n": "schedules must be a table of schedules",

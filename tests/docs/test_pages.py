@@ -1,8 +1,10 @@
 """Every page is true: its code runs, its commands exist, its links lead somewhere."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.sandbox.rig import require_bwrap
 
 from tools import doc_blocks
@@ -33,6 +35,7 @@ COMMANDS = [
     for page, block in BLOCKS
     if block.language in doc_blocks.SHELL_LANGUAGES and block.skip is None
 ]
+DATA = [(page, block) for page, block in BLOCKS if block.language in {"yaml", "toml"}]
 
 
 @pytest.mark.parametrize(("page", "chain"), CHAINS, ids=[f"{page}:{chain[0].line}" for page, chain in CHAINS])
@@ -63,6 +66,14 @@ def test_commands_on_a_page_name_targets_and_paths_that_exist(page: Path, block:
         if not (ROOT / path).exists() and not (ROOT / page.parent / path).exists()
     )
     assert not missing, f"{page}:{block.line}: no such path: {missing}"
+
+
+@pytest.mark.parametrize(("page", "block"), DATA, ids=[f"{page}:{block.line}" for page, block in DATA])
+def test_yaml_and_toml_on_a_page_can_be_read(page: Path, block: Block) -> None:
+    if block.language == "toml":
+        tomllib.loads(block.code)
+    else:
+        assert list(yaml.safe_load_all(block.code))
 
 
 def test_no_block_escapes_by_another_name_of_its_language() -> None:

@@ -217,7 +217,8 @@ WRONG: dict[str, tuple[object, str]] = {
     "odd metadata": ({"cases": [{"inputs": "x", "metadata": 5}]}, "metadata must be an object, found int"),
     "odd scorers": ({"cases": [], "evaluators": "Equals"}, "evaluators must be a list, found str"),
     "no scorer": ({"cases": [], "evaluators": [5]}, "a scorer is Name, Name: argument or"),
-    "an unknown scorer": ({"cases": [], "evaluators": ["Odd"]}, "Odd cannot be loaded: "),
+    "an unknown scorer": ({"cases": [], "evaluators": ["Odd"]}, "unknown scorer Odd; known are Equals"),
+    "a misspelt scorer": ({"cases": [], "evaluators": ["Call"]}, "pydantic-evals; did you mean Calls"),
     "an option missing": ({"cases": [], "evaluators": ["Equals"]}, "Equals needs value"),
     "an unknown option": (
         {"cases": [], "evaluators": [{"Equals": {"value": 1, "odd": 2}}]},
@@ -259,7 +260,16 @@ def test_a_data_set_that_cannot_be_used_is_refused_with_the_place(name: str) -> 
     [
         ("a.txt", "", "must be a .yaml, .json or .jsonl file"),
         ("a.json", "{", "a.json is no JSON: "),
-        ("a.yaml", "a: [", "a.yaml is no YAML: "),
+        ("a.yaml", "a: [", "a.yaml is no YAML: line 1 column 5: "),
+        ("a.yaml", "cases:\n- {inputs: Why?, name: a}", "line 2 column 15: .* got '\\?'; quote a text with "),
+        ("a.yaml", "a: \x00", "a.yaml is no YAML: unacceptable character"),
+        ("a.yaml", f"cases: {'[' * 3_000}", "nested too deeply"),
+        ("a.json", f'{{"cases": {"[" * 200_000}', "nested too deeply"),
+        (
+            "a.json",
+            f'{{"cases": [{{"inputs": "{"x" * 1_048_577}"}}]}}',
+            "inputs cannot be used: message too large: ",
+        ),
         ("a.yaml", "cases: [{inputs: 2026-01-01}]", "in YAML, quote dates and times"),
     ],
 )

@@ -195,7 +195,7 @@ def test_a_failed_run_is_a_failed_case() -> None:
     broken = Agent("clerk", model=ScriptedModel([]))
     found = on(broken, lambda runtime: Experiment(CITIES, broken).run(runtime))
     assert [(one.status.value, one.is_passed) for one in found.cases] == [("failed", False)] * 2
-    assert "completed: the run is failed" in (found.cases[0].why or "")
+    assert "completed: the run is failed: the script has 0 answers" in (found.cases[0].why or "")
 
 
 # judges

@@ -337,6 +337,7 @@ def test_a_changed_operation_is_not_the_one_that_was_pinned(changes: Json) -> No
         ({"operations": ["far"]}, "does not lead to a part of the document"),
         ({"operations": ["upload"]}, "JSON or a form, found multipart/form-data"),
         ({"credentials": {}}, "operation getOrder needs credentials for bearer"),
+        ({"tools": {"getOrdr": {"mode": "external"}}}, "tools names getOrdr, .*; did you mean getOrder"),
         ({"url": "ftp://x"}, "give its address"),
         ({"url": "https://a:b@x"}, "not into the address"),
         ({"urls": "x"}, "url"),

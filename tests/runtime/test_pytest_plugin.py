@@ -21,6 +21,10 @@ FAILING = (
     EVALUATED.replace("pass_rate>=0.5", "pass_rate>=0.9")
     + """
 
+@pytest.mark.windlass_eval("cases.yaml", agent=echo, gate=["pass_rate>=0.5"])
+def test_with_a_misspelt_option() -> None: ...
+
+
 def test_without_a_marker(windlass_eval) -> None: ...
 """
 )
@@ -49,8 +53,9 @@ def test_a_marked_test_runs_an_experiment_and_fails_at_its_gates(tmp_path: Path)
     (tmp_path / "test_bad.py").write_text(FAILING, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-    assert "3 passed, 2 errors" in done.stdout, done.stdout + done.stderr
+    assert "3 passed, 3 errors" in done.stdout, done.stdout + done.stderr
     assert "pass_rate>=0.9 is not met: 0.5" in done.stdout
+    assert "@pytest.mark.windlass_eval: Experiment.__init__() got an unexpected" in done.stdout
     assert "b: exact: expected 'z', found 'y'" in done.stdout
     assert "write @pytest.mark.windlass_eval(dataset, agent=agent) before the test" in done.stdout
     assert (tmp_path / "evals.db").exists()

@@ -377,6 +377,7 @@ def test_the_command_lists_retries_and_removes_deliveries(
     [name] = re.findall(r"msg_[0-9a-f]{40}", listed.out)
     assert run_here(capsys, "deliveries", "retry", name).code == 0
     assert "dead" not in run_here(capsys, "deliveries", "list").out
+    assert "There are no dead letters." in run_here(capsys, "deliveries", "list", "--dead").err
     assert run_here(capsys, "deliveries", "remove", name).code == 0
     assert "Everything was delivered." in run_here(capsys, "deliveries", "list").err
     refused = run_here(capsys, "deliveries", "retry", name)

@@ -97,6 +97,8 @@ def test_a_run_that_did_not_complete_reaches_nothing() -> None:
     found = score(Attempt(run()), [Verdict("a", 1)], pass_score=0)
     assert (found.is_reached, found.score) == (False, 0)
     assert found.explanation == "completed: the run is failed"
+    found = score(Attempt(run(), error="no key"), [], pass_score=0)
+    assert found.explanation == "completed: the run is failed: no key"
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.1, 10))))

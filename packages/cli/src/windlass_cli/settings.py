@@ -147,11 +147,15 @@ def _schedules(value: object) -> str:
         text = json.dumps(table)
     except (ValueError, TypeError):
         raise ValueError(words) from None
-    tables = list(cast("dict[str, object]", table).values()) if isinstance(table, dict) else [None]
-    if not all(
-        isinstance(one, dict) and set(cast("dict[str, object]", one)) <= set(_SCHEDULE_KEYS) for one in tables
-    ):
-        raise ValueError(words)
+    tables = cast("dict[str, object]", table) if isinstance(table, dict) else {"": None}
+    for name, one in tables.items():
+        if not isinstance(one, dict):
+            raise ValueError(words)
+        for key in cast("dict[str, object]", one):
+            if key not in _SCHEDULE_KEYS:
+                near = difflib.get_close_matches(key, _SCHEDULE_KEYS, 1)
+                known = f"did you mean {near[0]}?" if near else f"it takes {', '.join(_SCHEDULE_KEYS)}"
+                raise LookupError(f"schedules.{name} has an unknown key {key!r}; {known}")
     return text if tables else ""
 
 
@@ -475,6 +479,8 @@ def _checked(setting: Setting, found: object, source: str) -> str:
         value = setting.read(found)
     except ValueError as error:
         raise Problem(f"{setting.key} must be {error}, found {found!r}", f"Change it: {source}.") from None
+    except LookupError as error:
+        raise Problem(str(error), f"Change it: {source}.") from None
     if "\0" in value:
         raise Problem(f"{setting.key} contains a NUL character", f"Change it: {source}.")
     return value

@@ -34,7 +34,7 @@ def list_deliveries(
             command.terminal,
             await backend.deliveries.list(dead_only=dead, limit=limit),
             show=lambda items: show_table(command.terminal, _HEADER, rows=map(_row, items)),
-            empty="Everything was delivered.",
+            empty="There are no dead letters." if dead else "Everything was delivered.",
             as_json=as_json,
         )
 

@@ -97,6 +97,11 @@ def run(
             owner=OWNER,
         )
         plan.check_gates(gates)
+        if not any((data.scorers, *(one.scorers for one in data.cases))):
+            command.terminal.say(
+                f"Data set {data.name} has no scorers: a case passes if its run completes, with any answer. "
+                "Add evaluators to the file, such as EqualsExpected."
+            )
         async with command.driving() as runtime:
             results = evals.Results(runtime)
             older = None if against is None else await results.read(await _known(results, against))

@@ -58,6 +58,8 @@ class Attempt:
     """The expected answer of the case; None if it has none, or if the run is of no case."""
     metadata: JsonObject = field(default_factory=dict[str, JsonValue])
     """The metadata of the case."""
+    error: str = ""
+    """The reason why the run did not complete, if it is known."""
 
     @property
     def has_completed(self) -> bool:
@@ -217,7 +219,8 @@ def score(attempt: Attempt, verdicts: Sequence[Verdict], *, pass_score: float) -
     wanted = [one for one in verdicts if not one.is_required]
     weight = sum(one.weight for one in wanted)
     mean = sum(one.score * one.weight for one in wanted) / weight if weight else 1.0
-    done = Verdict("completed", float(attempt.has_completed), f"the run is {attempt.run.status.value}")
+    why = f"the run is {attempt.run.status.value}{f': {attempt.error}' if attempt.error else ''}"
+    done = Verdict("completed", float(attempt.has_completed), why)
     all_verdicts = (*verdicts,) if attempt.has_completed else (done, *verdicts)
     holds = attempt.has_completed and all(one.is_met for one in verdicts if one.is_required)
     return GoalScore(holds and mean >= pass_score, mean if holds else 0.0, all_verdicts)

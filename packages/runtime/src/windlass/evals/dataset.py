@@ -216,6 +216,13 @@ class Dataset:
         try:
             data = _parsed(text, file_format(file))
             return cls.of_data(data, name=file.stem, folder=file.parent, evaluators=evaluators)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark
+            place = "" if mark is None else f"line {mark.line + 1} column {mark.column + 1}: "
+            hint = "quote a text with : ? # or brackets in it"
+            raise wrong(f"{file} is no YAML: {place}{error.problem}; {hint}") from None
+        except RecursionError:
+            raise wrong(f"{file} cannot be read: its values are nested too deeply") from None
         except (ValueError, yaml.YAMLError) as error:
             raise wrong(f"{file} is no {file_format(file).upper()}: {str(error).splitlines()[0]}") from None
 
@@ -368,7 +375,9 @@ def _json(value: object, what: str) -> JsonValue:
     try:
         found = _JSON.validate_python(value)
         canonical(found)
-    except (ValidationError, ValueError) as error:
+    except CodecError as error:
+        raise wrong(f"{what} cannot be used: {error}") from error
+    except ValidationError as error:
         raise wrong(f"{what} must be JSON; in YAML, quote dates and times") from error
     return found
 

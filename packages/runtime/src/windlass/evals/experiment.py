@@ -328,6 +328,10 @@ class _Work:
             run_ids = await self._talk(case, case_id, repeat)
         attempts = [await attempt_of(self._runtime, run_id) for run_id in run_ids]
         attempt = replace(_together(attempts), expected=case.expected, metadata=case.metadata)
+        if self._agent is not None and not attempt.has_completed:
+            ended = await self._runtime.run_result(run_ids[-1])
+            reason = ended.reason if ended.error is None else ended.error.message
+            attempt = replace(attempt, error=reason or "")
         judged: dict[str, str] = {}
         asked: list[str] = []
 

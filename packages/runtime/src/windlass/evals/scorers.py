@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypedDict, TypeGuard, cast, r
 from pydantic import JsonValue, TypeAdapter
 from typing_extensions import TypeIs
 
-from windlass.errors import AgentError, Rejected, install_hint, is_for_us, kind_of, wrong
+from windlass.errors import AgentError, Rejected, install_hint, is_for_us, kind_of, meant, wrong
 from windlass.ledger.goals import (
     EXPECTED,
     KINDS,
@@ -326,14 +326,14 @@ def _parts(spec: JsonValue, where: str) -> tuple[str, list[JsonValue] | JsonObje
 
 
 def _load_evaluator(spec: JsonValue, name: str, *, where: str, custom: Sequence[type]) -> Scorer:
+    unknown = f"{where}: unknown scorer {name}; known are {', '.join(_READ)}"
     try:
-        from pydantic_evals import Dataset  # noqa: PLC0415 - an extra
+        from pydantic_evals import Dataset, evaluators  # noqa: PLC0415 - an extra
     except ImportError:
-        known = ", ".join(_READ)
-        raise wrong(
-            f"{where}: unknown scorer {name}; known are {known}, and with pydantic-evals its evaluators: "
-            f"{install_hint('evals')}"
-        ) from None
+        raise wrong(f"{unknown}, and with pydantic-evals its evaluators: {install_hint('evals')}") from None
+    known = (*_READ, *evaluators.__all__)
+    if name not in known and not custom:  # a custom class may have another name in files
+        raise wrong(f"{unknown}, and the evaluators of pydantic-evals{meant([name], known)}")
     case: JsonObject = {"name": "case", "inputs": "", "evaluators": [spec]}
     try:
         made = Dataset[JsonValue, JsonValue, JsonValue].from_dict(

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import yaml
 
 from windlass import parts
-from windlass.errors import check_name, install_hint, option_problem, wrong
+from windlass.errors import check_name, install_hint, meant, option_problem, wrong
 from windlass.limits import NAME_CHARS_MAX
 from windlass.openapi.document import BODY, FORM, ApiDocument, Operation, Parameter
 from windlass.tools import PIN, Tool, ToolFailed, ToolOptions, json_tool
@@ -85,6 +85,10 @@ class OpenApi:
         self._address = _address(name, self._document.address)
         self._http: httpx2.AsyncClient | None = None
         self._credentials = {one.operation_id: self._chosen(one) for one in self._operations}
+        for operation in options.get("tools", {}):
+            if operation not in self.fingerprints:
+                close = meant([operation], list(self.fingerprints))
+                raise wrong(f"API {name}: tools names {operation}, which is not among the operations{close}")
         for operation, pin in options.get("pins", {}).items():
             if self.fingerprints.get(operation) != pin:
                 found = self.fingerprints.get(operation, "none: it is not among the operations")

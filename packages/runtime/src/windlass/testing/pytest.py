@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, Unpack
 import pytest
 
 from windlass.agent import AnyAgent
+from windlass.errors import Rejected
 from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.registry import Machine
@@ -126,9 +127,12 @@ def windlass_eval(request: pytest.FixtureRequest) -> "ExperimentResult":
     options = dict(mark.kwargs)
     agent, gates, store = options.pop("agent"), options.pop("gates", ()), options.pop("store", None)
     folder, [data] = request.path.parent, mark.args
-    dataset = data if isinstance(data, Dataset) else Dataset.load(folder / data)
-    plan = Experiment(dataset, agent, **options)
-    plan.check_gates(one if isinstance(one, Gate) else Gate.read(one) for one in gates)
+    try:
+        dataset = data if isinstance(data, Dataset) else Dataset.load(folder / data)
+        plan = Experiment(dataset, agent, **options)
+        plan.check_gates(one if isinstance(one, Gate) else Gate.read(one) for one in gates)
+    except (Rejected, TypeError) as error:  # a mark with a mistake: its traceback would show our code alone
+        pytest.fail(f"@pytest.mark.{_MARK}: {error}", pytrace=False)
 
     async def main() -> "ExperimentResult":
         if store is None:

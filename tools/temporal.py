@@ -40,6 +40,8 @@ class Temporal:
         command = [binary, "server", "start-dev", "--ip", "127.0.0.1", "--log-level", "error"]
         command += ["--headless"] if self.page_port is None else ["--ui-port", str(self.page_port)]
         command += ["--port", str(self.port), "--db-filename", self.folder / "temporal.db"]
+        # Its data has to survive a kill of the server, not of the machine.
+        command += ["--sqlite-pragma=journal_mode=wal", "--sqlite-pragma=synchronous=off"]
         for attribute in ATTRIBUTES:
             command += ["--search-attribute", f"{attribute.name}=Keyword"]
         self._shell = subprocess.Popen(

@@ -40,8 +40,7 @@ _LIMITS: Final = {
     "WINDLASS_SERVER_REQUESTS_BURST": "1000000",
     "WINDLASS_SERVER_CPU_PER_S": "1000",
     "WINDLASS_SERVER_CPU_BURST_S": "1000",
-    "WINDLASS_SERVER_STREAMS_PER_PRINCIPAL_MAX": "20000",
-    "WINDLASS_SERVER_WAIT_S_MAX": "60",
+    "WINDLASS_SERVER_STREAMS_PER_USER": "20000",
 }
 agent = Agent("talker", model=ScriptedModel(lambda _: say("One two three.")))
 

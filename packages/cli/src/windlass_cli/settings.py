@@ -311,6 +311,7 @@ SETTINGS: Final = (
         _rate,
     ),
     Setting("server.failures_burst", "60", "burst of such requests", _count),
+    Setting("server.streams_per_user", "2000", "open streams of one user at one server", _count),
     Setting(
         "server.log_level", "info", "the least level that is logged: debug, info, warning or error", _level
     ),

@@ -177,6 +177,9 @@ OPTIONS: Final = (
         "NUMBER",
     ),
     Option("failures_burst", f"{FAILURES_BURST}", "burst of such requests", "NUMBER"),
+    Option(
+        "streams_per_user", f"{STREAMS_PER_PRINCIPAL_MAX}", "open streams of one user at one server", "NUMBER"
+    ),
     Option("log_level", "info", f"the least level that is logged: {', '.join(LOG_LEVELS)}", "LEVEL"),
 )
 
@@ -347,6 +350,7 @@ def _limits(given: Mapping[str, str]) -> Limits:
         cpu_burst_s=rate("cpu_burst_s"),
         failures_per_s=rate("failures_per_s"),
         failures_burst=max(1, int(rate("failures_burst"))),
+        streams_per_principal_max=max(1, int(rate("streams_per_user"))),
     )
 
 

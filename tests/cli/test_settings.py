@@ -83,7 +83,8 @@ def test_approvals_retries_and_rates_reach_the_runtime_and_the_server() -> None:
         "retry_for_s = 60\nretry_attempts = 5\n"
         '[approvals]\nresponders = ["boss", "dana"]\nfour_eyes = true\nexpires_s = 60\n'
         "[telemetry]\ncapture_content = true\n"
-        "[server]\nown_approvals = true\nrequests_per_s = 2.5\nrequests_burst = 7\n",
+        "[server]\nown_approvals = true\nrequests_per_s = 2.5\nrequests_burst = 7\n"
+        "streams_per_user = 11\n",
         encoding="utf-8",
     )
     settings = load_settings({}, {"WINDLASS_SERVER_BYTES_BURST": "9"}, file=None)
@@ -99,6 +100,7 @@ def test_approvals_retries_and_rates_reach_the_runtime_and_the_server() -> None:
     assert served.own_approvals
     limits = served.limits
     assert (limits.requests_per_s, limits.requests_burst, limits.bytes_burst) == (2.5, 7, 9)
+    assert limits.streams_per_principal_max == 11
     Path("windlass.toml").unlink()
     assert {"responders", "approval_expires_ms"}.isdisjoint(load_settings({}, {}, file=None).runtime_options)
 

@@ -38,7 +38,7 @@ inBrowser("the look of the inspector", () => {
       ["/decisions", "Open the run"],
       [`/decisions?run=${other.runId}`, "call shaky"],
       ["/decisions?view=failures", /runs failed/u],
-      ["/decisions?view=versions&agent=demo", "Tokens of a run"],
+      ["/decisions?view=versions&agent=demo", "Succeeded"],
       ["/decisions?view=proposals", "Nothing is proposed."],
       ["/feedback", "Tags, with commas between them"],
       ["/experiments", "There are no experiments yet."],

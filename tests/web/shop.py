@@ -29,7 +29,7 @@ SPEED: Final = 40
 HOURS: Final = 46
 RUNS: Final = 100
 CUT_OFF: Final = frozenset({1042, 771})
-"""Orders whose first refund never returns."""
+"""Orders with a first refund that never returns."""
 
 
 class PastClock:

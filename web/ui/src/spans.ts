@@ -53,7 +53,7 @@ export type SpanWording = Pick<Wording, "labels" | "formatCount" | "formatShort"
  * Makes the tree of a run.
  *
  * `traces` has the trace of the run first, and those of its subagents in any order: each stands under the call that
- * began it. A span whose parent is not there stands at the top. `wording` is English when absent.
+ * began it. A span without its parent stands at the top. `wording` is English when absent.
  */
 export function traceShape(traces: readonly TraceInfo[], nowMs?: number, wording: SpanWording = WORDING): TraceShape {
   const known = nowMs === undefined ? SHAPES.get(traces)?.get(wording) : undefined;

@@ -129,7 +129,7 @@ class _DrivenTenants:
         """Why schemas are not driven; each reason is logged once."""
 
     async def look(self) -> None:
-        """Drive the tenants whose schemas a server has made since the last look.
+        """Drive the tenants that a server has made since the last look.
 
         An address that names a schema has no other tenants. A schema that cannot be used does not keep the
         worker from the others: it is logged, and tried again at the next look.

@@ -240,10 +240,11 @@ class TemporalWakes:
                 *(self._send_one(client, one) for one in some),
                 *(self._repair(client, one) for one in doubted),
             )
-            failed = [one for one, is_sent in zip((*some, *doubted), sent, strict=True) if not is_sent]
-            self._unsent.update(dict.fromkeys(one for one in failed if one not in doubted))
-            self._doubted.update(dict.fromkeys(one for one in failed if one in doubted))
-            if failed:
+            unsent = [one for one, is_sent in zip(some, sent[: len(some)], strict=True) if not is_sent]
+            left = [one for one, is_sent in zip(doubted, sent[len(some) :], strict=True) if not is_sent]
+            self._unsent.update(dict.fromkeys(unsent))
+            self._doubted.update(dict.fromkeys(left))
+            if unsent or left:
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, SEND_S_MAX)
             elif self._is_told:

@@ -9,6 +9,7 @@ import {
   DecisionCard,
   formatDuration,
   formatMoment,
+  inOneLine,
   useColumns,
   type TableColumn,
 } from "@windlass/ui";
@@ -108,7 +109,8 @@ function wantedBy({ intent, decisionType }: Decision): string {
 }
 
 function chosenBy({ options, chosenOptionId }: Decision): string {
-  return options.find(({ id }) => id === chosenOptionId)?.description ?? chosenOptionId;
+  const { actionParams, description = chosenOptionId } = options.find(({ id }) => id === chosenOptionId) ?? {};
+  return actionParams === undefined ? description : inOneLine(actionParams);
 }
 
 const MUTED = "text-agent-muted";

@@ -137,6 +137,7 @@ def test_runs_are_filtered_by_every_column(play: Play) -> None:
         assert await ids(other, until=AT) == []
         assert await ids(other, words=("refund", "ord")) == ["r2"]
         assert await ids(other, session_id="s2", status=RunStatus.FAILED) == ["r2"]
+        assert await ids(other, run_ids=("r3", "r1", "unknown")) == ["r3", "r1"]
 
     play(story)
 

@@ -7,7 +7,7 @@ import {
   type Query,
   type QueryClient,
 } from "@tanstack/react-query";
-import { useEffect } from "react";
+import { useCallback, useEffect } from "react";
 import { isKnown, type DecisionRun, type Event } from "@windlass/protocol";
 import type { KnownCall } from "@windlass/ui";
 import type { ExperimentQuery, ProposalList, RunQuery, SessionQuery } from "@windlass/protocol/client";
@@ -148,6 +148,28 @@ async function channelName(): Promise<string | undefined> {
 }
 
 // Queries.
+
+/** The pages of a list, as far as they are read. */
+interface Pages {
+  readonly hasNextPage: boolean;
+  readonly isFetchingNextPage: boolean;
+  readonly fetchNextPage: () => Promise<unknown>;
+}
+
+/**
+ * Reads the next page, for a list that comes to its end.
+ *
+ * A page may be empty and have a next one: it is read at once while there are no rows.
+ */
+export function useNextPage({ hasNextPage, isFetchingNextPage, fetchNextPage }: Pages, rows: number | undefined) {
+  const onEnd = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  useEffect(() => {
+    if (rows === 0) onEnd();
+  }, [rows, onEnd]);
+  return onEnd;
+}
 
 /** Items on a page of a list: as many as the server gives at once. */
 const PAGE = 200;
@@ -359,6 +381,24 @@ export const runsQuery = ({ filter, time }: RunView) =>
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ next }) => next ?? undefined,
     refetchInterval: ({ state }) => listMs(state.data),
+  });
+
+/** Runs that one request names. */
+const NAMED = 100;
+
+/** Runs by their ids, as far as they are read. */
+export const runsByIdQuery = (runIds: readonly string[]) =>
+  infiniteQueryOptions({
+    queryKey: ["runs", "named", runIds],
+    queryFn: async ({ signal, pageParam }) => {
+      const run = runIds.slice(pageParam, pageParam + NAMED);
+      const { runs } = await client.listRuns({ run, limit: NAMED }, { signal });
+      return runs;
+    },
+    initialPageParam: 0,
+    getNextPageParam: (_, __, from) => (from + NAMED < runIds.length ? from + NAMED : undefined),
+    select: ({ pages }) => pages.flat(),
+    staleTime: SLOW_MS,
   });
 
 export const recentRunsQuery = (agent: string | undefined) =>

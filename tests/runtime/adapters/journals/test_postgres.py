@@ -172,7 +172,8 @@ _FILL: Final = (
         n % 100 / 99, n % 100 / 99, n, n FROM generate_series(1001, {0}) n""",
     """INSERT INTO run_tags SELECT 'tag' || n % 100, 'parked' || n, n FROM generate_series(1001, {0}) n""",
     """INSERT INTO catalog SELECT n, n, 't', 'a' || n % 50, CASE WHEN n % 100 = 0 THEN 'waiting' ELSE
-        'completed' END, 'user' || n % 500, {1}, {1}, '{{"costMicros":' || n || '}}', CASE WHEN n % 5 = 0 THEN 'parked' || n - 1
+        'completed' END, 'user' || n % 500, {1}, {1}, '{{"costMicros":' || n || '}}',
+        CASE WHEN n % 5 = 0 THEN 'parked' || n - 1
         END, NULL, NULL, NULL, '\\x00' FROM generate_series(1001, {0}) n""",
     """INSERT INTO snapshots SELECT n, 3, '\\x00', '\\x00' FROM generate_series(1001, {0}) n""",
     """INSERT INTO asked (session_key, request_id, run_id, agent_id, owner, asked_at, request, seal)
@@ -224,9 +225,10 @@ RUN_FILTERS: Final[dict[str, Any]] = {
     "cost_micros": (19_990, None),
     "duration_ms": (19_990, None),
     "words": ("w1",),
+    "run_ids": ("parked1500", "parked1501"),
 }
 WHOLE: Final = {"counted_runs", "unfinished", "waiting", "count_listed", "count_listed_runs"}
-"""Methods that count: they read all runs of a time, all that is unfinished or waits, or rows up to a bound."""
+"""Methods that count: all runs of a time, all that is unfinished or waits, or rows up to a bound."""
 ANEW: Final = "DELETE FROM words"
 """The search index of another release is made anew."""
 

@@ -13,7 +13,7 @@ import {
   type TableColumn,
   type TableSort,
 } from "@windlass/ui";
-import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
+import { useDeferredValue, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { AddToDataset } from "../add-to-dataset.js";
 import { DeleteSessions, ExportButton } from "../bulk.js";
 import { Filters, isFiltered, sharedView } from "../filters.js";
@@ -31,7 +31,7 @@ import {
   TextLink,
   useNow,
 } from "../parts.js";
-import { runsQuery, type RunView } from "../queries.js";
+import { runsQuery, useNextPage, type RunView } from "../queries.js";
 import { navigate, to, useQueryState } from "../router.js";
 import { useKeys } from "../shell.js";
 
@@ -61,14 +61,13 @@ export function RunsPage(): ReactNode {
   });
   const address = useDeferredValue(query.toString());
   const view = useMemo(() => viewOf(new URLSearchParams(address)), [address]);
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(runsQuery(view));
+  const list = useInfiniteQuery(runsQuery(view));
+  const { data, error, refetch, hasNextPage } = list;
   const rows = useMemo(() => data?.pages.flatMap(({ runs }) => runs), [data]);
   useEffect(() => {
     setChosen(new Set());
   }, [address]);
-  const onEnd = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const onEnd = useNextPage(list, rows?.length);
   const now = useNow();
   const columns = useMemo(() => columnsAt(now), [now]);
   const picked = rows?.filter(({ runId }) => chosen.has(runId)) ?? [];

@@ -15,7 +15,7 @@ import {
   type TableColumn,
   type TableSort,
 } from "@windlass/ui";
-import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
+import { useDeferredValue, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { DeleteSessions, ExportButton } from "../bulk.js";
 import { Filters, isFiltered, sharedView } from "../filters.js";
 import {
@@ -32,7 +32,7 @@ import {
   TextLink,
   useNow,
 } from "../parts.js";
-import { sessionsQuery, type SessionView } from "../queries.js";
+import { sessionsQuery, useNextPage, type SessionView } from "../queries.js";
 import { Link, navigate, to, useQueryState } from "../router.js";
 import { useKeys } from "../shell.js";
 
@@ -62,17 +62,14 @@ export function SessionsPage(): ReactNode {
   });
   const address = useDeferredValue(query.toString());
   const view = useMemo(() => viewOf(new URLSearchParams(address)), [address]);
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    sessionsQuery(view),
-  );
+  const list = useInfiniteQuery(sessionsQuery(view));
+  const { data, error, refetch, hasNextPage } = list;
   const items = useMemo(() => data?.pages.flatMap(({ sessions }) => sessions), [data]);
   const picked = items?.filter(({ sessionId }) => chosen.has(sessionId)) ?? [];
   useEffect(() => {
     setChosen(new Set());
   }, [address]);
-  const onEnd = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const onEnd = useNextPage(list, items?.length);
   const now = useNow();
   const columns = useMemo(() => columnsAt(now), [now]);
   const sort: TableSort = { id: view.filter.sort ?? "updated", isAscending: view.filter.ascending === true };

@@ -76,6 +76,8 @@ StatusT = TypeVar("StatusT", SessionStatus, RunStatus)
 SEARCH_CHARS_MAX: Final = 256
 SEARCH_WORDS_MAX: Final = 16
 """Words of a text that are searched for; further ones are ignored."""
+RUN_IDS_MAX: Final = 100
+"""Runs that one query names."""
 COUNTED_MAX: Final = 10_000
 """Rows that a count is exact for; one more means that there are more."""
 STATUS_SHOWN_CHARS_MAX: Final = 40
@@ -143,7 +145,15 @@ def run_filter(wanted: "RunQuery") -> RunFilter:
         cost_micros=(_count_of(wanted, "cost_micros_min"), _count_of(wanted, "cost_micros_max")),
         duration_ms=(_count_of(wanted, "duration_ms_min"), _count_of(wanted, "duration_ms_max")),
         words=words_of(wanted.get("text")),
+        run_ids=_ids_of(wanted.get("run_ids")),
     )
+
+
+def _ids_of(value: Sequence[str] | None) -> tuple[str, ...]:
+    names = tuple(check_id(one, "run_ids") for one in value or ())
+    if len(names) > RUN_IDS_MAX:
+        raise bad_request(f"run_ids: found {len(names):,}, limit {RUN_IDS_MAX}")
+    return names
 
 
 def _time_of(value: object, what: str) -> str | None:
@@ -348,6 +358,8 @@ class RunQuery(TypedDict, total=False):
     duration_ms_max: int | None
     text: str | None
     """Words, or prefixes of words, that must all occur in the session: see `SessionQuery`."""
+    run_ids: Sequence[str] | None
+    """Some runs by their ids, at most `RUN_IDS_MAX`; those that do not exist are left out."""
     sort: RunSort | str | None
     """started (default), duration or cost."""
     is_ascending: bool

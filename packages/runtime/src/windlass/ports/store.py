@@ -242,6 +242,8 @@ class RunFilter:
     """The least and the most."""
     words: tuple[str, ...] = ()
     """Prefixes of words that must all occur in the session of the run; see `SessionFilter`."""
+    run_ids: tuple[str, ...] = ()
+    """Some runs by their ids; empty for any."""
 
 
 def causes_of(waits_on: str) -> tuple[str, ...]:

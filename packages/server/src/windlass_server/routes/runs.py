@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import Field
 
-from windlass.catalog.sessions import SEARCH_CHARS_MAX, RunQuery
+from windlass.catalog.sessions import RUN_IDS_MAX, SEARCH_CHARS_MAX, RunQuery
 from windlass.ports.store import RunSort
 from windlass.runtime.playground import UnknownStep
 from windlass_harness.views.runs import RUN_ENDS
@@ -78,6 +78,10 @@ class RunQueryParams(PageQuery):
     """Filters of a list of runs, and its order."""
 
     session: Name = None
+    run: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=512)], ...],
+        Field(max_length=RUN_IDS_MAX, description="Some runs by their ids."),
+    ] = ()
     agent: Name = None
     status: RunStatus | None = None
     subagents: Annotated[bool, Field(description="Include runs of subagents.")] = True
@@ -114,6 +118,7 @@ async def list_runs(caller: CallerDep, query: Annotated[RunQueryParams, Query()]
     """Return the runs of your sessions, newest first unless sorted otherwise."""
     wanted = RunQuery(
         session_id=query.session,
+        run_ids=query.run,
         agent_id=query.agent,
         status=query.status,
         root_only=not query.subagents,

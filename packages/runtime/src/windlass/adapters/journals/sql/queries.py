@@ -562,7 +562,7 @@ def _runs_found(what: str, index: str | None, where: Sequence[str], dialect: Dia
 
 def _run_index(wanted: RunFilter, by: RunSort, *, owner_has_few: bool) -> str | None:
     """Return the index with the fewest runs that are not wanted; None if that is for the planner to say."""
-    if wanted.session_id is not None or wanted.words or wanted.tag is not None:
+    if wanted.session_id is not None or wanted.words or wanted.tag is not None or wanted.run_ids:
         return None
     has_rare_status = wanted.waits_on is not None or wanted.status not in (None, RunStatus.COMPLETED)
     rare = {
@@ -622,6 +622,9 @@ def _run_criteria(
         parameters += causes
     if wanted.error == "":
         where.append("r.error IS NOT NULL")
+    if wanted.run_ids:
+        where.append(f"r.run_id IN ({', '.join('?' * len(wanted.run_ids))})")
+        parameters += wanted.run_ids
     for word in wanted.words:
         where.append(f"r.session_key IN ({dialect.sessions_with})")
         parameters.append(dialect.prefix.format(word))

@@ -391,9 +391,8 @@ export const runsByIdQuery = (runIds: readonly string[]) =>
   infiniteQueryOptions({
     queryKey: ["runs", "named", runIds],
     queryFn: async ({ signal, pageParam }) => {
-      const run = runIds.slice(pageParam, pageParam + NAMED);
-      const { runs } = await client.listRuns({ run, limit: NAMED }, { signal });
-      return runs;
+      const wanted = runIds.slice(pageParam, pageParam + NAMED);
+      return (await client.listRuns({ runs: wanted.join("\n"), limit: NAMED }, { signal })).runs;
     },
     initialPageParam: 0,
     getNextPageParam: (_, __, from) => (from + NAMED < runIds.length ? from + NAMED : undefined),

@@ -160,7 +160,7 @@ function columnsAt(now: number): readonly TableColumn<RunRow>[] {
     {
       id: "status",
       label: "Status",
-      width: 184,
+      width: 192,
       cell: (run) => (
         <span className="flex items-center gap-1.5">
           <RunStatus run={run} />
@@ -171,7 +171,7 @@ function columnsAt(now: number): readonly TableColumn<RunRow>[] {
     {
       id: "duration",
       label: "Time",
-      width: 80,
+      width: 86,
       isNumber: true,
       isSortable: true,
       fromPx: 560,

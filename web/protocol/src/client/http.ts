@@ -66,8 +66,8 @@ export interface SessionQuery extends ListQuery {
 /** Filters of a list of runs. */
 export interface RunQuery extends ListQuery {
   readonly session?: string | undefined;
-  /** Some runs by their ids, at most 100. */
-  readonly run?: readonly string[] | undefined;
+  /** Ids of runs, one a line; at most 100. */
+  readonly runs?: string | undefined;
   readonly agent?: string | undefined;
   readonly status?: RunStatus | undefined;
   /** Whether runs of subagents are listed as well; they are when left out. */
@@ -160,7 +160,7 @@ export interface AgentEventsOptions extends FeedOptions {
   readonly types?: readonly string[] | undefined;
 }
 
-type Query = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
+type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
 interface Call extends RequestOptions {
   readonly method?: "GET" | "POST" | "PATCH" | "DELETE";
@@ -630,8 +630,6 @@ function at(kind: string, id: string, ...rest: readonly string[]): string {
 
 function search(query: Query): string {
   const found = new URLSearchParams();
-  for (const [key, value] of Object.entries(query))
-    if (typeof value === "object") for (const one of value) found.append(key, one);
-    else if (value !== undefined) found.set(key, String(value));
+  for (const [key, value] of Object.entries(query)) if (value !== undefined) found.set(key, String(value));
   return found.size === 0 ? "" : `?${found.toString()}`;
 }

@@ -78,10 +78,12 @@ class RunQueryParams(PageQuery):
     """Filters of a list of runs, and its order."""
 
     session: Name = None
-    run: Annotated[
-        tuple[Annotated[str, Field(min_length=1, max_length=512)], ...],
-        Field(max_length=RUN_IDS_MAX, description="Some runs by their ids."),
-    ] = ()
+    runs: Annotated[
+        str | None,
+        Field(
+            min_length=1, max_length=RUN_IDS_MAX * 513, description="Ids of runs, one a line; at most 100."
+        ),
+    ] = None
     agent: Name = None
     status: RunStatus | None = None
     subagents: Annotated[bool, Field(description="Include runs of subagents.")] = True
@@ -118,7 +120,8 @@ async def list_runs(caller: CallerDep, query: Annotated[RunQueryParams, Query()]
     """Return the runs of your sessions, newest first unless sorted otherwise."""
     wanted = RunQuery(
         session_id=query.session,
-        run_ids=query.run,
+        # No id has a line break.
+        run_ids=None if query.runs is None else query.runs.split("\n"),
         agent_id=query.agent,
         status=query.status,
         root_only=not query.subagents,

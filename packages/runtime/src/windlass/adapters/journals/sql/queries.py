@@ -518,6 +518,8 @@ def _session_index(wanted: SessionFilter, by: SessionSort, *, owner_has_few: boo
     if wanted.cost_micros != (None, None) or (by is SessionSort.COST and not has_time):
         return "cost"
     return "update" if has_time or by is SessionSort.UPDATED else None
+
+
 OWN_FEW: Final = 2_000
 """Rows of an owner that are filtered one by one; beyond, the index that covers the filters is read."""
 _HAS_MANY_RUNS: Final = "SELECT 1 FROM runs WHERE owner = ? LIMIT 1 OFFSET ?"

@@ -27,6 +27,7 @@ from windlass.ports.store import (
     RunTimes,
     SessionCopy,
     SessionFilter,
+    SessionOrder,
     SessionStatus,
     SettledRequest,
     Standing,
@@ -371,7 +372,9 @@ def test_the_next_page_continues_after_the_last_row_while_sessions_change(play: 
         assert [info.session_id for info in first] == ["s5", "s4", "s3"]
         await start(store, "s6", "r6")
         await start(store, "s1", "r7")
-        rest = await other.listed(EVERYTHING, before=first[-1].number, limit=10)
+        rest = await other.listed(
+            EVERYTHING, order=SessionOrder(after=(first[-1].number, first[-1].number)), limit=10
+        )
         assert [info.session_id for info in rest] == ["s2", "s1", "s0"]
         runs = await store.listed_runs(RunFilter(), limit=2)
         assert [run.run_id for run in runs] == ["r7", "r6"]

@@ -1,7 +1,7 @@
 /**
  * The pages of the app: address, name, icon, key, and the component that shows it.
  *
- * Each is a file of its own in the build, and the rest is fetched as soon as the first one is shown: a page can be
+ * Each is a file of its own in the build, and the rest is fetched as soon as the first one has its data: a page can be
  * opened while the server restarts.
  */
 import {
@@ -58,9 +58,25 @@ const SessionPage = lazy(async () => ({ default: (await LOADERS.session()).Sessi
 const SessionsPage = lazy(async () => ({ default: (await LOADERS.sessions()).SessionsPage }));
 
 /** Fetches every page that is not here yet; one that cannot be fetched now is fetched when it is opened. */
-export function fetchPages(): void {
-  for (const load of Object.values(LOADERS)) load().catch(() => undefined);
+export async function fetchPages(): Promise<void> {
+  for (const load of Object.values(LOADERS)) {
+    // One by one, in between what the page that is shown has to do.
+    await new Promise<void>((resolve) => {
+      if ("requestIdleCallback" in window)
+        requestIdleCallback(
+          () => {
+            resolve();
+          },
+          { timeout: IDLE_MS_MAX },
+        );
+      else setTimeout(resolve);
+    });
+    await load().catch(() => undefined);
+  }
 }
+
+/** A busy page does not keep the others away for longer, milliseconds each. */
+const IDLE_MS_MAX = 200;
 
 interface Page {
   /** The first part of the address. */

@@ -9,6 +9,7 @@ import {
   FIELD,
   FOCUS,
   formatAgo,
+  formatCount,
   formatWhen,
   plural,
   sentence,
@@ -55,18 +56,27 @@ export function Listed({
   count,
   noun,
   hasMore,
+  total,
 }: {
   readonly count: number;
   readonly noun: string;
   readonly hasMore: boolean;
+  /** How many there are, as the server counts: up to one more than `COUNTED_MAX`. */
+  readonly total?: number | undefined;
 }): ReactNode {
   return (
     <span role="status" className="text-xs text-agent-muted tabular-nums">
-      {plural(count, noun)}
-      {hasMore && " and more"}
+      {total === undefined
+        ? `${plural(count, noun)}${hasMore ? " and more" : ""}`
+        : total > COUNTED_MAX
+          ? `${formatCount(COUNTED_MAX)}+ ${noun}s`
+          : plural(total, noun)}
     </span>
   );
 }
+
+/** Rows that the server counts one by one. */
+const COUNTED_MAX = 10_000;
 
 /** The chosen row of a list, beside it; on a narrow screen, below it. */
 export function SidePanel({
@@ -323,7 +333,8 @@ export function statusWords(status: string): string {
   return STATUS_WORDS[status] ?? status.replaceAll("_", " ");
 }
 
-type RunState = Pick<RunRow, "status" | "waitsOn">;
+/** Where a run is, or the newest run of a session. */
+type RunState = Pick<RunRow, "waitsOn"> & { readonly status: string };
 
 /** Where a run, a session or a proposal is; an icon and a word, so that colour is not all. */
 export function Status({

@@ -7,10 +7,10 @@ import {
   type Query,
   type QueryClient,
 } from "@tanstack/react-query";
-import { useEffect } from "react";
-import { isKnown, type DecisionRun, type Event, type RunStatus } from "@windlass/protocol";
+import { useCallback, useEffect } from "react";
+import { isKnown, type DecisionRun, type Event } from "@windlass/protocol";
 import type { KnownCall } from "@windlass/ui";
-import type { ExperimentQuery, ProposalList, RunQuery } from "@windlass/protocol/client";
+import type { ExperimentQuery, ProposalList, RunQuery, SessionQuery } from "@windlass/protocol/client";
 import { client, door } from "./auth.js";
 
 /** Event types that change lists. */
@@ -149,6 +149,28 @@ async function channelName(): Promise<string | undefined> {
 
 // Queries.
 
+/** The pages of a list, as far as they are read. */
+interface Pages {
+  readonly hasNextPage: boolean;
+  readonly isFetchingNextPage: boolean;
+  readonly fetchNextPage: () => Promise<unknown>;
+}
+
+/**
+ * Reads the next page, for a list that comes to its end.
+ *
+ * A page may be empty and have a next one: it is read at once while there are no rows.
+ */
+export function useNextPage({ hasNextPage, isFetchingNextPage, fetchNextPage }: Pages, rows: number | undefined) {
+  const onEnd = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  useEffect(() => {
+    if (rows === 0) onEnd();
+  }, [rows, onEnd]);
+  return onEnd;
+}
+
 /** Items on a page of a list: as many as the server gives at once. */
 const PAGE = 200;
 const LIVE_MS = 2_000;
@@ -171,18 +193,18 @@ export const approvalsQuery = queryOptions({
   refetchInterval: () => pollMs(LIVE_MS),
 });
 
-/** Which sessions are wanted. */
-interface SessionFilter {
-  readonly text?: string | undefined;
-  readonly status?: RunStatus | undefined;
-  readonly agent?: string | undefined;
-  readonly subagents?: boolean | undefined;
+/** Which sessions are wanted, in what order, and changed from what time on. */
+export interface SessionView {
+  readonly filter: SessionQuery;
+  readonly time?: ListTime | undefined;
 }
 
-export const sessionsQuery = (filter: SessionFilter) =>
+export const sessionsQuery = ({ filter, time }: SessionView) =>
   infiniteQueryOptions({
-    queryKey: ["sessions", filter],
-    queryFn: ({ signal, pageParam }) => client.listSessions({ ...filter, after: pageParam, limit: PAGE }, { signal }),
+    queryKey: ["sessions", "all", filter, time],
+    queryFn: ({ signal, pageParam }) =>
+      client.listSessions({ ...filter, ...pageAt(pageParam), since: sinceOf(time) ?? filter.since }, { signal }),
+    placeholderData: keepPreviousData,
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ next }) => next ?? undefined,
     refetchInterval: ({ state }) => listMs(state.data),
@@ -332,23 +354,50 @@ export const toolsQuery = queryOptions({
 /** Which runs are wanted, in what order, and from what time on. */
 export interface RunView {
   readonly filter: RunQuery;
-  readonly time?: keyof typeof TIMES_MS | undefined;
+  readonly time?: ListTime | undefined;
 }
+
+/** A time that ends now. */
+export type ListTime = keyof typeof TIMES_MS;
 
 const HOUR_MS = 3_600_000;
 const TIMES_MS = { "1h": HOUR_MS, "24h": 24 * HOUR_MS, "7d": 168 * HOUR_MS, "30d": 720 * HOUR_MS } as const;
 
+function sinceOf(time: ListTime | undefined): string | undefined {
+  return time === undefined ? undefined : new Date(Date.now() - TIMES_MS[time]).toISOString();
+}
+
+/** A page of a list; with the first one comes how many rows there are. */
+function pageAt(after: string | undefined) {
+  return { after, limit: PAGE, total: after === undefined ? true : undefined };
+}
+
 export const runsQuery = ({ filter, time }: RunView) =>
   infiniteQueryOptions({
     queryKey: ["runs", "all", filter, time],
-    queryFn: ({ signal, pageParam }) => {
-      const since = time === undefined ? filter.since : new Date(Date.now() - TIMES_MS[time]).toISOString();
-      return client.listRuns({ ...filter, since, after: pageParam, limit: PAGE }, { signal });
-    },
+    queryFn: ({ signal, pageParam }) =>
+      client.listRuns({ ...filter, ...pageAt(pageParam), since: sinceOf(time) ?? filter.since }, { signal }),
     placeholderData: keepPreviousData,
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ next }) => next ?? undefined,
     refetchInterval: ({ state }) => listMs(state.data),
+  });
+
+/** Runs that one request names. */
+const NAMED = 100;
+
+/** Runs by their ids, as far as they are read. */
+export const runsByIdQuery = (runIds: readonly string[]) =>
+  infiniteQueryOptions({
+    queryKey: ["runs", "named", runIds],
+    queryFn: async ({ signal, pageParam }) => {
+      const wanted = runIds.slice(pageParam, pageParam + NAMED);
+      return (await client.listRuns({ runs: wanted.join("\n"), limit: NAMED }, { signal })).runs;
+    },
+    initialPageParam: 0,
+    getNextPageParam: (_, __, from) => (from + NAMED < runIds.length ? from + NAMED : undefined),
+    select: ({ pages }) => pages.flat(),
+    staleTime: SLOW_MS,
   });
 
 export const recentRunsQuery = (agent: string | undefined) =>

@@ -14,7 +14,7 @@ import {
   type PolicyDecision,
   type RuntimeActionResult,
 } from "@windlass/protocol";
-import { formatCost, formatCount, formatDuration, formatValue, plural } from "@windlass/ui";
+import { formatCost, formatCount, formatDuration, formatValue, inOneLine, plural } from "@windlass/ui";
 import { client, newKey } from "./auth.js";
 
 const STEP = 250;
@@ -295,7 +295,7 @@ const TELLERS: Tellers = {
   }),
   "actions.requested": ({ actions, parentCallId }) => ({
     title: `${parentCallId === undefined ? "Model" : "Program"} asks for ${actions.map(actionName).join(", ")}`,
-    detail: actions.map(({ input }) => formatValue(input)).join(" "),
+    detail: actions.map(({ input }) => inOneLine(input)).join(" · "),
     tone: "model",
     depth: 1,
   }),

@@ -220,3 +220,17 @@ export function cut(text: string, charsMax: number): string {
 export function sentence(text: string): string {
   return /^[a-z]+(?:[ ,;:]|$)/u.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
 }
+
+const LINE_CHARS_MAX = 120;
+
+/** Arguments of a call in one line: the names and values of their fields. A text or a list is shown as it is. */
+export function inOneLine(value: unknown, show: Formats["visible"] = visible): string {
+  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+  const names = isObject ? Object.entries(value) : [];
+  const words = !isObject ? briefly(value) : names.map(([name, one]) => `${name} ${briefly(one)}`).join(", ");
+  return cut(show(words).replace(/\s+/gu, " ").trim(), LINE_CHARS_MAX);
+}
+
+function briefly(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}

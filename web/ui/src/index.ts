@@ -117,6 +117,7 @@ export {
   formatSigned,
   formatValue,
   formatWhen,
+  inOneLine,
   plural,
   sentence,
   shortHash,

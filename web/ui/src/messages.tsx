@@ -27,7 +27,7 @@ import {
   type ReactNode,
 } from "react";
 import { Collapsible } from "radix-ui";
-import { cut, formatValue, undisguised } from "./format.js";
+import { cut, formatValue, inOneLine, undisguised } from "./format.js";
 import { labelOf, useWording, type Wording } from "./labels.js";
 import { Badge, Button, CodeView, CopyButton, type Tone } from "./primitives.js";
 import { BUTTONS, CARD, classes, FOCUS } from "./styles.js";
@@ -547,14 +547,6 @@ function Header({ view }: { readonly view: CallView }): ReactNode {
       )}
     </>
   );
-}
-
-const LINE_CHARS_MAX = 120;
-
-/** The arguments of a call in few words: names and values. */
-function inOneLine(given: ToolCall["arguments"], visible: Wording["visible"]): string {
-  const parts = Object.entries(given).map(([name, value]) => `${name} ${formatValue(value)}`);
-  return cut(visible(parts.join(", ")).replace(/\s+/gu, " "), LINE_CHARS_MAX);
 }
 
 const ANSWERS: Readonly<Partial<Record<CallAnswer["outcome"], Tone>>> = { approved: "good", denied: "bad" };

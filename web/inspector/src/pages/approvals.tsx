@@ -18,8 +18,8 @@ import {
   Fields,
   FOCUS,
   formatAgo,
-  formatExactly,
   formatWhen,
+  inOneLine,
   plural,
   RequestCard,
   shortId,
@@ -37,7 +37,6 @@ import { useKeys } from "../shell.js";
 
 const SOON_MS = 5_000;
 /** More than a row has room for. */
-const ASKED_CHARS_MAX = 120;
 const NONE: readonly Approval[] = [];
 const NOTHING_PICKED: ReadonlySet<string> = new Set();
 
@@ -381,17 +380,7 @@ interface InboxProps {
 
 /** The request in one line: a question by its words, a call by its arguments. */
 export function askedFor({ kind, prompt, action }: Approval["request"]): string {
-  const { input } = action;
-  const names = typeof input === "object" && input !== null && !Array.isArray(input) ? Object.entries(input) : [];
-  const words =
-    kind === "question"
-      ? prompt
-      : names.length === 0
-        ? formatExactly(input)
-        : names
-            .map(([name, value]) => `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`)
-            .join(", ");
-  return cut(visible(words).replace(/\s+/gu, " ").trim(), ASKED_CHARS_MAX);
+  return inOneLine(kind === "question" ? prompt : action.input);
 }
 
 /** The session that a request belongs to: its title, or the end of its id. */

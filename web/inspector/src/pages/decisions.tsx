@@ -2,10 +2,22 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import type { RunRow } from "@windlass/protocol/client";
 import { DataTable, shortId, useColumns, type TableColumn } from "@windlass/ui";
-import { useCallback, useMemo, type ReactNode } from "react";
+import { useMemo, type ReactNode } from "react";
 import { Ledger } from "../ledger.js";
-import { ButtonLink, Empty, Failure, Heading, Loading, RunStatus, Select, Tabs, TextLink } from "../parts.js";
-import { agentsQuery, isOver, runsQuery } from "../queries.js";
+import {
+  Ago,
+  ButtonLink,
+  Empty,
+  Failure,
+  Heading,
+  Loading,
+  RunStatus,
+  Select,
+  Tabs,
+  TextLink,
+  useNow,
+} from "../parts.js";
+import { agentsQuery, isOver, runsQuery, useNextPage } from "../queries.js";
 import { to, useQueryState } from "../router.js";
 import { Failures } from "./failures.js";
 import { Proposals } from "./proposals.js";
@@ -80,27 +92,26 @@ function Choices({
 }): ReactNode {
   const [, change] = useQueryState();
   const layout = useColumns("decision-runs");
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    runsQuery({ filter: { agent, subagents: false } }),
-  );
+  const now = useNow();
+  const columns = useMemo(() => columnsAt(now), [now]);
+  const list = useInfiniteQuery(runsQuery({ filter: { agent, subagents: false } }));
+  const { data, error, refetch, hasNextPage } = list;
   const runs = useMemo(
     () => data?.pages.flatMap((page) => page.runs).filter(({ startedAt }) => startedAt != null),
     [data],
   );
-  const onEnd = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const onEnd = useNextPage(list, runs?.length);
   if (error !== null && runs === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
   if (runs === undefined) return <Loading />;
-  if (runs.length === 0) return <NoDecisions />;
+  if (runs.length === 0) return hasNextPage ? <Loading /> : <NoDecisions />;
   const current = selected ?? runs[0]?.runId;
   return (
     <div className="flex min-h-0 flex-1 flex-col md:flex-row">
-      <div className="flex shrink-0 flex-col border-agent-border max-md:h-44 max-md:border-b md:w-80 md:border-r xl:w-100">
+      <div className="flex shrink-0 flex-col border-agent-border max-md:h-44 max-md:border-b md:w-80 md:border-r xl:w-100 2xl:w-136">
         <DataTable
           label="Runs, the newest first"
           rows={runs}
-          columns={RUNS}
+          columns={columns}
           keyOf={({ runId }) => runId}
           opened={current}
           onOpen={({ runId }) => {
@@ -126,21 +137,30 @@ function Choices({
   );
 }
 
-const RUNS: readonly TableColumn<RunRow>[] = [
-  {
-    id: "input",
-    label: "Run",
-    width: 120,
-    share: 1,
-    cell: ({ runId, agentId, input }) => (
-      <span title={input}>
-        <span className="font-semibold">{input || shortId(runId)}</span>{" "}
-        <span className="text-agent-muted">{agentId}</span>
-      </span>
-    ),
-  },
-  { id: "status", label: "Status", width: 150, cell: (run) => <RunStatus run={run} /> },
-];
+function columnsAt(now: number): readonly TableColumn<RunRow>[] {
+  return [
+    {
+      id: "input",
+      label: "Run",
+      width: 120,
+      share: 1,
+      cell: ({ runId, input }) => (
+        <span className="font-semibold" title={input}>
+          {input || shortId(runId)}
+        </span>
+      ),
+    },
+    { id: "agent", label: "Agent", width: 76, fromPx: 480, cell: ({ agentId }) => agentId },
+    { id: "status", label: "Status", width: 150, cell: (run) => <RunStatus run={run} /> },
+    {
+      id: "started",
+      label: "Started",
+      width: 90,
+      fromPx: 480,
+      cell: ({ startedAt }) => startedAt !== undefined && <Ago at={startedAt} nowMs={now} />,
+    },
+  ];
+}
 
 function NoDecisions(): ReactNode {
   return (

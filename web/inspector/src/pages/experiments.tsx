@@ -25,7 +25,7 @@ import {
   type TableColumn,
 } from "@windlass/ui";
 import { Check, X } from "lucide-react";
-import { useCallback, useMemo, useState, type ReactNode } from "react";
+import { useMemo, useState, type ReactNode } from "react";
 import { AddToDataset } from "../add-to-dataset.js";
 import {
   Ago,
@@ -43,7 +43,7 @@ import {
   TextLink,
   useNow,
 } from "../parts.js";
-import { experimentQuery, experimentsComparedQuery, experimentsQuery } from "../queries.js";
+import { experimentQuery, experimentsComparedQuery, experimentsQuery, useNextPage } from "../queries.js";
 import { Link, navigate, to, useQueryState } from "../router.js";
 import { Datasets } from "./datasets.js";
 
@@ -83,19 +83,17 @@ function List(): ReactNode {
   const layout = useColumns("experiments");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const filter = { agent: query.get("agent") ?? undefined, dataset: query.get("dataset") ?? undefined };
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    experimentsQuery(filter),
-  );
+  const list = useInfiniteQuery(experimentsQuery(filter));
+  const { data, error, refetch, hasNextPage } = list;
   const rows = useMemo(() => data?.pages.flatMap(({ experiments }) => experiments), [data]);
-  const onEnd = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const onEnd = useNextPage(list, rows?.length);
   const now = useNow();
   const columns = useMemo(() => listColumns(now), [now]);
   if (rows === undefined)
     return error === null ? <Loading /> : <Failure error={error} onRetry={() => void refetch()} />;
   const isFiltered = filter.agent !== undefined || filter.dataset !== undefined;
-  if (rows.length === 0 && !isFiltered) return <NoExperiments />;
+  const isEmpty = rows.length === 0 && !hasNextPage;
+  if (isEmpty && !isFiltered) return <NoExperiments />;
   // The list has the newest first: of two, the first one is the new one.
   const [newer, older] = rows.filter(({ id }) => chosen.has(id));
   return (
@@ -124,7 +122,7 @@ function List(): ReactNode {
           <ColumnMenu columns={columns} layout={layout} />
         </span>
       </div>
-      {rows.length === 0 ? (
+      {isEmpty ? (
         <Empty title="No experiment fits.">
           <p>
             <TextLink href="/experiments">Show all experiments</TextLink>

@@ -13,11 +13,11 @@ import {
   useColumns,
   type TableColumn,
 } from "@windlass/ui";
-import { useCallback, useMemo, type ReactNode } from "react";
+import { useMemo, type ReactNode } from "react";
 import { client } from "../auth.js";
 import { ruleWords } from "../rules.js";
 import { Ago, Empty, Failure, Heading, Listed, Loading, SidePanel, Status, Tabs, TextLink, useNow } from "../parts.js";
-import { deliveriesQuery, schedulesQuery, ticksQuery } from "../queries.js";
+import { deliveriesQuery, schedulesQuery, ticksQuery, useNextPage } from "../queries.js";
 import { navigate, to, useQueryState } from "../router.js";
 import { tellDone } from "../shell.js";
 
@@ -275,14 +275,11 @@ const TICKS = 5;
 function Deliveries(): ReactNode {
   const [query, change] = useQueryState();
   const isAll = query.get("show") === "all";
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    deliveriesQuery(!isAll),
-  );
+  const list = useInfiniteQuery(deliveriesQuery(!isAll));
+  const { data, error, refetch, hasNextPage } = list;
   const layout = useColumns("deliveries");
   const rows = useMemo(() => data?.pages.flatMap(({ deliveries }) => deliveries), [data]);
-  const onEnd = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const onEnd = useNextPage(list, rows?.length);
   const now = useNow();
   const queries = useQueryClient();
   const act = useMutation({
@@ -326,7 +323,7 @@ function Deliveries(): ReactNode {
       {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
       {rows === undefined ? (
         error === null && <Loading />
-      ) : rows.length === 0 ? (
+      ) : rows.length === 0 && !hasNextPage ? (
         <NoDeliveries isAll={isAll} />
       ) : (
         <DataTable

@@ -53,22 +53,35 @@ export interface PageQuery {
 }
 
 /** Filters of a list of sessions. */
-export interface SessionQuery extends PageQuery {
+export interface SessionQuery extends ListQuery {
   readonly agent?: string | undefined;
   readonly status?: rest.SessionStatus | undefined;
   /** Words of messages, answers and names of called tools, or beginnings of them. */
   readonly text?: string | undefined;
   /** Whether sessions of subagents are listed as well. */
   readonly subagents?: boolean | undefined;
+  readonly sort?: "created" | "updated" | "cost" | undefined;
 }
 
 /** Filters of a list of runs. */
-export interface RunQuery extends PageQuery {
+export interface RunQuery extends ListQuery {
   readonly session?: string | undefined;
+  /** Ids of runs, one a line; at most 100. */
+  readonly runs?: string | undefined;
   readonly agent?: string | undefined;
   readonly status?: RunStatus | undefined;
   /** Whether runs of subagents are listed as well; they are when left out. */
   readonly subagents?: boolean | undefined;
+  /** Milliseconds. */
+  readonly durationMin?: number | undefined;
+  readonly durationMax?: number | undefined;
+  /** Words that must all occur in the session of the run. */
+  readonly text?: string | undefined;
+  readonly sort?: "started" | "duration" | "cost" | undefined;
+}
+
+/** Filters that runs and sessions share: of a run, or of one of the runs of a session. */
+interface ListQuery extends PageQuery {
   /** What a waiting run waits for: input, recovery, person (one of both), subagent, provider, timer or budget. */
   readonly waitsOn?: string | undefined;
   /** The fingerprint of the package. */
@@ -79,19 +92,15 @@ export interface RunQuery extends PageQuery {
   readonly feedback?: "up" | "down" | "none" | undefined;
   /** Whether a process took the run over after a crash. */
   readonly crashed?: boolean | undefined;
-  /** ISO moments; the end is left out. */
+  /** ISO moments, the end left out: when a run started, or a session changed. */
   readonly since?: string | undefined;
   readonly until?: string | undefined;
   /** Millionths of a dollar. */
   readonly costMin?: number | undefined;
   readonly costMax?: number | undefined;
-  /** Milliseconds. */
-  readonly durationMin?: number | undefined;
-  readonly durationMax?: number | undefined;
-  /** Words that must all occur in the session of the run. */
-  readonly text?: string | undefined;
-  readonly sort?: "started" | "duration" | "cost" | undefined;
   readonly ascending?: boolean | undefined;
+  /** Whether what fits is counted, up to 10,001. */
+  readonly total?: boolean | undefined;
 }
 
 /** Which decisions of a run; all without a limit. */

@@ -332,6 +332,10 @@ def _make_SessionInfo() -> object:
         parent_session_id: Maybe[Str] = None
         predecessor_id: Maybe[Str] = None
         predecessor_seq: Maybe[Count] = None
+        output: Maybe[Str] = None
+        waits_on: Maybe[Str] = None
+        error: Maybe[Str] = None
+        crashes: Maybe[Count] = None
         continuation_token: Maybe[Str] = None
 
     return SessionInfo
@@ -339,15 +343,17 @@ def _make_SessionInfo() -> object:
 
 def _make_SessionPage() -> object:
     from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count
     from windlass_protocol.generated.rest import SessionInfo
 
     class SessionPage(Open):
-        """A page of sessions, newest first."""
+        """A page of sessions."""
 
         __qualname__ = "SessionPage"
 
         sessions: tuple[SessionInfo, ...]
         next: Maybe[Str] = None
+        total: Maybe[Count] = None
 
     return SessionPage
 
@@ -415,6 +421,7 @@ def _make_RunRow() -> object:
 
 def _make_RunPage() -> object:
     from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count
     from windlass_protocol.generated.rest import RunRow
 
     class RunPage(Open):
@@ -424,6 +431,7 @@ def _make_RunPage() -> object:
 
         runs: tuple[RunRow, ...]
         next: Maybe[Str] = None
+        total: Maybe[Count] = None
 
     return RunPage
 

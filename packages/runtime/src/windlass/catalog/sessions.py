@@ -122,6 +122,7 @@ def run_filter(wanted: "RunQuery") -> RunFilter:
         raise bad_request(f"feedback must be one of {', '.join(_RATINGS)}, found {kind_of(feedback)}")
     return RunFilter(
         session_id=name_of(wanted.get("session_id"), "session_id"),
+        run_id=name_of(wanted.get("run_id"), "run_id"),
         agent_id=name_of(wanted.get("agent_id"), "agent_id"),
         status=None if status is None else member(RunStatus, status),
         owner=name_of(wanted.get("owner"), "owner"),
@@ -220,6 +221,7 @@ class RunQuery(TypedDict, total=False):
     """Filter and order of runs; None is the same as left out."""
 
     session_id: str | None
+    run_id: str | None
     agent_id: str | None
     status: RunStatus | str | None
     owner: str | None
@@ -276,6 +278,7 @@ class Sessions:
         self._content = content
         self._machine = machine
         self._redactor = redactor
+        self._traces = reading.Traces()
 
     # lists
 
@@ -474,8 +477,11 @@ class Sessions:
             raise unknown_run(run_id)
         return await feedback_of(self._store, row)
 
-    async def trace(self, run_id: str) -> RunTrace:
+    async def trace(self, run_id: str, *, after: int = 0) -> RunTrace:
         """Return the trace of a run, finished or not.
+
+        With `after`, the `seq` of an earlier answer, it has only the spans and events that began or changed
+        since.
 
         Raises:
             Conflict: the run does not exist, or it has not started.
@@ -484,7 +490,8 @@ class Sessions:
         if row is None:
             raise unknown_run(run_id)
         info = await self._store.listed_session(row.session_id)
-        return await reading.trace_of(row, self._store, owner=None if info is None else info.owner)
+        owner = None if info is None else info.owner
+        return await self._traces.read(row, self._store, owner=owner, after=number_of(after, "after"))
 
     async def prompt(self, run_id: str, step_index: int) -> StepPrompt | None:
         """Return the prompt of a step of a run, as far as it is known.

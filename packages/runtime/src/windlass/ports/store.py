@@ -197,6 +197,7 @@ class RunFilter:
     """A filter of runs; None matches any."""
 
     session_id: str | None = None
+    run_id: str | None = None
     agent_id: str | None = None
     status: RunStatus | None = None
     owner: str | None = None

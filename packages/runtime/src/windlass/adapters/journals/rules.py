@@ -218,6 +218,7 @@ def is_run_wanted(info: RunInfo, wanted: RunFilter) -> bool:
     """Return whether a run matches a filter, apart from its words."""
     return (
         wanted.session_id in (None, info.session_id)
+        and wanted.run_id in (None, info.run_id)
         and wanted.agent_id in (None, info.agent_id)
         and wanted.status in (None, info.status)
         and wanted.owner in (None, info.owner)

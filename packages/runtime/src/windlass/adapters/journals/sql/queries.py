@@ -453,7 +453,7 @@ def runs_query(
 
 def _run_index(wanted: RunFilter, by: RunSort, *, owner_has_few: bool) -> str | None:
     """Return the index with the fewest runs that are not wanted; None if that is for the planner to say."""
-    if wanted.session_id is not None or wanted.words or wanted.tag is not None:
+    if wanted.session_id is not None or wanted.run_id is not None or wanted.words or wanted.tag is not None:
         return None
     has_rare_status = wanted.waits_on is not None or wanted.status not in (None, RunStatus.COMPLETED)
     rare = {
@@ -482,6 +482,7 @@ def _run_criteria(
     """Return SQL conditions on runs, and their parameters."""
     given: dict[str, Value] = {
         "r.session_key = ?": session_key,
+        "r.run_id = ?": wanted.run_id,
         "r.agent_id = ?": wanted.agent_id,
         "r.status = ?": None if wanted.status is None else wanted.status.value,
         "r.owner = ?": wanted.owner,

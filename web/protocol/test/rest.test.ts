@@ -330,7 +330,14 @@ it("queries many runs, and decides proposals", async () => {
   ]);
 });
 
-const SPAN = { spanId: "r", name: "run", startAt: "2026-01-31T09:30:00.250Z", seq: 1, attrs: { more: [1] }, kept: true };
+const SPAN = {
+  spanId: "r",
+  name: "run",
+  startAt: "2026-01-31T09:30:00.250Z",
+  seq: 1,
+  attrs: { more: [1] },
+  kept: true,
+};
 
 it.each([
   ["as it is", SPAN, undefined],

@@ -1,6 +1,7 @@
 /** The family of a run: the agents that work in it, who began whom, what each did, and where each of them is now. */
 import type { TraceInfo } from "@windlass/protocol/client";
 import {
+  axisOf,
   Badge,
   classes,
   FOCUS,
@@ -10,8 +11,8 @@ import {
   formatShort,
   plural,
   traceShape,
+  type Axis,
   type TraceNode,
-  type TraceShape,
 } from "@windlass/ui";
 import { Bot, Globe } from "lucide-react";
 import { useMemo, type ReactNode } from "react";
@@ -93,7 +94,39 @@ export function doingOf({ node, current, steps, tools, children }: Member): stri
     .join(" · ");
 }
 
-/** The agents as a graph from left to right; on a narrow page from top to bottom. Each leads to its trace. */
+/** A piece of time in which an agent did one kind of thing, as parts of the whole. */
+export interface Piece {
+  readonly kind: TraceNode["kind"];
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Pieces of the same kind that are closer than this are drawn as one: a long run has more than a screen has places. */
+const CLOSE = 0.002;
+
+/** What an agent did itself, in the order of time; waits for people and for subagents too. */
+export function piecesOf({ node }: Member, axis: Axis): readonly Piece[] {
+  const own: TraceNode[] = [];
+  const look = (nodes: readonly TraceNode[]): void => {
+    for (const one of nodes) {
+      // A program is what its calls are.
+      if (one.kind === "code" && one.children.length > 0) look(one.children);
+      else own.push(one);
+    }
+  };
+  look(node.children);
+  const pieces: { kind: Piece["kind"]; from: number; to: number }[] = [];
+  for (const { kind, status, startMs, endMs } of own.toSorted((one, other) => one.startMs - other.startMs)) {
+    const shown = status === "waiting" ? "wait" : kind;
+    const [from, to] = [axis.at(startMs) / axis.wholeMs, axis.at(endMs) / axis.wholeMs];
+    const last = pieces.at(-1);
+    if (last?.kind === shown && from - last.to < CLOSE) last.to = Math.max(last.to, to);
+    else pieces.push({ kind: shown, from, to });
+  }
+  return pieces;
+}
+
+/** The agents as a tree with what each did in time beside it; waits are folded. Each agent leads to its trace. */
 export function Family({
   traces,
   nowMs,
@@ -103,50 +136,78 @@ export function Family({
 }): ReactNode {
   const shape = useMemo(() => traceShape(traces, nowMs), [traces, nowMs]);
   const members = useMemo(() => familyOf(shape.roots), [shape]);
+  const axis = useMemo(() => axisOf(shape, true), [shape]);
   const all = everyone(members);
   const live = all.filter(({ node: { status } }) => status === "running" || status === "waiting").length;
   return (
-    <div className="flex min-h-0 flex-1 flex-col gap-4 overflow-auto p-4">
-      <p role="status" className="text-sm text-agent-muted">
-        {plural(all.length, "agent")}
-        {live > 0 && `, ${formatCount(live)} at work or waiting`}
-        {all.length === 1 && ". It has begun no subagents."}
-      </p>
-      <Branch members={members} shape={shape} label="Agents of the run" isTop />
+    <div className="flex min-h-0 flex-1 flex-col gap-2 overflow-auto p-4">
+      <div className="flex items-end gap-4 text-xs text-agent-muted">
+        <p role="status" className="shrink-0 sm:w-88">
+          {plural(all.length, "agent")}
+          {live > 0 && `, ${formatCount(live)} at work or waiting`}
+          {all.length === 1 && ". It has begun no subagents."}
+        </p>
+        <span aria-hidden className="flex min-w-0 flex-1 justify-between tabular-nums max-sm:hidden">
+          <span>0 s</span>
+          <span className="flex gap-3">
+            {LEGEND.map(([kind, words]) => (
+              <span key={kind} className="flex items-center gap-1">
+                <span className={classes("size-2 rounded-xs", COLOURS[kind])} />
+                {words}
+              </span>
+            ))}
+          </span>
+          <span>{formatDuration(axis.wholeMs)}</span>
+        </span>
+      </div>
+      <Branch members={members} axis={axis} label="Agents of the run" depth={0} />
     </div>
   );
 }
 
+const COLOURS: Readonly<Record<Piece["kind"], string>> = {
+  agent: "bg-agent-kind-agent/40",
+  model: "bg-agent-kind-model",
+  tool: "bg-agent-kind-tool",
+  code: "bg-agent-kind-code",
+  wait: "bg-agent-kind-wait",
+  other: "bg-agent-muted",
+};
+const LEGEND: readonly (readonly [Piece["kind"], string])[] = [
+  ["model", "model"],
+  ["tool", "tool"],
+  ["wait", "wait"],
+  ["agent", "subagent"],
+];
+/** The width of a card and how much of it a level takes, so that all lanes begin at one place. */
+const CARD_REM = 22;
+const LEVEL_REM = 1.25;
+
 function Branch({
   members,
-  shape,
+  axis,
   label,
-  isTop = false,
+  depth,
 }: {
   readonly members: readonly Member[];
-  readonly shape: TraceShape;
+  readonly axis: Axis;
   readonly label: string;
-  readonly isTop?: boolean;
+  readonly depth: number;
 }): ReactNode {
   return (
     <ul
       aria-label={label}
-      className={classes(
-        "flex flex-col gap-3",
-        !isTop && "border-agent-border max-sm:mt-3 max-sm:ml-3 max-sm:border-l max-sm:pl-3 sm:border-l",
-      )}
+      className={classes("flex flex-col gap-2", depth > 0 && "mt-2 border-l-2 border-agent-border")}
+      style={depth === 0 ? undefined : { paddingLeft: `calc(${LEVEL_REM}rem - 2px)` }}
     >
       {members.map((one) => (
-        <li key={one.node.id} className="flex items-center max-sm:flex-col max-sm:items-stretch">
-          {!isTop && (
-            <span aria-hidden className={classes("w-6 shrink-0 border-t max-sm:hidden", edgeOf(one.node.status))} />
-          )}
-          <Card member={one} shape={shape} />
+        <li key={one.node.id}>
+          <div className="flex items-stretch gap-4 max-sm:flex-col max-sm:gap-1">
+            <Card member={one} width={`${Math.max(CARD_REM - depth * LEVEL_REM, CARD_REM / 2)}rem`} />
+            <Lane pieces={piecesOf(one, axis)} isLive={one.node.status === "running"} />
+          </div>
           {one.children.length > 0 && (
-            <>
-              <span aria-hidden className="w-6 shrink-0 border-t border-agent-border max-sm:hidden" />
-              <Branch members={one.children} shape={shape} label={`Begun by ${one.node.name}`} />
-            </>
+            <Branch members={one.children} axis={axis} label={`Begun by ${one.node.name}`} depth={depth + 1} />
           )}
         </li>
       ))}
@@ -154,24 +215,24 @@ function Branch({
   );
 }
 
-/** The line to an agent that works has the colour of work. */
-function edgeOf(status: string): string {
-  return status === "running" ? "border-agent-accent" : "border-agent-border";
-}
+/** The tool of an agent on another server: it has no other. */
+const REMOTE = "remote";
+/** Tools that a card names. */
+const TOOLS_MAX = 4;
 
-function Card({ member, shape }: { readonly member: Member; readonly shape: TraceShape }): ReactNode {
+function Card({ member, width }: { readonly member: Member; readonly width: string }): ReactNode {
   const { node, runId, tools, failed } = member;
-  const { startMs, endMs, waitsMs, status } = node;
+  const { status } = node;
   const isRemote = tools.has(REMOTE);
   const Icon = isRemote ? Globe : Bot;
-  const place = (ms: number): number => ((ms - shape.startMs) / (shape.endMs - shape.startMs)) * 100;
   const href = runId === undefined ? to(["runs", node.runId], { span: node.id }) : to(["runs", runId]);
   return (
     <Link
       href={href}
+      style={{ width }}
       className={classes(
-        "flex w-72 shrink-0 flex-col gap-1.5 rounded-lg border bg-agent-surface p-3 text-xs hover:border-agent-field max-sm:w-full",
-        edgeOf(status),
+        "flex shrink-0 flex-col gap-1.5 rounded-lg border bg-agent-surface p-3 text-xs hover:border-agent-field max-sm:w-full!",
+        status === "running" ? "border-agent-accent" : "border-agent-border",
         FOCUS,
       )}
     >
@@ -195,33 +256,26 @@ function Card({ member, shape }: { readonly member: Member; readonly shape: Trac
         </span>
       )}
       <span className="text-agent-muted tabular-nums">{costOf(node)}</span>
-      {/* When it worked, in the time of the whole run. */}
-      <span aria-hidden className="relative h-1 overflow-hidden rounded-full bg-agent-code">
-        <Time from={place(startMs)} to={place(waitsMs ?? endMs)} color="bg-agent-kind-agent" />
-        {waitsMs !== undefined && <Time from={place(waitsMs)} to={place(endMs)} color="bg-agent-kind-wait" />}
-      </span>
     </Link>
   );
 }
 
-/** The tool of an agent on another server: it has no other. */
-const REMOTE = "remote";
-/** Tools that a card names. */
-const TOOLS_MAX = 4;
-
-function Time({
-  from,
-  to: end,
-  color,
-}: {
-  readonly from: number;
-  readonly to: number;
-  readonly color: string;
-}): ReactNode {
+/** What an agent did, on the time of the whole run. */
+function Lane({ pieces, isLive }: { readonly pieces: readonly Piece[]; readonly isLive: boolean }): ReactNode {
   return (
-    <span
-      className={classes("absolute h-full min-w-0.5 rounded-full", color)}
-      style={{ left: `min(${from}%, 100% - 2px)`, width: `${end - from}%` }}
-    />
+    <span aria-hidden className="relative min-w-0 flex-1 self-center rounded bg-agent-surface max-sm:flex-none">
+      <span className="block h-6 max-sm:h-3" />
+      {pieces.map(({ kind, from, to: end }, at) => (
+        <span
+          key={at}
+          className={classes(
+            "absolute top-0 h-full min-w-0.5 rounded-xs",
+            COLOURS[kind],
+            isLive && at === pieces.length - 1 && "motion-safe:animate-pulse",
+          )}
+          style={{ left: `min(${from * 100}%, 100% - 2px)`, width: `${(end - from) * 100}%` }}
+        />
+      ))}
+    </span>
   );
 }

@@ -516,7 +516,9 @@ const Cells = memo(function Cells({
         <span className="sr-only">{words.kinds[kind]} </span>
         <span className="max-w-[60%] shrink-0 truncate font-semibold">{name}</span>
         <SpanState node={node} />
-        <span className="min-w-0 flex-1 truncate font-normal text-agent-muted">{about}</span>
+        <span className="min-w-0 flex-1 truncate font-normal text-agent-muted" title={about}>
+          {about}
+        </span>
       </span>
       <span className={NUMBER}>
         {tokens > 0 && (
@@ -531,7 +533,7 @@ const Cells = memo(function Cells({
       <Bar
         from={axis.at(startMs)}
         to={axis.at(endMs)}
-        waitsFrom={waitsMs === undefined ? undefined : axis.at(waitsMs)}
+        waitsFrom={status === "waiting" ? axis.at(waitsMs ?? startMs) : undefined}
         axis={axis}
         zoom={zoom}
         kind={kind}

@@ -365,7 +365,9 @@ function RunFacts({
           run.agentId,
           run.modelId,
           version,
-          `${formatDuration(root.endMs - root.startMs)} (${formatDuration(workMs)} of work)`,
+          root.span.endAt === undefined
+            ? `${formatDuration(workMs)} of work so far`
+            : `${formatDuration(root.endMs - root.startMs)} (${formatDuration(workMs)} of work)`,
           root.tokens > 0 ? `${formatCount(root.tokens)} tokens` : "",
           root.costMicros === undefined ? "" : formatCost(root.costMicros),
           formatWhen(root.span.startAt),

@@ -263,7 +263,10 @@ function Card({ member, width }: { readonly member: Member; readonly width: stri
 /** What an agent did, on the time of the whole run. */
 function Lane({ pieces, isLive }: { readonly pieces: readonly Piece[]; readonly isLive: boolean }): ReactNode {
   return (
-    <span aria-hidden className="relative min-w-0 flex-1 self-center rounded bg-agent-surface max-sm:flex-none">
+    <span
+      aria-hidden
+      className="relative min-w-0 flex-1 self-center rounded bg-agent-surface max-sm:flex-none max-sm:self-stretch"
+    >
       <span className="block h-6 max-sm:h-3" />
       {pieces.map(({ kind, from, to: end }, at) => (
         <span

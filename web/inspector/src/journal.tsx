@@ -21,7 +21,7 @@ import {
   type Tone as BadgeTone,
 } from "@windlass/ui";
 import { X } from "lucide-react";
-import { Fragment, memo, useMemo, type ReactNode } from "react";
+import { Fragment, memo, useMemo, useState, type ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import type { PromptMessage, StepPrompt } from "@windlass/protocol/client";
 import { to, useQueryState } from "./router.js";
@@ -196,9 +196,13 @@ export function RecordPanel({ runId, records: given, seq, callId, onClose }: Rec
       className="flex min-h-0 flex-col overflow-y-auto border-agent-border bg-agent-surface max-lg:h-1/2 max-lg:shrink-0 max-lg:border-t lg:w-[26rem] lg:shrink-0 lg:border-l"
     >
       {record === undefined ? (
-        <Empty title={seq === undefined ? "Nothing is selected." : "Reading the record."}>
-          <p>Choose a row to see the exact prompt, arguments, result and policy decision.</p>
-        </Empty>
+        seq === undefined ? (
+          <Empty title="Nothing is selected.">
+            <p>Choose a row to see the exact prompt, arguments, result and policy decision.</p>
+          </Empty>
+        ) : (
+          <Loading label="Reading the record" />
+        )
       ) : (
         <Details
           key={`${runId ?? ""} ${seq} ${callId ?? ""}`}
@@ -568,6 +572,7 @@ interface PromptProps {
 
 /** The newest messages of the prompt of a step; the others, the instructions and the tools on demand. */
 function Prompt({ runId, stepIndex, count }: PromptProps): ReactNode {
+  const [isOpen, setIsOpen] = useState(false);
   const { data, error } = useQuery(promptQuery(runId, stepIndex));
   const messages = data?.messages.slice(-MESSAGES_FIRST) ?? [];
   const all = data?.messages.length ?? count;
@@ -588,12 +593,17 @@ function Prompt({ runId, stepIndex, count }: PromptProps): ReactNode {
           ))}
         </ol>
       </Titled>
-      <details className="text-xs">
+      <details
+        className="text-xs"
+        onToggle={(event) => {
+          setIsOpen(event.currentTarget.open);
+        }}
+      >
         <summary className={classes("w-fit cursor-pointer rounded font-medium", FOCUS)}>
           Exact prompt
           {all !== undefined && <span className="font-normal text-agent-muted"> {plural(all, "message")}</span>}
         </summary>
-        {data !== undefined && <Whole prompt={data} />}
+        {isOpen && data !== undefined && <Whole prompt={data} />}
       </details>
     </>
   );

@@ -402,6 +402,7 @@ def test_sessions_and_runs_are_found_by_owner_agent_status_and_words(play: Play)
         assert await names(other, SessionFilter(words=("otel",))) == []
         assert [run.run_id for run in await other.listed_runs(RunFilter(owner="bob"))] == ["r2"]
         assert [run.run_id for run in await other.listed_runs(RunFilter(agent_id="a2"))] == ["r3"]
+        assert [run.run_id for run in await other.listed_runs(RunFilter(run_ids=("r3",)))] == ["r3"]
         running = await other.listed_runs(RunFilter(status=RunStatus.RUNNING))
         assert [run.run_id for run in running] == ["r1"]
 

@@ -272,15 +272,35 @@ export const undoQuery = (runId: string) =>
     gcTime: 0,
   });
 
-/** A trace grows until its run ends. */
+type TraceInfo = Awaited<ReturnType<typeof client.trace>>;
+
+/** A trace grows until its run ends: after the first answer, only spans that are new or changed are asked for. */
 export const traceQuery = (runId: string) =>
   queryOptions({
     queryKey: ["trace", runId],
-    // No page shows the events, and a long run has as many as spans.
-    queryFn: ({ signal }) => client.trace(runId, { events: false, signal }),
+    queryFn: async ({ signal, client: queries }): Promise<TraceInfo> => {
+      const known = queries.getQueryData<TraceInfo>(["trace", runId]);
+      // No page shows the events, and a long run has as many as spans.
+      const found = await client.trace(runId, { events: false, after: known?.seq, signal });
+      return known?.seq === undefined ? found : withNew(known, found);
+    },
+    // What is not new is the same object already.
+    structuralSharing: false,
     refetchInterval: ({ state }) => (state.data?.trace.endedAt === undefined ? LIVE_MS : false),
     staleTime: ({ state }) => (state.data?.trace.endedAt === undefined ? 0 : Infinity),
   });
+
+/** A trace with the spans that an answer has of it; itself if there are none. */
+export function withNew(known: TraceInfo, found: TraceInfo): TraceInfo {
+  if (found.spans.length === 0 && found.trace.endedAt === known.trace.endedAt) return known;
+  const fresh = new Map(found.spans.map((span) => [span.spanId, span]));
+  const kept = known.spans.map((span) => {
+    const next = fresh.get(span.spanId) ?? span;
+    fresh.delete(span.spanId);
+    return next;
+  });
+  return { ...found, spans: [...kept, ...fresh.values()] };
+}
 
 const DECISIONS = 100;
 

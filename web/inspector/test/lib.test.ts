@@ -6,14 +6,14 @@ import { to } from "../src/router.js";
 import { changedArguments, diffWords } from "../src/changes.js";
 import { differenceOf, fieldsOf, figuresFrom } from "../src/pages/playground.js";
 import { undoGroups } from "../src/undo.js";
-import { aboutCall } from "../src/queries.js";
+import { aboutCall, withNew } from "../src/queries.js";
 import { intervalOf, niceMax, stacked } from "../src/chart.js";
 import { askedFor, wantedOf } from "../src/pages/approvals.js";
 import { branchesOf, fixFor } from "../src/pages/chat.js";
 import { changeOf, pointsOf, seriesOf, toolSeries, waitingByKind } from "../src/pages/overview.js";
 import { feedbackOn, thumbOf, toldOf } from "../src/judging.js";
 import { tagsIn } from "../src/parts.js";
-import { everyone, familyOf } from "../src/family.js";
+import { doingOf, everyone, familyOf } from "../src/family.js";
 import type { TraceNode } from "@windlass/ui";
 import { runAt } from "../src/pages/chat.js";
 import type { Approval, FeedbackInfo, RunNumbers, Stats } from "@windlass/protocol/client";
@@ -350,29 +350,69 @@ describe("the numbers of the overview", () => {
     expect(runAt(runs, "2026-01-31T08:00:00.000Z")).toBeUndefined();
   });
 
-  it("of a family: each agent stands behind its caller, between those that it began", () => {
-    const node = (id: string, kind: string, children: readonly object[] = [], childRunId?: string): object => ({
+  it("of a trace that grows: only what is new is asked for, and stands in its place", () => {
+    const span = (spanId: string, endAt?: string) => ({
+      spanId,
+      name: spanId,
+      startAt: "2026-01-31T09:00:00.000Z",
+      endAt,
+    });
+    const trace = { traceId: "r", sessionId: "s", chatId: "s", userId: "", startedAt: "2026-01-31T09:00:00.000Z" };
+    const known = { trace, spans: [span("run"), span("one"), span("two")], events: [], seq: 5 } as Parameters<
+      typeof withNew
+    >[0];
+    expect(withNew(known, { trace, spans: [], events: [], seq: 6 })).toBe(known);
+    const end = "2026-01-31T09:00:01.000Z";
+    const found = { trace, spans: [span("one", end), span("three")], events: [], seq: 9 } as Parameters<
+      typeof withNew
+    >[0];
+    const after = withNew(known, found);
+    expect(after.spans.map(({ spanId, endAt }) => [spanId, endAt])).toEqual([
+      ["run", undefined],
+      ["one", end],
+      ["two", undefined],
+      ["three", undefined],
+    ]);
+    expect(after.seq).toBe(9);
+    const over = { trace: { ...trace, endedAt: end }, spans: [], events: [], seq: 10 };
+    expect(withNew(after, over).trace.endedAt).toBe(end);
+  });
+
+  it("of a family: each agent stands behind its caller, with what it did itself and does now", () => {
+    const node = (id: string, kind: string, children: readonly object[] = [], more: object = {}): object => ({
       id,
       kind,
       name: id,
+      about: "",
       runId: "r1",
+      status: "done",
       children,
-      span: { attrs: { childRunId } },
+      span: {},
+      ...more,
     });
+    const begun = (childRunId: string): object => ({ span: { attrs: { childRunId } } });
     const roots = [
       node("lead", "agent", [
         node("call", "model"),
-        node("first", "agent", [], "r2"),
-        node("program", "code", [node("second", "agent", [node("deep", "agent")], "r3")]),
+        node("first", "agent", [node("look", "tool"), node("look", "tool")], begun("r2")),
+        node("program", "code", [
+          node("pay", "tool", [], { status: "failed" }),
+          node("second", "agent", [node("deep", "agent")], begun("r3")),
+        ]),
+        node("ask", "wait", [], { status: "waiting", about: "a person" }),
       ]),
     ] as unknown as readonly TraceNode[];
-    const { members, rows } = familyOf(roots);
-    expect(rows).toBe(2);
-    expect(everyone(members).map(({ node: one, runId, depth, row }) => [one.name, runId, depth, row])).toEqual([
-      ["lead", "r1", 0, 0.5],
-      ["first", "r2", 1, 0],
-      ["second", "r3", 1, 1],
-      ["deep", "r1", 2, 1],
+    const members = familyOf(roots);
+    const told = everyone(members).map((one) => [one.node.name, one.runId, one.failed, doingOf(one)]);
+    expect(told).toEqual([
+      ["lead", "r1", 1, "ask · a person"],
+      ["first", "r2", 0, "2 tool calls"],
+      ["second", "r3", 0, "1 subagent"],
+      ["deep", undefined, 0, ""],
+    ]);
+    expect([...(members[0]?.tools ?? [])]).toEqual([
+      ["program", 1],
+      ["pay", 1],
     ]);
   });
 

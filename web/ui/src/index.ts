@@ -90,7 +90,16 @@ export {
 } from "./primitives.js";
 export { SessionList, type SessionListProps } from "./sessions.js";
 export { SSEStreamView, TraceTree, type SSEStreamViewProps, type TraceTreeProps } from "./trace.js";
-export { runIdOf, traceShape, type SpanKind, type SpanStatus, type TraceNode, type TraceShape } from "./spans.js";
+export {
+  axisOf,
+  runIdOf,
+  traceShape,
+  type Axis,
+  type SpanKind,
+  type SpanStatus,
+  type TraceNode,
+  type TraceShape,
+} from "./spans.js";
 export { DecisionCard } from "./decisions.js";
 export {
   ColumnMenu,

@@ -260,6 +260,19 @@ export const ENGLISH = {
       invalid: "invalid",
     } as Readonly<Record<CallAnswer["outcome"], string>>,
     by: (responder: string): string => `by ${responder}`,
+    approvedBy: (responder: string | undefined, waited: string): string =>
+      `approved${responder === undefined ? "" : ` by ${responder}`} after ${waited}`,
+    /** What a run waits for; other words are shown as they are. */
+    waitsOn: {
+      input: "a person",
+      recovery: "a decision about an interrupted call",
+      subagent: "a subagent",
+      provider: "the provider",
+      timer: "a timer",
+      budget: "a budget",
+    } as Readonly<Record<string, string>>,
+    waitsFor: (what: string): string => `waits for ${what}`,
+    waitsUntil: (waits: string, moment: string): string => `${waits} until ${moment}`,
   },
   events: {
     label: "Events",

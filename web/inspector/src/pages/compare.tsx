@@ -16,7 +16,7 @@ import { useMemo, useState, type ReactNode } from "react";
 import { isKnown, type Event } from "@windlass/protocol";
 import { WordDiff } from "../changes.js";
 import { Crashes, Empty, Failure, Heading, Loading, Status, TextLink, VirtualList } from "../parts.js";
-import { runQuery, runsOfSessionQuery } from "../queries.js";
+import { runQuery } from "../queries.js";
 import { tell } from "../records.js";
 import { to, useQueryState } from "../router.js";
 
@@ -154,15 +154,10 @@ function FoldedRow({ fold: { side, pairs }, onOpen }: { readonly fold: Fold; rea
   );
 }
 
-/** A run, and what lists tell about it as soon as that is read. */
+/** A run, and what lists tell about it. */
 interface Told {
   readonly info: RunInfo;
   readonly row: RunRow | undefined;
-}
-
-function useRow({ run: { sessionId, runId } }: RunInfo): RunRow | undefined {
-  const { data = [] } = useQuery({ ...runsOfSessionQuery(sessionId ?? ""), enabled: sessionId !== undefined });
-  return data.find((one) => one.runId === runId);
 }
 
 const NUMBERS: readonly {
@@ -189,8 +184,8 @@ const NUMBERS: readonly {
 
 /** Two runs beside each other, and by how much their numbers differ. */
 function Sides({ first, second }: { readonly first: RunInfo; readonly second: RunInfo }): ReactNode {
-  const one = { info: first, row: useRow(first) };
-  const two = { info: second, row: useRow(second) };
+  const one = { info: first, row: first.row };
+  const two = { info: second, row: second.row };
   return (
     <div className="grid grid-cols-2 gap-4 border-b border-agent-border px-4 py-3">
       <Side told={one} />

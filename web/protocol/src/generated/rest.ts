@@ -522,6 +522,8 @@ export type DeliveryPage = z.infer<typeof DeliveryPage>;
 export const RunInfo = open({
   /** The state. */
   run: RunSnapshot,
+  /** The run as lists show it, with its input and when it started. */
+  row: RunRow.optional(),
   /** Open requests to people. */
   requests: z.array(InputRequest),
   /** The result, once the run has ended. */
@@ -595,6 +597,8 @@ export const TraceInfo = open({
   spans: z.array(TraceSpan),
   /** Moments within spans. */
   events: z.array(TraceEvent),
+  /** The last record that it is made of: the value of `after` for what is new since. */
+  seq: Count.optional(),
 });
 export type TraceInfo = z.infer<typeof TraceInfo>;
 

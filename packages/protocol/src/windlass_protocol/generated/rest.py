@@ -705,6 +705,7 @@ def _make_DeliveryPage() -> object:
 def _make_RunInfo() -> object:
     from windlass_protocol._wire import Maybe, Open
     from windlass_protocol.generated.input import InputRequest
+    from windlass_protocol.generated.rest import RunRow
     from windlass_protocol.generated.runs import RunResult, RunSnapshot
 
     class RunInfo(Open):
@@ -714,6 +715,7 @@ def _make_RunInfo() -> object:
 
         run: RunSnapshot
         requests: tuple[InputRequest, ...]
+        row: Maybe[RunRow] = None
         result: Maybe[RunResult] = None
 
     return RunInfo
@@ -812,7 +814,8 @@ def _make_ApprovalPage() -> object:
 
 
 def _make_TraceInfo() -> object:
-    from windlass_protocol._wire import Open
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Count
     from windlass_protocol.generated.traces import HarnessTrace, TraceEvent, TraceSpan
 
     class TraceInfo(Open):
@@ -823,6 +826,7 @@ def _make_TraceInfo() -> object:
         trace: HarnessTrace
         spans: tuple[TraceSpan, ...]
         events: tuple[TraceEvent, ...]
+        seq: Maybe[Count] = None
 
     return TraceInfo
 

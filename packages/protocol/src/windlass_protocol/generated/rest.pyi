@@ -565,6 +565,8 @@ class RunInfo(Open):
     """The state."""
     requests: tuple[InputRequest, ...]
     """Open requests to people."""
+    row: Maybe[RunRow] = None
+    """The run as lists show it, with its input and when it started."""
     result: Maybe[RunResult] = None
     """The result, once the run has ended."""
 
@@ -637,6 +639,8 @@ class TraceInfo(Open):
     """The spans."""
     events: tuple[TraceEvent, ...]
     """Moments within spans."""
+    seq: Maybe[Count] = None
+    """The last record that it is made of: the value of `after` for what is new since."""
 
 class PromptTool(Open):
     """A tool as the model was offered it."""

@@ -385,6 +385,7 @@ class Sessions:
         self._content = content
         self._machine = machine
         self._redactor = redactor
+        self._traces = reading.Traces()
 
     # lists
 
@@ -587,8 +588,11 @@ class Sessions:
             raise unknown_run(run_id)
         return await feedback_of(self._store, row)
 
-    async def trace(self, run_id: str) -> RunTrace:
+    async def trace(self, run_id: str, *, after: int = 0) -> RunTrace:
         """Return the trace of a run, finished or not.
+
+        With `after`, the `seq` of an earlier answer, it has only the spans and events that began or changed
+        since.
 
         Raises:
             Conflict: the run does not exist, or it has not started.
@@ -597,7 +601,8 @@ class Sessions:
         if row is None:
             raise unknown_run(run_id)
         info = await self._store.listed_session(row.session_id)
-        return await reading.trace_of(row, self._store, owner=None if info is None else info.owner)
+        owner = None if info is None else info.owner
+        return await self._traces.read(row, self._store, owner=owner, after=number_of(after, "after"))
 
     async def prompt(self, run_id: str, step_index: int) -> StepPrompt | None:
         """Return the prompt of a step of a run, as far as it is known.

@@ -170,6 +170,9 @@ class TraceQueryParams(Wire):
     """How much of a trace."""
 
     events: Annotated[bool, Field(description="Whether its events come too; without them it is half.")] = True
+    after: Annotated[
+        int, Field(ge=0, le=INTEGER_MAX, description="The `seq` of an earlier answer: what is new since.")
+    ] = 0
 
 
 @router.get(
@@ -179,8 +182,12 @@ class TraceQueryParams(Wire):
     summary="The trace of a run",
 )
 async def trace(caller: CallerDep, run: OwnRun, query: Annotated[TraceQueryParams, Query()]) -> Response:
-    """Return the spans of a run: model calls, tool calls and waits, without their texts; and its events."""
-    found = await caller.tenant.runtime.sessions.trace(run.run_id)
+    """Return the spans of a run: model calls, tool calls with their arguments in short, and waits; and its
+    events.
+
+    With `after`, the `seq` of an earlier answer, only spans that began or changed since.
+    """
+    found = await caller.tenant.runtime.sessions.trace(run.run_id, after=query.after)
     return reply(seen(TraceInfo, found, events=found.events if query.events else ()))
 
 
@@ -414,4 +421,6 @@ async def get(caller: CallerDep, run: OwnRun) -> Response:
     is_over = snapshot.status in RUN_ENDS.values()
     result = await runtime.run_result(run.run_id) if is_over else None
     requests = () if is_over else await runtime.run_requests(run.run_id)
-    return reply(RunInfo.model_construct(run=snapshot, result=result, requests=requests))
+    listed = await runtime.sessions.runs(session_id=run.session_id, run_ids=(run.run_id,), limit=1)
+    row = next((seen(RunRow, info) for info in listed.items), None)
+    return reply(RunInfo.model_construct(run=snapshot, row=row, result=result, requests=requests))

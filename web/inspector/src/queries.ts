@@ -383,10 +383,14 @@ export const statsQuery = (rangeMs: number, parts: number, { agent, split, isBef
     placeholderData: keepPreviousData,
   });
 
-export const failuresQuery = (agent: string | undefined) =>
+/** Why runs failed: of all time, or of a time that ends now. */
+export const failuresQuery = (agent: string | undefined, rangeMs?: number) =>
   queryOptions({
-    queryKey: ["failures", agent],
-    queryFn: ({ signal }) => client.failures({ agent }, { signal }),
+    queryKey: ["failures", agent, rangeMs],
+    queryFn: ({ signal }) => {
+      const from = rangeMs === undefined ? undefined : new Date(Date.now() - rangeMs).toISOString();
+      return client.failures({ agent, from }, { signal });
+    },
     refetchInterval: SLOW_MS,
   });
 

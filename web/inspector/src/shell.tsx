@@ -248,8 +248,6 @@ function Foot({ onHelp }: { readonly onHelp?: () => void }): ReactNode {
 type Keys = Readonly<Record<string, () => void>>;
 
 const PAIR_MS = 1_200;
-/** The first key of every pair. */
-const LEADER = "g";
 
 function isTyping(target: EventTarget | null): boolean {
   return (
@@ -269,9 +267,8 @@ export function useKeys(keys: Keys): void {
       // A key that is held down is one press: what comes next was not seen yet.
       const isMeant = !event.defaultPrevented && !event.repeat && !event.ctrlKey && !event.metaKey && !event.altKey;
       if (!isMeant || isTyping(event.target) || document.querySelector("[role=dialog]") !== null) return;
-      // The second key of a pair is never one of its own: `g d` leaves the inbox, and denies nothing there.
-      const isPair = first.key === LEADER && event.timeStamp - first.at < PAIR_MS;
-      const run = latest.current[isPair ? `${LEADER} ${event.key}` : event.key];
+      const isPair = event.timeStamp - first.at < PAIR_MS;
+      const run = (isPair ? latest.current[`${first.key} ${event.key}`] : undefined) ?? latest.current[event.key];
       first = { key: event.key, at: event.timeStamp };
       if (run === undefined) return;
       event.preventDefault();
@@ -292,7 +289,7 @@ export function pageKeys(pages: readonly NavPage[]): Keys {
         ? []
         : [
             [
-              `${LEADER} ${key}`,
+              `g ${key}`,
               () => {
                 navigate(`/${path}`);
               },
@@ -334,7 +331,7 @@ export function KeysDialog({ pages, isOpen, onClose }: KeysDialogProps): ReactNo
             key !== undefined && (
               <div key={path} className="flex items-center gap-2">
                 <dt className="inline-flex gap-1">
-                  <kbd className={KEY}>{LEADER}</kbd>
+                  <kbd className={KEY}>g</kbd>
                   <kbd className={KEY}>{key}</kbd>
                 </dt>
                 <dd className="text-agent-muted">{label}</dd>

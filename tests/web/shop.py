@@ -3,9 +3,12 @@
 import argparse
 import asyncio
 import sys
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+from math import cos, tau
 from pathlib import Path
 from typing import Final
 
@@ -294,19 +297,24 @@ WISHES: Final = (
 )
 
 
+def moments(begin: datetime) -> list[datetime]:
+    """Return when each run starts: more is asked by day than by night."""
+    minutes = [begin + timedelta(minutes=at) for at in range(round((HOURS - 0.2) * 60))]
+    asked = list(accumulate(1.1 - cos((one.hour + one.minute / 60 - 2) * tau / 24) for one in minutes))
+    return [minutes[bisect(asked, asked[-1] * at / RUNS)] for at in range(RUNS)]
+
+
 async def fill(folder: Path) -> None:
     """Write the work of two days.
 
-    Each run has a process of its own: the hours between two runs would end the lease of one that lasts, and its
-    runs would count as taken over after a crash.
+    Each run has a runtime of its own: the hours between two runs would end the lease of one that lasts, and
+    its runs would count as taken over after a crash.
     """
     begin = datetime.now(UTC) - timedelta(hours=HOURS)
     clock = Clocks.current = PastClock(begin)
     machine = Machine(clock=clock, new_id=_ids(), random=lambda: 0.5)
-    step = timedelta(hours=HOURS - 0.2) / RUNS
-    for at in range(RUNS):
-        # More is asked by day than by night.
-        clock.set_forward(begin + step * (at + (at * 7 % 5) / 5))
+    for at, moment in enumerate(moments(begin)):
+        clock.set_forward(moment)
         tenants = Tenants(folder, agents(new=at >= RUNS // 2), machine=machine, durability="process")
         async with tenants.use(LOCAL.tenant) as tenant:
             wish = WISHES[at % len(WISHES)].format(1000 + at)

@@ -383,14 +383,11 @@ export const statsQuery = (rangeMs: number, parts: number, { agent, split, isBef
     placeholderData: keepPreviousData,
   });
 
-/** Why runs failed: of all time, or of a time that ends now. */
-export const failuresQuery = (agent: string | undefined, rangeMs?: number) =>
+/** Why runs failed: those that started at a moment or later, or all. */
+export const failuresQuery = (agent: string | undefined, from?: string) =>
   queryOptions({
-    queryKey: ["failures", agent, rangeMs],
-    queryFn: ({ signal }) => {
-      const from = rangeMs === undefined ? undefined : new Date(Date.now() - rangeMs).toISOString();
-      return client.failures({ agent, from }, { signal });
-    },
+    queryKey: ["failures", agent, from],
+    queryFn: ({ signal }) => client.failures({ agent, from }, { signal }),
     refetchInterval: SLOW_MS,
   });
 

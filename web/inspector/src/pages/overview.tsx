@@ -140,7 +140,7 @@ function Body(props: BodyProps): ReactNode {
       </div>
       <div className="grid gap-3 md:grid-cols-2">
         <TokensFigure {...props} />
-        <Causes agent={agent} range={range} />
+        <Causes stats={stats} agent={agent} range={range} />
       </div>
     </div>
   );
@@ -679,8 +679,8 @@ export function causeWords(told: string): string {
   return sentence(told.replace(/^(?:[A-Za-z_]\w*\.)+[A-Z]\w*: (?=\S)/u, ""));
 }
 
-function Causes({ agent, range }: Pick<BodyProps, "agent" | "range">): ReactNode {
-  const { data } = useQuery(failuresQuery(agent, RANGES[range]));
+function Causes({ stats, agent, range }: Pick<BodyProps, "stats" | "agent" | "range">): ReactNode {
+  const { data } = useQuery(failuresQuery(agent, stats.from));
   const causes = (data?.groups ?? [])
     .flatMap((group) => group.causes)
     .toSorted((one, other) => other.count - one.count)

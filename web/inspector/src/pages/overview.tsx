@@ -53,6 +53,7 @@ const CALLED: readonly Split[] = [...GROUPED, "tool"];
 const PARTS = 48;
 const TOOLS_MAX = 6;
 const CAUSES_MAX = 6;
+const CAUSES_MS = 60_000;
 /** Fewer calls than this say little about how often a tool fails. */
 const CALLS_ENOUGH = 5;
 
@@ -680,7 +681,8 @@ export function causeWords(told: string): string {
 }
 
 function Causes({ stats, agent, range }: Pick<BodyProps, "stats" | "agent" | "range">): ReactNode {
-  const { data } = useQuery(failuresQuery(agent, stats.from));
+  // Read from up to 10,000 runs.
+  const { data } = useQuery({ ...failuresQuery(agent, stats.from), refetchInterval: CAUSES_MS });
   const causes = (data?.groups ?? [])
     .flatMap((group) => group.causes)
     .toSorted((one, other) => other.count - one.count)

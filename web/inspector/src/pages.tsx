@@ -18,6 +18,7 @@ import {
   Rows3,
   Send,
   Split,
+  SquarePlay,
   ThumbsUp,
 } from "lucide-react";
 import { lazy, type ReactNode } from "react";
@@ -89,20 +90,21 @@ interface Page {
 
 /** The navigation; `g` and the key open a page. */
 export const NAVIGATION: readonly NavPage[] = [
-  { path: "chat", label: "Chat", key: "c", icon: MessageSquare },
-  { path: "approvals", label: "Inbox", key: "a", icon: Inbox },
-  { path: "runs", label: "Runs", key: "r", icon: Activity },
+  { path: "chat", label: "Chat", key: "c", icon: MessageSquare, isFirst: true },
+  { path: "approvals", label: "Inbox", key: "a", icon: Inbox, isFirst: true },
+  { path: "runs", label: "Runs", key: "r", icon: Activity, isFirst: true },
   { path: "sessions", label: "Sessions", key: "s", icon: Rows3 },
   { path: "feedback", label: "Feedback", key: "f", icon: ThumbsUp },
   { path: "schedules", label: "Schedules", key: "t", icon: CalendarClock },
-  { path: "schedules?view=deliveries", label: "Deliveries", icon: Send, isView: true },
-  { path: "overview", label: "Overview", key: "o", icon: ChartColumn, isAboutMany: true },
+  { path: "schedules?view=deliveries", label: "Deliveries", key: "n", icon: Send },
+  { path: "overview", label: "Overview", key: "o", icon: ChartColumn, isAboutMany: true, isFirst: true },
   { path: "decisions", label: "Decisions", key: "d", icon: Split, isAboutMany: true },
-  { path: "decisions?view=failures", label: "Failures", icon: CircleX, isAboutMany: true, isView: true },
-  { path: "decisions?view=versions", label: "Versions", icon: GitCompareArrows, isAboutMany: true, isView: true },
-  { path: "decisions?view=proposals", label: "Proposals", icon: Lightbulb, isAboutMany: true, isView: true },
+  { path: "decisions?view=failures", label: "Failures", key: "x", icon: CircleX, isAboutMany: true },
+  { path: "decisions?view=versions", label: "Versions", key: "v", icon: GitCompareArrows, isAboutMany: true },
+  { path: "decisions?view=proposals", label: "Proposals", key: "p", icon: Lightbulb, isAboutMany: true },
   { path: "experiments", label: "Experiments", key: "e", icon: FlaskConical, isAboutMany: true },
-  { path: "experiments?view=datasets", label: "Data sets", icon: Database, isAboutMany: true, isView: true },
+  { path: "experiments?view=datasets", label: "Data sets", key: "b", icon: Database, isAboutMany: true },
+  { path: "playground", label: "Playground", key: "y", icon: SquarePlay, isAboutMany: true },
 ];
 
 const PAGES: readonly Page[] = [
@@ -125,7 +127,7 @@ const PAGES: readonly Page[] = [
   },
   {
     path: "playground",
-    nav: "runs",
+    nav: "playground",
     render: (_, parts) => (
       <PlaygroundPage
         runId={parts.slice(0, -1).join("/")}
@@ -143,7 +145,7 @@ const PAGES: readonly Page[] = [
   {
     path: "datasets",
     nav: "experiments?view=datasets",
-    render: (id) => (id === undefined ? <ExperimentsPage /> : <DatasetPage key={id} name={id} />),
+    render: (id) => (id === undefined ? <ExperimentsPage view="datasets" /> : <DatasetPage key={id} name={id} />),
   },
   { path: "schedules", nav: "schedules", render: () => <SchedulesPage /> },
   { path: "overview", nav: "overview", render: () => <OverviewPage /> },

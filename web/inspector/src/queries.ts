@@ -436,6 +436,10 @@ interface StatsWish {
   readonly isBefore?: boolean | undefined;
 }
 
+/** Long times change little and are read from many runs: a day is asked for every ten seconds, a month every five minutes. */
+const statsMs = (rangeMs: number, isBefore: boolean): number =>
+  Math.max(isBefore ? 6 * SLOW_MS : SLOW_MS, rangeMs / 8_640);
+
 /** Runs over a time that ends now, or where that begins, cut into parts. */
 export const statsQuery = (rangeMs: number, parts: number, { agent, split, isBefore = false }: StatsWish) =>
   queryOptions({
@@ -448,14 +452,16 @@ export const statsQuery = (rangeMs: number, parts: number, { agent, split, isBef
       const at = (seconds: number): string => new Date(seconds * 1_000).toISOString();
       return client.stats({ from: at(to - bucket * parts), to: at(to), bucket, agent, split }, { signal });
     },
-    refetchInterval: SLOW_MS,
+    staleTime: SLOW_MS,
+    refetchInterval: statsMs(rangeMs, isBefore),
     placeholderData: keepPreviousData,
   });
 
-export const failuresQuery = (agent: string | undefined) =>
+/** Why runs failed: those that started at a moment or later, or all. */
+export const failuresQuery = (agent: string | undefined, from?: string) =>
   queryOptions({
-    queryKey: ["failures", agent],
-    queryFn: ({ signal }) => client.failures({ agent }, { signal }),
+    queryKey: ["failures", agent, from],
+    queryFn: ({ signal }) => client.failures({ agent, from }, { signal }),
     refetchInterval: SLOW_MS,
   });
 

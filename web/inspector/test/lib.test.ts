@@ -7,14 +7,14 @@ import { changedArguments, diffWords } from "../src/changes.js";
 import { differenceOf, fieldsOf, figuresFrom } from "../src/pages/playground.js";
 import { undoGroups } from "../src/undo.js";
 import { aboutCall, withNew } from "../src/queries.js";
-import { intervalOf, niceMax, stacked } from "../src/chart.js";
+import { intervalOf, niceCount, niceMax, niceMs, scaleText, stacked, valueAt } from "../src/chart.js";
 import { askedFor, wantedOf } from "../src/pages/approvals.js";
 import { branchesOf, fixFor } from "../src/pages/chat.js";
-import { changeOf, pointsOf, seriesOf, toolSeries, waitingByKind } from "../src/pages/overview.js";
+import { causeWords, changeOf, pointsOf, rateRow, seriesOf, toolSeries, waitingByKind } from "../src/pages/overview.js";
 import { feedbackOn, thumbOf, toldOf } from "../src/judging.js";
 import { tagsIn } from "../src/parts.js";
 import { doingOf, everyone, familyOf } from "../src/family.js";
-import type { TraceNode } from "@windlass/ui";
+import { formatCost, formatCount, formatDuration, formatPercent, type TraceNode } from "@windlass/ui";
 import { runAt } from "../src/pages/chat.js";
 import type { Approval, FeedbackInfo, RunNumbers, Stats } from "@windlass/protocol/client";
 
@@ -291,9 +291,9 @@ describe("the numbers of the overview", () => {
       { name: `sha256:${"ab".repeat(32)}`, total: numbers(2), buckets: buckets(1, 1) },
     ];
     expect(seriesOf({ ...stats, groups }, runs, "runs")).toEqual([
-      { label: "desk", values: [3, 2] },
-      { label: "abababab", values: [1, 1] },
-      { label: "others", values: [0, 2] },
+      { label: "desk", values: [3, 2], total: "5" },
+      { label: "abababab", values: [1, 1], total: "2" },
+      { label: "others", values: [0, 2], total: "2" },
     ]);
     const all = [{ name: "desk", total: numbers(9), buckets: buckets(4, 5) }];
     expect(seriesOf({ ...stats, groups: all }, runs, "runs").map(({ label }) => label)).toEqual(["desk"]);
@@ -310,6 +310,34 @@ describe("the numbers of the overview", () => {
       [1, 2],
     ]);
     expect([0, 1, 3, 11, 61_000, 0.4].map(niceMax)).toEqual([1, 1, 4, 20, 80_000, 0.4]);
+    // Half of it is a whole number too: there are no 2.5 runs.
+    expect([0, 1, 3, 5, 9].map(niceCount)).toEqual([2, 2, 4, 6, 10]);
+    expect([300, 1_100, 45_000, 3_700_000, 3 * 86_400_000].map(niceMs)).toEqual([
+      400,
+      2_000,
+      60_000,
+      2 * 3_600_000,
+      4 * 86_400_000,
+    ]);
+    expect([0, 400_000, 2_000_000].map((value) => scaleText(value, formatCost))).toEqual(["0", "$0.40", "$2"]);
+    expect([15_000, 90_000].map((value) => scaleText(value, formatDuration))).toEqual(["15 s", "1 min 30 s"]);
+  });
+
+  it("of failures are shares, with the counts beside them; where nothing ran there is none", () => {
+    const row = rateRow("failed", [
+      { count: 4, failed: 1 },
+      { count: 0, failed: 0 },
+      { count: 3, failed: 0 },
+    ]);
+    expect(row.values).toEqual([0.25, undefined, 0]);
+    expect([0, 1, 2].map((at) => valueAt(row, at, formatPercent))).toEqual(["25 % (1 of 4)", "none", "0 % (0 of 3)"]);
+    expect(rateRow("desk", [], { count: 8, failed: 1 }).total).toBe("12.5 %");
+  });
+
+  it("name a cause by its words, not by the class that a program raised", () => {
+    expect(causeWords("windlass.errors.Rejected: there is no order 998")).toBe("There is no order 998");
+    expect(causeWords("ValueError: no such city")).toBe("ValueError: no such city");
+    expect(causeWords("example.com: unreachable")).toBe("example.com: unreachable");
   });
 
   it("are compared with the time before, if anything ran then", () => {
@@ -427,12 +455,13 @@ describe("the numbers of the overview", () => {
       { tool: "pay", calls: 9, failed: 2, meanMs: 40, buckets: [bucket(4, 2, 30), bucket(5, 0, 48)] },
       { tool: "look", calls: 1, failed: 0, buckets: [bucket(0, 0), bucket(1, 0)] },
     ];
-    expect(toolSeries(tools, ({ calls }) => calls)).toEqual([
-      { label: "pay", values: [4, 5] },
-      { label: "look", values: [0, 1] },
+    expect(toolSeries(tools, ({ calls }) => calls, formatCount)).toEqual([
+      { label: "pay", values: [4, 5], total: "9" },
+      { label: "look", values: [0, 1], total: "1" },
     ]);
-    expect(toolSeries(tools, ({ failed }) => failed)).toEqual([{ label: "pay", values: [2, 0] }]);
-    expect(toolSeries(tools, ({ meanMs }) => meanMs)).toEqual([{ label: "pay", values: [30, 48] }]);
+    expect(toolSeries(tools, ({ meanMs }) => meanMs, formatDuration)).toEqual([
+      { label: "pay", values: [30, 48], total: "40 ms" },
+    ]);
   });
   it("count what waits by its kind, interrupted calls first", () => {
     const asked = (kind: string | undefined, askedAt: string): Approval =>

@@ -106,7 +106,7 @@ function NewDataset(): ReactNode {
         }}
       />
       <button type="submit" className={BUTTONS.default} disabled={make.isPending || name.trim() === ""}>
-        Make it
+        Create
       </button>
       {make.error !== null && <Failure error={make.error} />}
     </form>
@@ -212,6 +212,7 @@ export function DatasetPage({ name }: { readonly name: string }): ReactNode {
                   rows={rows}
                   columns={CASE_COLUMNS}
                   keyOf={(one) => one.name}
+                  opened={chosen?.name}
                   onOpen={(one) => {
                     change({ case: one.name });
                   }}

@@ -4,28 +4,15 @@ import type { RunRow } from "@windlass/protocol/client";
 import { DataTable, shortId, useColumns, type TableColumn } from "@windlass/ui";
 import { useMemo, type ReactNode } from "react";
 import { Ledger } from "../ledger.js";
-import {
-  Ago,
-  ButtonLink,
-  Empty,
-  Failure,
-  Heading,
-  Loading,
-  RunStatus,
-  Select,
-  Tabs,
-  TextLink,
-  useNow,
-} from "../parts.js";
+import { Ago, ButtonLink, Empty, Failure, Heading, Loading, RunStatus, Select, TextLink, useNow } from "../parts.js";
 import { agentsQuery, isOver, runsQuery, useNextPage } from "../queries.js";
 import { to, useQueryState } from "../router.js";
 import { Failures } from "./failures.js";
 import { Proposals } from "./proposals.js";
 import { Versions } from "./versions.js";
 
-/** The views of the page, and the names of what they show. */
+/** The views of the page besides the decisions; each has an entry in the navigation. */
 const TITLES: Readonly<Record<string, string>> = {
-  choices: "Decisions",
   failures: "Failures",
   versions: "Versions",
   proposals: "Proposals",
@@ -37,7 +24,7 @@ export function DecisionsPage(): ReactNode {
   const agent = query.get("agent") ?? "";
   const agents = useQuery(agentsQuery);
   const wanted = agent === "" ? undefined : agent;
-  const view = query.get("view") ?? "choices";
+  const view = query.get("view") ?? "";
   return (
     <>
       <Heading title={TITLES[view] ?? "Decisions"}>
@@ -58,27 +45,15 @@ export function DecisionsPage(): ReactNode {
           }}
         />
       </Heading>
-      <Tabs
-        label="Views of decisions"
-        value={view}
-        onChange={(next) => {
-          change({ view: next }, { push: true });
-        }}
-        tabs={[
-          {
-            id: "choices",
-            label: "Choices",
-            content: () => <Choices agent={wanted} selected={query.get("run") ?? undefined} />,
-          },
-          { id: "failures", label: "Failures by cause", content: () => <Failures agent={wanted} /> },
-          {
-            id: "versions",
-            label: "Versions",
-            content: () => <Versions agent={wanted ?? agents.data?.[0]?.agentId} />,
-          },
-          { id: "proposals", label: "Proposals", content: () => <Proposals agent={wanted} /> },
-        ]}
-      />
+      {view === "failures" ? (
+        <Failures agent={wanted} />
+      ) : view === "versions" ? (
+        <Versions agent={wanted ?? agents.data?.[0]?.agentId} />
+      ) : view === "proposals" ? (
+        <Proposals agent={wanted} />
+      ) : (
+        <Choices agent={wanted} selected={query.get("run") ?? undefined} />
+      )}
     </>
   );
 }

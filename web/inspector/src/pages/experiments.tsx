@@ -39,7 +39,6 @@ import {
   RowLink,
   SidePanel,
   Status,
-  Tabs,
   TextLink,
   useNow,
 } from "../parts.js";
@@ -58,22 +57,17 @@ export function interval({ low, high }: Estimate): string {
   return low === undefined || high === undefined ? "" : `${(low * 100).toFixed(0)}–${(high * 100).toFixed(0)} %`;
 }
 
-export function ExperimentsPage(): ReactNode {
-  const [query, change] = useQueryState();
-  return (
+export function ExperimentsPage({ view }: { readonly view?: "datasets" | undefined }): ReactNode {
+  const [query] = useQueryState();
+  return (view ?? query.get("view")) === "datasets" ? (
+    <>
+      <Heading title="Data sets" about="Cases: what an agent is asked, and what is expected" />
+      <Datasets />
+    </>
+  ) : (
     <>
       <Heading title="Experiments" about="Agents run on the cases of data sets, and scored" />
-      <Tabs
-        label="Experiments and data sets"
-        value={query.get("view") ?? "experiments"}
-        onChange={(view) => {
-          change({ view: view === "experiments" ? undefined : view }, { push: true });
-        }}
-        tabs={[
-          { id: "experiments", label: "Experiments", content: () => <List /> },
-          { id: "datasets", label: "Data sets", content: () => <Datasets /> },
-        ]}
-      />
+      <List />
     </>
   );
 }
@@ -412,6 +406,7 @@ function Cases({ info, cases }: { readonly info: EvalExperiment; readonly cases:
               rows={rows}
               columns={columns}
               keyOf={keyOfCase}
+              opened={chosen && keyOfCase(chosen)}
               onOpen={(one) => {
                 change({ case: keyOfCase(one) });
               }}
@@ -712,6 +707,7 @@ function Compared({ experimentId, old }: { readonly experimentId: string; readon
               rows={rows}
               columns={PAIR_COLUMNS}
               keyOf={({ name }) => name}
+              opened={query.get("case") ?? undefined}
               onOpen={({ name }) => {
                 change({ case: name });
               }}

@@ -193,9 +193,20 @@ inBrowser("a call that was interrupted", () => {
     await card.getByText(/Never arrived\.\nTwice\./u).waitFor();
     for (const known of [/^begun$/u, /^attempt$/u, /^1$/u, /call/u]) await card.getByText(known).first().waitFor();
     await card.getByText(new RegExp(runId, "u")).waitFor();
+    await card.getByText(/^\d\d:\d\d:\d\d\.\d{3} \((?:just now|.* ago)\)$/u).waitFor();
+    await card.getByText(/^local, \d\d:\d\d/u).waitFor();
+    // The answers are titled by what they amount to, and the card of the page has no frame around its own.
+    const answers = card.getByRole("list", { name: "Answers" }).getByRole("listitem");
+    expect(await answers.locator("p:first-child").allInnerTexts()).toEqual([
+      "Run it again",
+      "It did happen",
+      "Leave it",
+    ]);
+    expect(await card.evaluate((frame) => getComputedStyle(frame).borderTopWidth)).toBe("0px");
     for (const risk of [/it happens twice/u, /outcome is unknown/u, /as if the call had returned/u])
       await card.getByText(risk).waitFor();
-    await page.getByText("I found order 771, 129.00. I will refund it.").waitFor();
+    const said = page.getByRole("region", { name: "The conversation" }).getByText("I will refund it.");
+    expect(await said.innerText()).toMatch(/^desk I found order 771, 129\.00\. I will refund it\.\s*refund$/u);
     expect(await flaws(page)).toEqual([]);
     await page.screenshot({ path: `${SHOTS}/inbox.png` });
 
@@ -203,9 +214,9 @@ inBrowser("a call that was interrupted", () => {
     await page.getByRole("button", { name: /refund.*interrupted: may have happened/u }).waitFor();
     expect(await page.getByText("waits for approval").count()).toBe(0);
     const here = page.getByRole("group", { name: "Did refund happen?" });
-    await here.getByRole("button", { name: "Supply its result…" }).click();
+    await here.getByRole("button", { name: "Supply result…" }).click();
     await page.getByLabel("Its result, as JSON or text").fill("refunded by hand");
-    await here.getByRole("button", { name: "Supply its result" }).click();
+    await here.getByRole("button", { name: "Supply result" }).click();
     await page
       .getByText(/Done: refunded by hand/u)
       .first()

@@ -130,6 +130,15 @@ inBrowser("the first five minutes", () => {
       messages: { content: string }[];
     };
     expect(history.messages.map(({ content }) => content)).not.toContain("Use nothing.");
+    // The same is asked again in a copy of its own. The chat is named by its wish, not by its agent.
+    const before = page.url();
+    await page.getByRole("heading", { name: "Use nothing." }).waitFor();
+    await page.getByRole("button", { name: "Regenerate" }).click();
+    await expect.poll(() => page.url()).not.toBe(before);
+    await status(page, "completed").waitFor();
+    expect(await page.getByRole("article", { name: "You said" }).allInnerTexts()).toEqual([
+      expect.stringContaining("Use nothing."),
+    ]);
     await page.context().close();
   });
 

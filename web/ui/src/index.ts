@@ -107,6 +107,7 @@ export {
   cut,
   formatAgo,
   formatBytes,
+  formatClock,
   formatCost,
   formatCount,
   formatDuration,

@@ -104,7 +104,7 @@ it("sessions are listed with their state, and one is chosen", async () => {
   const transport = { listSessions: () => Promise.resolve(listed) } as unknown as Transport;
   const onSelect = vi.fn();
   render(<SessionList transport={transport} current="s1" onSelect={onSelect} />);
-  await userEvent.click(await screen.findByRole("button", { name: /Untitled.*budget exhausted.*30 Jan 2026/u }));
+  await userEvent.click(await screen.findByRole("button", { name: /Untitled.*budget used up.*30 Jan 2026/u }));
   expect(onSelect).toHaveBeenCalledWith("s2");
   expect(screen.getByRole("button", { current: true }).textContent).toContain("Book the hotel");
 });

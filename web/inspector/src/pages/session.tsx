@@ -15,7 +15,7 @@ import {
   Failure,
   Heading,
   Loading,
-  Status,
+  SessionStatus,
   Tabs,
   TextLink,
   useNow,
@@ -43,7 +43,8 @@ export function SessionPage({ sessionId }: { readonly sessionId: string }): Reac
       <Heading
         title={titleOf(session.data)}
         parent={{ label: "Sessions", href: "/sessions" }}
-        facts={session.data !== undefined && <Status status={session.data.status} />}
+        facts={session.data !== undefined && <SessionStatus session={session.data} />}
+        isTight
       >
         {session.data !== undefined && <Links session={session.data} />}
       </Heading>
@@ -239,7 +240,7 @@ function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNod
         )}
       </div>
       {record !== undefined && (
-        <p className="truncate text-xs text-agent-muted">
+        <p className="text-xs text-agent-muted sm:truncate">
           <span className="font-mono">{record.type}</span> at{" "}
           <time dateTime={record.meta.at}>{formatWhen(record.meta.at)}</time>{" "}
           <TextLink href={to(["sessions", sessionId], { view: "journal", at: seq })}>Show the record</TextLink>

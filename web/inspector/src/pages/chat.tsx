@@ -1,8 +1,9 @@
 /** A chat with an agent. */
 import { useQuery } from "@tanstack/react-query";
-import type { CallStatus, ChatMessage } from "@windlass/protocol";
+import type { CallStatus, CallView, ChatMessage } from "@windlass/protocol";
 import type { AgentInfo, RunRow, SessionInfo } from "@windlass/protocol/client";
 import {
+  Badge,
   Button,
   CARD,
   classes,
@@ -12,9 +13,11 @@ import {
   CostMeter,
   cut,
   FOCUS,
+  formatDuration,
   MessageList,
   OrchestrationPlanCard,
   planOf,
+  plural,
   sentence,
   shortId,
   useChatStream,
@@ -35,13 +38,15 @@ export function ChatPage({ sessionId }: { readonly sessionId: string | undefined
   const { query } = usePlace();
   const [begun, setBegun] = useState<{ readonly sessionId: string; readonly key: string }>();
   const [count, setCount] = useState(0);
+  const isDrill = useRef(false);
   // The chat that began a session goes on showing it: its address changes, and nothing flickers.
   const key = begun !== undefined && begun.sessionId === sessionId ? begun.key : (sessionId ?? `new-${count}`);
   const onSession = useCallback(
     (id: string) => {
       setBegun({ sessionId: id, key });
       setCount((before) => before + 1);
-      navigate(to(["chat", id]), { replace: true });
+      navigate(to(["chat", id], { drill: isDrill.current ? 1 : undefined }), { replace: true });
+      isDrill.current = false;
     },
     [key],
   );
@@ -53,6 +58,10 @@ export function ChatPage({ sessionId }: { readonly sessionId: string | undefined
         sessionId={sessionId}
         draft={query.get("draft") ?? ""}
         wanted={query.get("agent") ?? undefined}
+        isDrill={query.get("drill") !== null}
+        onDrill={() => {
+          isDrill.current = true;
+        }}
         onSession={onSession}
       />
     </div>
@@ -63,10 +72,14 @@ interface ChatProps {
   readonly sessionId: string | undefined;
   readonly draft: string;
   readonly wanted: string | undefined;
+  /** Whether the session is one to end the server in. */
+  readonly isDrill: boolean;
+  /** Called before such a session is begun. */
+  readonly onDrill: () => void;
   readonly onSession: (sessionId: string) => void;
 }
 
-function Chat({ sessionId, draft, wanted, onSession }: ChatProps): ReactNode {
+function Chat({ sessionId, draft, wanted, isDrill, onDrill, onSession }: ChatProps): ReactNode {
   const agents = useQuery(agentsQuery);
   const agent = agents.data?.find(({ agentId }) => agentId === wanted) ?? agents.data?.[0];
   const chat = useChatStream({ sessionId, agent: agent?.agentId, onSession });
@@ -93,13 +106,15 @@ function Chat({ sessionId, draft, wanted, onSession }: ChatProps): ReactNode {
           isNew && (
             <Welcome
               agent={agent}
-              onSay={(words) => {
+              onSay={({ words, kind }) => {
+                if (kind === "agent") onDrill();
                 chat.sendUserMessage(words).catch(() => undefined);
               }}
             />
           )
         }
       />
+      {isDrill && !isNew && <Drill chat={chat} />}
       {plan.length > 1 && chat.isStreaming && <OrchestrationPlanCard steps={plan} className="mx-4 mb-2" />}
       {troubles.map((error) => (
         <Failure key={error.message} error={error} />
@@ -423,9 +438,8 @@ const EXAMPLES: readonly Example[] = [
   {
     kind: "agent",
     title: "Crash drill",
-    words: "Take the tour.",
-    about:
-      "It uses each tool in turn. End the server in the middle, with kill -9 if you like, start it again, and read here what survived.",
+    words: "Look at the weather in Oslo, then pay.",
+    about: "End the server in the middle with kill -9, start it again, and read what survived. The chat says how.",
   },
 ];
 const ICONS = {
@@ -439,7 +453,7 @@ function Welcome({
   onSay,
 }: {
   readonly agent: AgentInfo | undefined;
-  readonly onSay: (words: string) => void;
+  readonly onSay: (example: Example) => void;
 }): ReactNode {
   if (agent === undefined) return null;
   const { description, tools, model, problem } = agent;
@@ -487,12 +501,13 @@ function Welcome({
 const OWN_AGENT = "windlass init shop && cd shop && windlass dev";
 
 function ExampleCard({
-  example: { kind, title, words, about },
+  example,
   onSay,
 }: {
   readonly example: Example;
-  readonly onSay: (words: string) => void;
+  readonly onSay: (example: Example) => void;
 }): ReactNode {
+  const { kind, title, words, about } = example;
   const [Icon, color] = ICONS[kind];
   return (
     <button
@@ -504,7 +519,7 @@ function ExampleCard({
         FOCUS,
       )}
       onClick={() => {
-        onSay(words);
+        onSay(example);
       }}
     >
       <span aria-hidden className={classes("mb-1 flex size-5 items-center justify-center rounded", color)}>
@@ -514,6 +529,85 @@ function ExampleCard({
       <span className="font-semibold">“{words}”</span>
       <span className="mt-1 text-agent-muted">{about}</span>
     </button>
+  );
+}
+
+const END_SERVER = 'pkill -9 -f "windlass dev"';
+
+/** What was there when the connection broke. */
+interface Before {
+  readonly atMs: number;
+  readonly recordCount: number;
+  /** Calls with a result: how often each was begun. */
+  readonly done: ReadonlyMap<string, number>;
+  readonly names: readonly string[];
+}
+
+/** What a chat has now, to be compared with what it has after a crash. */
+export function beforeCrash({ items, conversation }: Pick<ChatStream, "items" | "conversation">, atMs: number): Before {
+  const done = callsOf(items).filter(({ status }) => status === "succeeded");
+  return {
+    atMs,
+    recordCount: conversation.chat.seq,
+    done: new Map(done.map(({ key, progress }) => [key, progress?.attempt ?? 1])),
+    names: done.map(({ call }) => call.name),
+  };
+}
+
+/** What survived a crash, in sentences. Calls with a result from before it that were begun again are counted. */
+export function survived(before: Before, { items }: Pick<ChatStream, "items">, nowMs: number): readonly string[] {
+  const calls = callsOf(items);
+  const again = calls.filter(({ key, progress }) => (progress?.attempt ?? 1) > (before.done.get(key) ?? Infinity));
+  const waiting = calls.filter(({ status }) => status === "waiting").map(({ call }) => call.name);
+  return [
+    `The server is back after ${formatDuration(Math.max(nowMs - before.atMs, 0))}.`,
+    `${plural(before.recordCount, "record")} from before the crash are in the journal.`,
+    ...(before.names.length === 0
+      ? []
+      : [`The result of ${before.names.join(" and ")} was kept; calls made again: ${again.length}.`]),
+    ...(waiting.length === 0 ? [] : [`The request about ${waiting.join(" and ")} waits for you as before.`]),
+  ];
+}
+
+function callsOf(items: ChatStream["items"]): readonly CallView[] {
+  return items.flatMap((item) => (item.kind === "message" ? item.calls : []));
+}
+
+/** The crash drill: how to end the server, that it is gone, and what survived. */
+function Drill({ chat }: { readonly chat: ChatStream }): ReactNode {
+  const isAway = chat.connection.status === "waiting";
+  const [before, setBefore] = useState<Before>();
+  const [backMs, setBackMs] = useState<number>();
+  const now = useRef(chat);
+  useEffect(() => {
+    now.current = chat;
+  });
+  useEffect(() => {
+    if (isAway) {
+      setBefore((known) => known ?? beforeCrash(now.current, Date.now()));
+      setBackMs(undefined);
+    } else setBackMs(Date.now());
+  }, [isAway]);
+  const step = before === undefined ? 1 : isAway || backMs === undefined ? 2 : 3;
+  return (
+    <div
+      role="status"
+      aria-label="Crash drill"
+      className="mx-auto mb-3 flex w-full max-w-3xl flex-wrap items-center gap-x-2 gap-y-1 rounded-lg border border-agent-accent px-4 py-3 max-md:mx-3 max-md:w-auto"
+    >
+      <Badge tone={step === 3 ? "good" : "info"}>{step === 3 ? "survived a crash" : `Crash drill, ${step} of 3`}</Badge>
+      {step === 1 && (
+        <>
+          <span>End the server now, in another terminal:</span>
+          <Code>{END_SERVER}</Code>
+          <CopyButton text={END_SERVER} label="Copy command" />
+        </>
+      )}
+      {step === 2 && <span>The server is gone. Start it again with the command that you started it with.</span>}
+      {step === 3 && before !== undefined && (
+        <span className="min-w-0 flex-1 basis-80">{survived(before, chat, backMs ?? before.atMs).join(" ")}</span>
+      )}
+    </div>
   );
 }
 

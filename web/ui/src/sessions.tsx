@@ -36,7 +36,7 @@ export function SessionList({
   className,
 }: SessionListProps): ReactNode {
   const transport = useTransport(given);
-  const { labels, formatWhen } = useWording();
+  const { labels, formatClock, formatWhen } = useWording();
   const load = useMemo(() => (signal: AbortSignal) => transport.listSessions({ signal }), [transport]);
   const { data, error } = useAsync(load, pollMs);
   return (
@@ -69,7 +69,11 @@ export function SessionList({
                     ? labels.sessions.waitsForYou
                     : labelOf(labels.sessions.status, status)}
                 </Badge>
-                {createdAt !== undefined && <time dateTime={createdAt}>{formatWhen(createdAt)}</time>}
+                {createdAt !== undefined && (
+                  <time dateTime={createdAt} title={formatWhen(createdAt)} className="truncate">
+                    {formatClock(createdAt)}
+                  </time>
+                )}
               </span>
             </button>
           </li>

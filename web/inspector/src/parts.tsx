@@ -47,6 +47,8 @@ interface HeadingProps {
   readonly facts?: ReactNode;
   /** A line below the title. */
   readonly about?: ReactNode;
+  /** Whether the title gives way to what is beside it, so that both stay on one line of a phone. */
+  readonly isTight?: boolean | undefined;
   /** Actions and filters. */
   readonly children?: ReactNode;
 }
@@ -181,13 +183,18 @@ export function rangeOf(estimate: Estimate | undefined, format: (value: number) 
 }
 
 /** The heading of a page; it is the title of the tab as well. */
-export function Heading({ title, parent, facts, about, children }: HeadingProps): ReactNode {
+export function Heading({ title, parent, facts, about, isTight = false, children }: HeadingProps): ReactNode {
   useEffect(() => {
     document.title = `${title} · Windlass`;
   }, [title]);
   return (
     <header className="flex min-h-13 flex-wrap items-center gap-x-4 gap-y-2 border-b border-agent-border px-4 py-2">
-      <div className="flex max-w-full min-w-0 flex-1 basis-60 items-center gap-x-3 gap-y-1 max-sm:flex-wrap">
+      <div
+        className={classes(
+          "flex max-w-full min-w-0 flex-1 basis-60 items-center gap-x-3 gap-y-1",
+          !isTight && "max-sm:flex-wrap",
+        )}
+      >
         <div className="flex max-w-full min-w-0 items-baseline gap-2">
           {parent !== undefined && (
             <Link

@@ -323,8 +323,16 @@ export const decisionsQuery = (runId: string, isLive: boolean) =>
 /** What the journal has about the call that a request names, and what was said in its run. */
 export interface AskedAbout {
   readonly known: KnownCall;
-  readonly approvedBy: string | undefined;
-  readonly said: readonly { readonly id: string; readonly role: string; readonly text: string }[];
+  readonly said: readonly Said[];
+}
+
+/** A message of the run that asks. */
+export interface Said {
+  readonly id: string;
+  readonly isUser: boolean;
+  readonly text: string;
+  /** Whether the call that is asked about came with it. */
+  readonly isAbout: boolean;
 }
 
 const SAID_MAX = 6;
@@ -344,25 +352,32 @@ export const askedAboutQuery = (runId: string, requestId: string, callId: string
 /** What records of a run say about one of its calls. */
 export function aboutCall(records: readonly Event[], callId: string): AskedAbout {
   let known: KnownCall = {};
-  let approvedBy: string | undefined;
-  const said: { id: string; role: string; text: string }[] = [];
+  let spoken: number | undefined;
+  const said: Said[] = [];
   const asked = new Set<string>();
   for (const record of records.filter(isKnown)) {
     const id = String(record.seq ?? said.length);
-    if (record.type === "message.received") said.push({ id, role: "user", text: record.data.message });
-    else if (record.type === "message.completed" && (record.data.message ?? "") !== "")
-      said.push({ id, role: "agent", text: record.data.message ?? "" });
-    else if (record.type === "input.requested" && record.data.childSessionId === undefined)
+    if (record.type === "message.received") said.push({ id, isUser: true, text: record.data.message, isAbout: false });
+    else if (record.type === "message.completed" && (record.data.message ?? "") !== "") {
+      said.push({ id, isUser: false, text: record.data.message ?? "", isAbout: false });
+      spoken = record.data.stepIndex;
+    } else if (record.type === "actions.requested" && record.data.actions.some((action) => action.callId === callId)) {
+      // The words of the step, if it had any, come with its calls.
+      const words = spoken === record.data.stepIndex ? said.pop() : undefined;
+      said.push({ id, isUser: false, text: words?.text ?? "", isAbout: true });
+    }
+    if (record.type === "input.requested" && record.data.childSessionId === undefined)
       for (const { requestId, action } of record.data.requests) if (action.callId === callId) asked.add(requestId);
     if (record.type === "action.started" && record.data.callId === callId) {
       const { idempotencyKey } = record.data;
-      known = { startedAt: record.meta.at, attempt: (known.attempt ?? 0) + 1, idempotencyKey };
+      known = { ...known, startedAt: record.meta.at, attempt: (known.attempt ?? 0) + 1, idempotencyKey };
     }
     if (record.type === "input.resolved")
       for (const { requestId, outcome, response } of record.data.resolutions)
-        if (asked.has(requestId) && outcome === "approved") approvedBy = response?.responder ?? "a person";
+        if (asked.has(requestId) && outcome === "approved")
+          known = { ...known, answer: { outcome, at: record.meta.at, by: response?.responder, isChanged: false } };
   }
-  return { known, approvedBy, said: said.slice(-SAID_MAX) };
+  return { known, said: said.slice(-SAID_MAX) };
 }
 
 export const toolsQuery = queryOptions({

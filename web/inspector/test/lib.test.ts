@@ -228,9 +228,10 @@ describe("an interrupted call", () => {
   it("is known by its last beginning, its attempts and its key", () => {
     const { known, said } = aboutCall(records, "c1");
     expect(known).toEqual({ startedAt: "2026-01-01T00:00:00.000Z", attempt: 2, idempotencyKey: "k" });
-    expect(said.map(({ role, text }) => [role, text])).toEqual([
-      ["user", "Hello"],
-      ["agent", "I look."],
+    // The call is marked where it was asked for.
+    expect(said.map(({ isUser, text, isAbout }) => [isUser, text, isAbout])).toEqual([
+      [true, "Hello", false],
+      [false, "I look.", true],
     ]);
   });
 });

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { flawsInBothSchemes } from "./axe.js";
+import { flawsInBothSchemes, strays } from "./axe.js";
 import { inBrowser, openPage, Windlass } from "./rig.js";
 
 const PHONE = { width: 375, height: 700 };
@@ -55,19 +55,23 @@ inBrowser("the look of the inspector", () => {
 
   it.each([
     ["on a desk", {}],
-    ["on a phone", { viewport: PHONE, hasTouch: true }],
-  ] as const)("axe finds nothing in light and dark, and nothing sticks out sideways: %s", async (_, options) => {
-    const { page, faults } = await openPage(server.url, "/chat", options);
-    const found: string[] = [];
-    for (const [path, text] of paths) {
-      await page.goto(server.url + path);
-      await page.getByText(text).filter({ visible: true }).first().waitFor();
-      found.push(...(await flawsInBothSchemes(page)).map((one) => `${path} ${one}`));
-    }
-    expect(found).toEqual([]);
-    expect(faults).toEqual([]);
-    await page.context().close();
-  });
+    ["on a phone", { viewport: PHONE, hasTouch: true, isMobile: true }],
+  ] as const)(
+    "axe finds nothing in light and dark, nothing lies over another or sticks out sideways: %s",
+    async (_, options) => {
+      const { page, faults } = await openPage(server.url, "/chat", options);
+      const found: string[] = [];
+      for (const [path, text] of paths) {
+        await page.goto(server.url + path);
+        await page.getByText(text).filter({ visible: true }).first().waitFor();
+        found.push(...(await flawsInBothSchemes(page)).map((one) => `${path} ${one}`));
+        found.push(...(await strays(page)).map((one) => `${path} ${one}`));
+      }
+      expect(found).toEqual([]);
+      expect(faults).toEqual([]);
+      await page.context().close();
+    },
+  );
 
   it("on a phone every view can be reached, and no key is named", async () => {
     const { page } = await openPage(server.url, "/decisions", { viewport: PHONE, hasTouch: true, isMobile: true });

@@ -82,6 +82,8 @@ export interface ChatStream {
 
 interface Pending {
   readonly content: UserContent;
+  /** Where it was said; undefined until its session is begun. */
+  readonly sessionId: string | undefined;
   /** Messages of the user that were there before. */
   readonly after: number;
   readonly runId?: string | undefined;
@@ -94,17 +96,28 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
   const { agent, initialMessages = NO_MESSAGES, onSession } = options;
   const transport = useTransport(options.transport);
   const [begun, setBegun] = useState<string>();
+  const [given, setGiven] = useState(options.sessionId);
   const sessionId = options.sessionId ?? begun;
+  const here = useRef(sessionId);
+  useEffect(() => {
+    here.current = sessionId;
+  });
   const view = useSession(sessionId, { transport: options.transport });
   const [local, setMessages] = useState(initialMessages);
   const [pending, setPending] = useState<Pending>();
   const [error, setError] = useErrorUntil(view.reconnects);
+  if (given !== options.sessionId) {
+    // Another session, or none: what was begun here, or failed, belongs to the one before.
+    setGiven(options.sessionId);
+    setError(undefined);
+    if (options.sessionId === undefined) setBegun(undefined);
+  }
   const { conversation } = view;
   const said = useMemo(
     () => conversation.chat.messages.filter(({ role }) => role === "user").length,
     [conversation.chat.messages],
   );
-  const isPending = pending !== undefined && said <= pending.after;
+  const isPending = pending !== undefined && pending.sessionId === sessionId && said <= pending.after;
   const runId = isRunning(conversation) ? conversation.run?.runId : isPending ? pending.runId : undefined;
 
   const attempt = useCallback(
@@ -123,13 +136,14 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
   const sendUserMessage = useCallback(
     (content: UserContent, delivery?: "queue" | "steer") =>
       attempt(async () => {
-        setPending({ content, after: said });
+        setPending({ content, sessionId, after: said });
         try {
           const sent = await (sessionId === undefined
             ? transport.createSession({ agent, message: content })
             : transport.send(sessionId, content, { delivery }));
-          setPending((before) => before && { ...before, runId: sent.runId });
-          if (sessionId !== undefined) return;
+          setPending((before) => before && { ...before, sessionId: sent.sessionId, runId: sent.runId });
+          // Where the reader has gone meanwhile they stay.
+          if (sessionId !== undefined || here.current !== undefined) return;
           setBegun(sent.sessionId);
           onSession?.(sent.sessionId);
         } catch (failure) {

@@ -31,6 +31,8 @@ export interface Formats {
   readonly formatDuration: (ms: number) => string;
   /** A moment with its milliseconds, in the zone of the reader; the day is left out if it is that of `nowMs`. */
   readonly formatMoment: (at: string, nowMs?: number) => string;
+  /** A moment in hours and minutes; the day stands before it unless it is that of `nowMs`. */
+  readonly formatClock: (at: string, nowMs?: number) => string;
   /** A moment with its day: Mon 16 Nov 2026, 04:12:07. */
   readonly formatWhen: (at: string) => string;
   /** Money, given in millionths of a dollar; small amounts keep their digits. */
@@ -65,6 +67,7 @@ export function formatsOf(locale: string | undefined, units: typeof UNITS): Form
   const short = new Intl.NumberFormat(numbers, { notation: "compact", maximumFractionDigits: 1 });
   const tenth = new Intl.NumberFormat(numbers, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
   const time = new Intl.DateTimeFormat(moments, { ...CLOCK, fractionalSecondDigits: 3 });
+  const minute = new Intl.DateTimeFormat(moments, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   const day = new Intl.DateTimeFormat(moments, DAY);
   const when = new Intl.DateTimeFormat(moments, { ...CLOCK, ...DAY, weekday: "short" });
   const [dollars, cents, mills, small, tiny] = [0, 2, 3, 4, 6].map((digits) => {
@@ -110,6 +113,10 @@ export function formatsOf(locale: string | undefined, units: typeof UNITS): Form
       const [own, clock] = [day.format(Date.parse(at)), time.format(Date.parse(at))];
       return own === day.format(nowMs) ? clock : `${own}, ${clock}`;
     },
+    formatClock: (at, nowMs = Date.now()) => {
+      const [own, clock] = [day.format(Date.parse(at)), minute.format(Date.parse(at))];
+      return own === day.format(nowMs) ? clock : `${own}, ${clock}`;
+    },
     formatWhen: (at) => {
       const text = when.format(Date.parse(at));
       // In English the first comma, behind the weekday, is left out.
@@ -142,6 +149,7 @@ export const FORMATS: Formats = formatsOf(undefined, UNITS);
 export const {
   formatDuration,
   formatMoment,
+  formatClock,
   formatWhen,
   formatCost,
   formatCount,

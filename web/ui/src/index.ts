@@ -116,6 +116,7 @@ export {
   cut,
   formatAgo,
   formatBytes,
+  formatClock,
   formatCost,
   formatCount,
   formatDuration,

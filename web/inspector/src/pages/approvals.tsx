@@ -28,10 +28,11 @@ import {
   wordsOf,
   type Tone,
 } from "@windlass/ui";
+import { Pause } from "lucide-react";
 import { useEffect, useId, useMemo, useRef, useState, type ReactNode, type RefObject } from "react";
 import { client } from "../auth.js";
 import { Ago, Code, Empty, Failure, Heading, KEY_HINT, Loading, Select, TextLink, useNow } from "../parts.js";
-import { approvalsQuery, askedAboutQuery, toolsQuery, waitingTitlesQuery, type AskedAbout } from "../queries.js";
+import { approvalsQuery, askedAboutQuery, toolsQuery, waitingTitlesQuery, type Said } from "../queries.js";
 import { navigate, to, useQueryState } from "../router.js";
 import { useKeys } from "../shell.js";
 
@@ -477,6 +478,7 @@ interface ApprovalPanelProps {
 function ApprovalPanel(props: ApprovalPanelProps): ReactNode {
   const { approval, onAnswer } = props;
   const { request, runId } = approval;
+  const now = useNow(SECOND_MS);
   const about = useQuery({
     ...askedAboutQuery(runId ?? "", request.requestId, request.action.callId),
     enabled: runId != null,
@@ -493,24 +495,42 @@ function ApprovalPanel(props: ApprovalPanelProps): ReactNode {
           <RequestCard
             request={request}
             known={about.data?.known}
+            nowMs={now}
+            isBare
+            pill={<Kind kind={kindOf(approval)} />}
             onAnswer={({ optionId, text }) => onAnswer(given(optionId, text))}
           />
         )}
-        <About approval={approval} approvedBy={about.data?.approvedBy} />
       </div>
-      <Said said={about.data?.said} />
+      <Conversation said={about.data?.said} agent={approval.agentId ?? "agent"} tool={actionName(request.action)} />
+      <About approval={approval} nowMs={now} />
     </section>
   );
 }
 
-/** The last words of the run that asks; their place is kept while they are read. */
-function Said({ said }: { readonly said: AskedAbout["said"] | undefined }): ReactNode {
+/** The last words of the run that asks, and the call that came with them; their place is kept while they are read. */
+function Conversation({
+  said = [],
+  agent,
+  tool,
+}: {
+  readonly said: readonly Said[] | undefined;
+  readonly agent: string;
+  readonly tool: string;
+}): ReactNode {
   return (
-    <section aria-label="The conversation" className="flex min-h-40 min-w-0 flex-col gap-2">
+    <section aria-label="The conversation" className="flex min-h-40 min-w-0 flex-col gap-2 2xl:row-span-2">
       <h2 className="text-xs font-semibold text-agent-muted">The conversation</h2>
-      {(said ?? []).map(({ id, role, text }) => (
+      {said.map(({ id, isUser, text, isAbout }) => (
         <p key={id} className={classes(CARD, "rounded-md! px-2.5 py-2 whitespace-pre-wrap")}>
-          <strong className="text-xs text-agent-muted">{role}</strong> {visible(cut(text, SAID_CHARS_MAX))}
+          <strong className="text-xs text-agent-muted">{isUser ? "user" : agent}</strong>{" "}
+          {visible(cut(text, SAID_CHARS_MAX))}
+          {isAbout && (
+            <Badge tone="wait" className="ml-1.5 align-middle">
+              <Pause aria-hidden className="size-3" strokeWidth={2.5} />
+              {tool}
+            </Badge>
+          )}
         </p>
       ))}
     </section>
@@ -626,14 +646,7 @@ function OptionButton({
   );
 }
 
-function About({
-  approval,
-  approvedBy,
-}: {
-  readonly approval: Approval;
-  readonly approvedBy: string | undefined;
-}): ReactNode {
-  const now = useNow(SECOND_MS);
+function About({ approval, nowMs: now }: { readonly approval: Approval; readonly nowMs: number }): ReactNode {
   const tools = useQuery(toolsQuery);
   const { request, agentId, sessionId, runId, askedAt } = approval;
   const name = actionName(request.action);
@@ -664,7 +677,6 @@ function About({
         </>
       ),
     ],
-    approvedBy !== undefined && ["Approved by", approvedBy],
     tool !== undefined && ["Tool", `${tool.description} Mode ${tool.mode}, effect ${tool.effect}.`],
     request.responders !== undefined && ["May answer", request.responders.join(", ")],
     request.argumentsHash !== undefined && [

@@ -8,7 +8,7 @@ import { DeleteButton, SaveButton } from "../bulk.js";
 import { forkAt, TimeMachine } from "../records.js";
 import { isOver, runsOfSessionQuery, safePointQuery, sessionQuery } from "../queries.js";
 import { navigate, to, useQueryState } from "../router.js";
-import { ButtonLink, Empty, Failure, Heading, Loading, Status, Tabs, TextLink, useNow } from "../parts.js";
+import { ButtonLink, Empty, Failure, Heading, Loading, RunStatus, Tabs, TextLink, useNow } from "../parts.js";
 import { JournalView, RecordPanel } from "../journal.js";
 import { tellDone, useKeys } from "../shell.js";
 import { RunLine } from "./sessions.js";
@@ -32,7 +32,8 @@ export function SessionPage({ sessionId }: { readonly sessionId: string }): Reac
       <Heading
         title={titleOf(session.data)}
         parent={{ label: "Sessions", href: "/sessions" }}
-        facts={session.data !== undefined && <Status status={session.data.status} />}
+        facts={session.data !== undefined && <RunStatus run={session.data} />}
+        isTight
       >
         {session.data !== undefined && <Links session={session.data} />}
       </Heading>
@@ -228,7 +229,7 @@ function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNod
         )}
       </div>
       {record !== undefined && (
-        <p className="truncate text-xs text-agent-muted">
+        <p className="text-xs text-agent-muted sm:truncate">
           <span className="font-mono">{record.type}</span> at{" "}
           <time dateTime={record.meta.at}>{formatWhen(record.meta.at)}</time>{" "}
           <TextLink href={to(["sessions", sessionId], { view: "journal", at: seq })}>Show the record</TextLink>

@@ -162,7 +162,7 @@ inBrowser("the inbox of approvals", () => {
     await page.keyboard.press("a");
     await page
       .getByRole("alert")
-      .getByText(/^The request is answered already/u)
+      .getByText(/^The request is (?:answered already|already settled)/u)
       .waitFor();
     const { sessionId, runId } = await server.run("demo", "pay three");
     await page.goto(`${server.url}/chat/${sessionId}`);

@@ -509,8 +509,13 @@ describe("copies of a conversation", () => {
     expect(branchesOf(session("b", "a"), all).map(({ sessionId }) => sessionId)).toEqual(["a", "b", "c"]);
     expect(branchesOf(session("a"), all).map(({ sessionId }) => sessionId)).toEqual(["a", "b", "c"]);
     expect(branchesOf(session("d"), all)).toEqual([]);
+    expect(branchesOf(session("a"), all).map(({ label }) => label)).toEqual([
+      "original",
+      "from record 4 (2)",
+      "from record 4",
+    ]);
     // One that is too old for the list of the newest is there all the same.
-    expect(branchesOf(session("x", "w"), all).map(({ label }) => label)).toEqual(["original", "copy x, from record 4"]);
+    expect(branchesOf(session("x", "w"), all).map(({ label }) => label)).toEqual(["original", "from record 4"]);
   });
 });
 

@@ -60,6 +60,8 @@ export interface CallProgress {
   readonly partial?: JsonValue | undefined;
   /** How it ended. */
   readonly status?: "completed" | "failed" | "rejected" | "cancelled" | undefined;
+  /** Whether it was under way when its run ended: it may have taken effect. */
+  readonly isUnknown?: boolean | undefined;
   readonly durationMs?: number | undefined;
   /** What a person said about it last. */
   readonly answer?: CallAnswer | undefined;
@@ -351,9 +353,10 @@ class ConversationDraft {
   actionSettled(data: Data<"action.result">): void {
     const { status, durationMs, result, error } = data;
     const isError = status === "completed" && result.isError === true;
-    // A run that is cancelled ends its calls with this code.
-    const ended = error?.code === "cancelled" ? "cancelled" : isError ? "failed" : status;
-    const settled = { stage: "settled", status: ended, durationMs, partial: undefined } as const;
+    // A run that ends before its calls ends them with these codes.
+    const isUnknown = error?.code === "outcome_unknown";
+    const ended = isUnknown || error?.code === "cancelled" ? "cancelled" : isError ? "failed" : status;
+    const settled = { stage: "settled", status: ended, isUnknown, durationMs, partial: undefined } as const;
     this.progress(result.callId, settled);
   }
 

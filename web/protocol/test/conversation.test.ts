@@ -173,6 +173,10 @@ describe("calls", () => {
     const error = { code: "cancelled", message: "The run was cancelled." };
     story.say("action.result", { ...STEP, result, status: "failed", error });
     expect(story.call("a")?.status).toBe("stopped");
+    // One that was under way may have taken effect; it did not fail either.
+    const other = new Story().begin().ask("a").start("a");
+    other.say("action.result", { ...STEP, result, status: "failed", error: { ...error, code: "outcome_unknown" } });
+    expect(other.call("a")).toMatchObject({ status: "stopped", progress: { isUnknown: true } });
   });
 
   it("are shown while their arguments are written, and as they go on", () => {

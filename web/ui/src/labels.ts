@@ -136,6 +136,8 @@ export const ENGLISH = {
       stopped: "stopped",
       abandoned: "never finished",
     } as Readonly<Record<CallStatus, string>>,
+    /** The status of a call that was under way when its run ended. */
+    unknown: "stopped: may have happened",
     /** What a waiting call waits for. */
     waits: {
       approval: "waits for approval",

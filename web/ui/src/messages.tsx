@@ -524,7 +524,8 @@ function Header({ view }: { readonly view: CallView }): ReactNode {
   } = useWording();
   const { sign, color } = SHOWN[status];
   const asked = status === "waiting" ? view.request?.kind : undefined;
-  const text = asked === undefined ? words.status[status] : words.waits[asked];
+  const isUnknown = status === "stopped" && progress?.isUnknown === true;
+  const text = asked !== undefined ? words.waits[asked] : isUnknown ? words.unknown : words.status[status];
   const name = subagent === undefined || subagent.name === call.name ? call.name : `${call.name} → ${subagent.name}`;
   return (
     <>

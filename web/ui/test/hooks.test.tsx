@@ -150,11 +150,15 @@ describe("a chat", () => {
     expect(stage.answers).toEqual([{ requestId: "q1", optionId: "approve" }]);
   });
 
+  interface Place {
+    readonly sessionId: string | undefined;
+  }
+
   it("keeps what was said in its session when another one is opened, and begins anew without one", async () => {
     const onSession = vi.fn();
-    const { result, rerender } = renderHook(({ sessionId }) => useChatStream({ sessionId, onSession }), {
+    const { result, rerender } = renderHook(({ sessionId }: Place) => useChatStream({ sessionId, onSession }), {
       wrapper: stage.wrapper,
-      initialProps: { sessionId: "s1" as string | undefined },
+      initialProps: { sessionId: "s1" },
     });
     await act(() => result.current.sendUserMessage("go"));
     rerender({ sessionId: "s2" });

@@ -74,7 +74,7 @@ function strange(data: ReadonlySet<string>): string[] {
   const nodes = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node = nodes.nextNode(); node !== null; node = nodes.nextNode())
     if (node.parentElement?.closest("time") === null) texts.push(node.textContent ?? "");
-  for (const element of document.body.querySelectorAll("*"))
+  for (const element of document.body.querySelectorAll(":not(time)"))
     for (const name of ATTRIBUTES) texts.push(element.getAttribute(name) ?? "");
   return texts.filter((text) => {
     const whole = text.length < CUT_CHARS_MIN ? text : text.replace(/\p{L}+…$/u, "");

@@ -19,7 +19,6 @@ import {
   planOf,
   plural,
   sentence,
-  shortId,
   useChatStream,
   useTransport,
   type ChatStream,
@@ -339,10 +338,11 @@ export function branchesOf(
   if (copies.length === 0) return [];
   return [
     { sessionId: origin, label: "original" },
-    ...copies.map(({ sessionId, predecessorSeq }) => ({
-      sessionId,
-      label: `copy ${shortId(sessionId)}, from record ${predecessorSeq ?? 0}`,
-    })),
+    // The oldest copy of a record is the first.
+    ...copies.map(({ sessionId, predecessorSeq = 0 }, at) => {
+      const alike = copies.slice(at + 1).filter((other) => (other.predecessorSeq ?? 0) === predecessorSeq).length;
+      return { sessionId, label: `from record ${predecessorSeq}${alike === 0 ? "" : ` (${alike + 1})`}` };
+    }),
   ];
 }
 
@@ -461,9 +461,17 @@ function Welcome({
   return (
     <div className="flex min-h-[60dvh] flex-col justify-center gap-5 py-6">
       <div>
-        <h2 className="text-number font-bold">{isDemo ? "Try to break it." : "Say something to begin."}</h2>
+        <h2 className="text-number font-bold">
+          {problem !== undefined
+            ? "This agent cannot run yet."
+            : isDemo
+              ? "Try to break it."
+              : "Say something to begin."}
+        </h2>
         <p className="mt-1 text-agent-muted">
-          {description} Each step is written down before it counts, so you may stop the server at any moment.
+          {description}
+          {problem === undefined &&
+            " Each step is written down before it counts, so you may stop the server at any moment."}
         </p>
       </div>
       {problem !== undefined && <NotSetUp problem={problem} />}
@@ -623,8 +631,7 @@ function NotSetUp({ problem }: { readonly problem: string }): ReactNode {
   const fix = fixFor(problem);
   return (
     <div role="note" className="flex flex-col gap-1 rounded-lg bg-agent-warning-soft px-4 py-3">
-      <p className="font-semibold text-agent-warning">This agent cannot run yet.</p>
-      <p className="wrap-anywhere">{sentence(problem)}</p>
+      <p className="wrap-anywhere text-agent-warning">{sentence(problem)}</p>
       {fix !== undefined && (
         <p className="flex flex-wrap items-center gap-2">
           <Code>{fix}</Code> <CopyButton text={fix} label="Copy the fix" />

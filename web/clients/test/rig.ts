@@ -29,6 +29,11 @@ export class Windlass {
     return `http://127.0.0.1:${this.port}`;
   }
 
+  /** The id of its process. */
+  get pid(): number {
+    return this.child?.pid ?? 0;
+  }
+
   /** The address of the REST interface. */
   get api(): string {
     return `${this.url}/v1`;

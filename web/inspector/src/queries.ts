@@ -187,6 +187,11 @@ export const agentsQuery = queryOptions({
   staleTime: 60_000,
 });
 
+export const healthQuery = queryOptions({
+  queryKey: ["health"],
+  queryFn: ({ signal }) => client.health({ signal }),
+});
+
 export const approvalsQuery = queryOptions({
   queryKey: ["approvals"],
   queryFn: ({ signal }) => client.approvals({ limit: PAGE }, { signal }),

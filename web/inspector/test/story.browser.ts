@@ -19,7 +19,7 @@ inBrowser("the first five minutes", () => {
     await page.getByText("Approve pay?").first().waitFor();
     expect(page.url()).toMatch(/\/chat\/[0-9a-f]+\?drill=1$/u);
     const drill = page.getByRole("status", { name: "Crash drill" });
-    await drill.getByText("pkill -9").waitFor();
+    await drill.getByText(`kill -9 ${server.pid}`).waitFor();
 
     await server.kill();
     await drill.getByText("The server is gone.").waitFor();

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import gc
 import logging
+import os
 import signal
 import sys
 import threading
@@ -145,6 +146,7 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
     )
     app.state.streams, app.state.metrics, app.state.tenants = streams, metrics, tenants
     app.state.improve = settings.improve
+    app.state.pid = os.getpid() if settings.is_open else None
     # The routes themselves, not `include_router`: `route.path` is then the whole path everywhere.
     app.router.routes += in_order(route for router in _ROUTERS for route in router.routes)
     app.router.routes += [webhooks.route, *a2a.routes]

@@ -28,7 +28,7 @@ import { Activity, Hourglass, RotateCcw, ScrollText, SquarePen, Wrench, type Luc
 import { useCallback, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { Judgement } from "../judging.js";
 import { forkAtMessage } from "../records.js";
-import { agentsQuery, recentSessionsQuery, runsOfSessionQuery, sessionQuery } from "../queries.js";
+import { agentsQuery, healthQuery, recentSessionsQuery, runsOfSessionQuery, sessionQuery } from "../queries.js";
 import { Link, navigate, to, usePlace } from "../router.js";
 import { Ago, ButtonLink, Code, Failure, Heading, RunStatus, Select, useNow } from "../parts.js";
 
@@ -540,8 +540,6 @@ function ExampleCard({
   );
 }
 
-const END_SERVER = 'pkill -9 -f "windlass dev"';
-
 /** What was there when the connection broke. */
 interface Before {
   readonly atMs: number;
@@ -584,6 +582,7 @@ function callsOf(items: ChatStream["items"]): readonly CallView[] {
 /** The crash drill: how to end the server, that it is gone, and what survived. */
 function Drill({ chat }: { readonly chat: ChatStream }): ReactNode {
   const isAway = chat.connection.status === "waiting";
+  const { data: server } = useQuery(healthQuery);
   const [before, setBefore] = useState<Before>();
   const [backMs, setBackMs] = useState<number>();
   const now = useRef(chat);
@@ -596,6 +595,7 @@ function Drill({ chat }: { readonly chat: ChatStream }): ReactNode {
       setBackMs(undefined);
     } else setBackMs(Date.now());
   }, [isAway]);
+  const command = `kill -9 ${server?.pid ?? "PID"}`;
   const step = before === undefined ? 1 : isAway || backMs === undefined ? 2 : 3;
   return (
     <div
@@ -607,8 +607,8 @@ function Drill({ chat }: { readonly chat: ChatStream }): ReactNode {
       {step === 1 && (
         <>
           <span>End the server now, in another terminal:</span>
-          <Code>{END_SERVER}</Code>
-          <CopyButton text={END_SERVER} label="Copy command" />
+          <Code>{command}</Code>
+          <CopyButton text={command} label="Copy command" />
         </>
       )}
       {step === 2 && <span>The server is gone. Start it again with the command that you started it with.</span>}

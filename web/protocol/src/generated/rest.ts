@@ -815,6 +815,8 @@ export const Health = open({
   status: z.enum(["ok", "closing"]),
   /** The version of the server. */
   version: z.string(),
+  /** The id of its process, told by a server that is open to its own machine alone. */
+  pid: Count.optional(),
 });
 export type Health = z.infer<typeof Health>;
 

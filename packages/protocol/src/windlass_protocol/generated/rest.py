@@ -1083,7 +1083,8 @@ def _make_AgentList() -> object:
 def _make_Health() -> object:
     from typing import Literal
 
-    from windlass_protocol._wire import Open, Str
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count
 
     class Health(Open):
         """The health of a server."""
@@ -1092,6 +1093,7 @@ def _make_Health() -> object:
 
         status: Literal["ok", "closing"]
         version: Str
+        pid: Maybe[Count] = None
 
     return Health
 

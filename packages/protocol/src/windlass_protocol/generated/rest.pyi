@@ -843,6 +843,8 @@ class Health(Open):
     """`closing` while the server shuts down."""
     version: Str
     """The version of the server."""
+    pid: Maybe[Count] = None
+    """The id of its process, told by a server that is open to its own machine alone."""
 
 class RunNumbers(Open):
     """Counts, durations and cost of runs."""

@@ -113,7 +113,7 @@ async def health(request: Request) -> Response:
     """Return whether the server accepts requests; needs no credentials."""
     streams: Streams = request.app.state.streams
     status = "closing" if streams.is_closing else "ok"
-    return reply(Health(status=status, version=windlass_server.__version__))
+    return reply(Health(status=status, version=windlass_server.__version__, pid=request.app.state.pid))
 
 
 @router.get(

@@ -109,8 +109,8 @@ async def ask_bob(store: Store) -> None:
     )
 
 
-async def names(store: Store, wanted: SessionFilter = EVERYTHING, **page: int) -> list[str]:
-    return [info.session_id for info in await store.listed(wanted, **page)]
+async def names(store: Store, wanted: SessionFilter = EVERYTHING, limit: int = 50) -> list[str]:
+    return [info.session_id for info in await store.listed(wanted, limit=limit)]
 
 
 # the index

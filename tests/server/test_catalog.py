@@ -48,6 +48,14 @@ def test_sessions_are_listed_newest_first_in_pages_and_only_to_their_owner(tmp_p
             searched = (await client.get("/sessions", params={"text": "question 3"})).json()
             assert [one["sessionId"] for one in searched["sessions"]] == [begun[3]["sessionId"]]
             none = (await client.get("/sessions", params={"status": "failed"})).json()
+            filtered = {"since": "2000-01-01T00:00:00Z", "costMin": 0, "crashed": "false", "total": "true"}
+            counted = (
+                await client.get("/sessions", params={**filtered, "sort": "updated", "limit": 1})
+            ).json()
+            assert (counted["total"], len(counted["sessions"])) == (len(begun), 1)
+            assert (await client.get("/sessions", params={"tag": "none"})).json()["sessions"] == []
+            named = {"runs": "\n".join(one["runId"] for one in begun[:2]), "total": "true"}
+            assert (await client.get("/runs", params=named)).json()["total"] == 2
             assert none == {"sessions": []}
             mine = (await other.get("/sessions")).json()["sessions"]
             assert [one["sessionId"] for one in mine] == [theirs["sessionId"]]

@@ -1,5 +1,6 @@
 """The catalogue: sessions are listed, found and read, on a file and in memory."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,58 @@ def test_pages_follow_one_another_and_a_strange_cursor_is_refused(path: Path | N
             await catalogue.records("s0", limit=1_001)
 
     play(story, path, agent())
+
+
+def test_sessions_are_sorted_over_all_pages_and_counted_and_runs_are_named(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        for number in range(5):
+            await (
+                await runtime.start("clerk", f"number {number}", session_id=f"s{number}", run_id=f"r{number}")
+            ).wait()
+        catalogue = runtime.sessions
+        for sort in ("created", "updated", "cost"):
+            for is_ascending in (False, True):
+                seen: list[str] = []
+                page = await catalogue.list(limit=2, sort=sort, is_ascending=is_ascending)
+                seen += [info.session_id for info in page.items]
+                while page.next is not None:
+                    page = await catalogue.list(
+                        limit=2, sort=sort, is_ascending=is_ascending, after=page.next
+                    )
+                    seen += [info.session_id for info in page.items]
+                names = [f"s{number}" for number in range(5)]
+                assert seen == (names if is_ascending else names[::-1])
+        by_cost = await catalogue.list(limit=2, sort="cost")
+        with pytest.raises(Rejected, match="after must be the `next` of a page"):
+            await catalogue.list(sort="updated", after=by_cost.next)
+        with pytest.raises(Rejected, match="sort must be one of created, updated, cost"):
+            await catalogue.list(sort="name")
+        assert (await catalogue.count(), await catalogue.count(text="3")) == (5, 1)
+        assert await catalogue.count(cost_micros_min=10**9) == 0
+        assert (await catalogue.count_runs(), await catalogue.count_runs(error="any")) == (5, 0)
+        named = await catalogue.runs(run_ids=("r3", "r1", "no such run"))
+        assert [run.run_id for run in named.items] == ["r3", "r1"]
+        with pytest.raises(Rejected, match="run_ids: found 101, limit 100"):
+            await catalogue.runs(run_ids=["r1"] * 101)
+
+    play(story, path, agent())
+
+
+def test_a_run_that_waits_tells_what_it_has_used_so_far(path: Path | None) -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        handle = await runtime.start("clerk", "Pay the hotel", session_id="trip")
+        await until(handle, "run.waiting")
+        [run], session = (await runtime.sessions.runs()).items, await runtime.sessions.get("trip")
+        assert (run.status, run.usage.input_tokens) == (RunStatus.WAITING, USAGE.input_tokens)
+        assert (session.usage, session.waits_on) == (run.usage, "input")
+        assert session.output == run.output != ""
+        await approve(handle)
+        await handle.wait()
+        session = await runtime.sessions.get("trip")
+        assert session.usage.input_tokens == USAGE.input_tokens
+        assert (session.waits_on, session.output) == (None, "Paid.")
+
+    play(story, path, agent(replace(call("pay", {"cents": 9}), usage=USAGE), say("Paid.")))
 
 
 def test_sessions_are_found_by_what_was_said_later_and_by_the_tools_that_were_called(

@@ -1,6 +1,6 @@
 import { EMPTY_CONVERSATION, reduceConversation, type Event } from "@windlass/protocol";
 import { describe, expect, it } from "vitest";
-import { actsOf, pairUp } from "../src/pages/compare.js";
+import { actsOf, folded, pairUp } from "../src/pages/compare.js";
 import { callFacts, forkPoint, isStory, stepFacts, tell, TimeMachine } from "../src/records.js";
 import { to } from "../src/router.js";
 import { changedArguments, diffWords } from "../src/changes.js";
@@ -194,6 +194,23 @@ describe("two runs side by side", () => {
       [undefined, "d"],
     ]);
     expect(pairUp([], [])).toEqual([]);
+  });
+});
+
+describe("acts of one run only", () => {
+  const act = (title: string, seq: number) => ({ title, detail: "", seq });
+  const alone = (from: number, count: number) =>
+    Array.from({ length: count }, (_, at) => ({ first: act("a", from + at), second: undefined, isSame: false }));
+  const both = { first: act("b", 9), second: act("b", 9), isSame: true };
+
+  it("are folded where there are many, until they are opened", () => {
+    const pairs = [...alone(1, 3), both, ...alone(10, 4)];
+    const rows = folded(pairs, new Set());
+    expect(rows.map((row) => ("pairs" in row ? [row.side, row.pairs.length] : 1))).toEqual([1, 1, 1, 1, ["first", 4]]);
+    expect(folded(pairs, new Set(["10 "]))).toEqual(pairs);
+    expect(folded([{ first: undefined, second: act("c", 1), isSame: false }, ...alone(1, 4)], new Set())).toHaveLength(
+      2,
+    );
   });
 });
 
@@ -491,7 +508,7 @@ describe("the inbox", () => {
     expect(askedFor(request("approval", { order: 771, reason: "Never\n arrived" }))).toBe(
       "order 771, reason Never arrived",
     );
-    expect(askedFor(request("approval", [1]))).toBe("[ 1 ]");
+    expect(askedFor(request("approval", [1]))).toBe("[1]");
     expect(askedFor(request("question", {}, "Which\u202e one?"))).toBe("Which\\u202e one?");
   });
 });

@@ -9,6 +9,7 @@ import {
   formatShort,
   formatSigned,
   formatWhen,
+  inOneLine,
   plural,
   shortHash,
 } from "@windlass/ui";
@@ -114,4 +115,11 @@ it.each([
   [1_000, "run", "1,000 runs"],
 ])("%s of %s is %s", (count, word, text) => {
   expect(plural(count, word)).toBe(text);
+});
+
+it("arguments are told in one line by their names and values, which hide nothing", () => {
+  expect(inOneLine({ order: 7, reason: "it\nbroke", tags: ["a"] })).toBe('order 7, reason it broke, tags ["a"]');
+  expect([inOneLine("as it is"), inOneLine([1]), inOneLine({})]).toEqual(["as it is", "[1]", ""]);
+  expect(inOneLine({ name: "a\u202eb" })).toBe(String.raw`name a\u202eb`);
+  expect(inOneLine({ long: "x".repeat(500) })).toHaveLength(120);
 });

@@ -158,7 +158,7 @@ describe("a chat", () => {
     const onSession = vi.fn();
     const { result, rerender } = renderHook(({ sessionId }: Place) => useChatStream({ sessionId, onSession }), {
       wrapper: stage.wrapper,
-      initialProps: { sessionId: "s1" },
+      initialProps: { sessionId: "s1" } as Place,
     });
     await act(() => result.current.sendUserMessage("go"));
     rerender({ sessionId: "s2" });

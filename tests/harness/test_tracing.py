@@ -143,7 +143,13 @@ def test_arguments_that_a_policy_changed_replace_those_that_the_model_asked_for(
     action: JsonValue = {"kind": "tool-call", "callId": "a", "toolName": "t", "input": {"cents": 9}}
     journal.add("actions.requested", {"actions": [action], **at()})
     hashed = "sha256:" + "0" * 64
-    started: dict[str, object] = {"callId": "a", "toolName": "t", "effect": "once", "arguments": {"cents": 5}, **at()}
+    started: dict[str, object] = {
+        "callId": "a",
+        "toolName": "t",
+        "effect": "once",
+        "arguments": {"cents": 5},
+        **at(),
+    }
     started |= {"idempotencyKey": "k", "argumentsHash": hashed}
     journal.add("action.started", started)
     assert text_in(fold_trace(journal.records).spans[-1].attrs, "arguments") == "cents 5"

@@ -1,7 +1,7 @@
 import { EMPTY_CONVERSATION, reduceConversation, type Event } from "@windlass/protocol";
 import { describe, expect, it } from "vitest";
 import { actsOf, folded, pairUp } from "../src/pages/compare.js";
-import { callFacts, forkPoint, isStory, stepFacts, tell, TimeMachine } from "../src/records.js";
+import { callFacts, forkPoint, isStory, recordsOfCall, stepFacts, tell, TimeMachine } from "../src/records.js";
 import { to } from "../src/router.js";
 import { changedArguments, diffWords } from "../src/changes.js";
 import { differenceOf, fieldsOf, figuresFrom } from "../src/pages/playground.js";
@@ -13,7 +13,7 @@ import { branchesOf, fixFor } from "../src/pages/chat.js";
 import { causeWords, changeOf, pointsOf, rateRow, seriesOf, toolSeries, waitingByKind } from "../src/pages/overview.js";
 import { feedbackOn, thumbOf, toldOf } from "../src/judging.js";
 import { tagsIn } from "../src/parts.js";
-import { doingOf, everyone, familyOf } from "../src/family.js";
+import { doingOf, everyone, familyOf, piecesOf } from "../src/family.js";
 import { formatCost, formatCount, formatDuration, formatPercent, type TraceNode } from "@windlass/ui";
 import { runAt } from "../src/pages/chat.js";
 import type { Approval, FeedbackInfo, RunNumbers, Stats } from "@windlass/protocol/client";
@@ -128,6 +128,27 @@ describe("the context of a record", () => {
       ["c2", 1],
     ]);
     expect(callFacts(both, both[1] as Event).map((one) => one.callId)).toEqual(["c2"]);
+  });
+
+  it("is one call of several, with who approved it after how long, and its own records", () => {
+    const call = (callId: string) => ({ kind: "tool-call", callId, toolName: callId, input: { of: callId } });
+    const request = { requestId: "q", action: call("c2"), prompt: "?", display: "confirmation", kind: "approval" };
+    const response = { requestId: "q", optionId: "approve", responder: "ann" };
+    const all = journal([
+      ["step.started", { ...step(0), modelId: "m" }],
+      ["actions.requested", { ...step(0), actions: [call("c1"), call("c2")] }],
+      ["input.requested", { ...step(0), requests: [request] }],
+      ["input.resolved", { ...step(0), resolutions: [{ requestId: "q", outcome: "approved", response }] }],
+      ["step.completed", { ...step(0), finishReason: "tool-calls" }],
+    ]).map((one, at) => ({ ...one, meta: { at: `2026-01-01T00:00:0${at}.000Z` } }));
+    const [only, ...others] = callFacts(all, all[1] as Event, "c2");
+    expect([only?.name, others]).toEqual(["c2", []]);
+    expect(only?.answers).toMatchObject([{ outcome: "approved", by: "ann", waitedMs: 1_000 }]);
+    expect(recordsOfCall(all, all[1] as Event, "c2").map(({ seq }) => seq)).toEqual([2, 3]);
+    expect(stepFacts(all, all[0] as Event)?.calls).toEqual([
+      { spanId: "r1/call/2.0", name: "c1", input: { of: "c1" } },
+      { spanId: "r1/call/2.1", name: "c2", input: { of: "c2" } },
+    ]);
   });
 
   it("is the model call, and where its prompt is found", () => {
@@ -459,6 +480,19 @@ describe("the numbers of the overview", () => {
     expect([...(members[0]?.tools ?? [])]).toEqual([
       ["program", 1],
       ["pay", 1],
+    ]);
+    // Calls that follow each other are one piece of time; a call that waits is a wait.
+    const at = (startMs: number, endMs: number, more: object = {}): object => ({ startMs, endMs, ...more });
+    const busy = node("busy", "agent", [
+      node("ask", "model", [], at(0, 400)),
+      node("program", "code", [node("one", "tool", [], at(400, 500)), node("two", "tool", [], at(450, 600))]),
+      node("three", "tool", [], at(600, 1_000, { status: "waiting" })),
+    ]);
+    const [one] = familyOf([busy] as unknown as readonly TraceNode[]);
+    expect(one && piecesOf(one, { wholeMs: 1_000, at: (ms) => ms })).toEqual([
+      { kind: "model", from: 0, to: 0.4 },
+      { kind: "tool", from: 0.4, to: 0.6 },
+      { kind: "wait", from: 0.6, to: 1 },
     ]);
   });
 

@@ -50,7 +50,7 @@ inBrowser("the first five minutes", () => {
     await page.getByRole("tab", { name: "Timeline" }).click();
     await page.getByRole("button", { name: /Policy: ask pay/u }).click();
     const details = page.getByRole("complementary", { name: "Details" });
-    await details.getByText("A person said").waitFor();
+    await details.getByText(/approved by local after/u).waitFor();
     await details.getByRole("group", { name: "Arguments" }).getByText("cents").waitFor();
     expect(new URL(page.url()).searchParams.get("at")).toMatch(/^\d+$/u);
     await page.getByRole("tab", { name: "Trace" }).click();

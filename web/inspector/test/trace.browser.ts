@@ -206,11 +206,24 @@ inBrowser("the trace of a run", () => {
     });
     const { spans } = await server.get<{ spans: { spanId: string; name: string }[] }>(`/runs/${runId}/trace`);
     const spanId = spans.find(({ name }) => name === "llm.complete")?.spanId ?? "";
+    // The records of the details come after the tree: the tree stays as it is.
+    let letThrough = (): void => undefined;
+    const isSeen = new Promise<void>((resolve) => {
+      letThrough = resolve;
+    });
+    await page.route(`**/v1/runs/${runId}/events*`, async (route) => {
+      await isSeen;
+      await route.continue();
+    });
     await page.goto(`${server.url}/runs/${runId}?span=${encodeURIComponent(spanId)}`);
-    await page.getByRole("treeitem", { name: /^tool shaky/u }).waitFor();
+    const row = page.getByRole("treeitem", { name: /^tool shaky/u });
+    await row.waitFor();
+    const before = await row.boundingBox();
+    letThrough();
     // The details are complete with the prompt, which the server has to rebuild.
     const details = page.getByRole("complementary", { name: "Details" });
     await details.getByText("Refund order 1042, the lamp arrived broken").waitFor();
+    expect(await row.boundingBox()).toEqual(before);
     const shift = await page.evaluate(() =>
       (globalThis as unknown as { moved: number[] }).moved.reduce((sum, one) => sum + one, 0),
     );

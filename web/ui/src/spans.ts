@@ -336,15 +336,14 @@ function aboutOf(
       parts.push(text(attrs["arguments"]), approvedBy(approval, wording));
       parts.push(known(words.modes, attrs["mode"]), attrs["effect"] === "once" ? words.once : undefined);
       break;
-    case "wait":
-      parts.push(
-        [known(words.outcomes, attrs["outcome"]), text(attrs["responder"]) && words.by(String(attrs["responder"]))]
-          .filter((part) => part !== undefined)
-          .join(" "),
-        // The option of an approval says the same as its outcome.
-        attrs["kind"] === "approval" ? undefined : text(attrs["optionId"]),
-      );
+    case "wait": {
+      const by = text(attrs["responder"]);
+      const outcome = known(words.outcomes, attrs["outcome"]);
+      parts.push([outcome, by === undefined ? undefined : words.by(by)].filter((part) => part !== undefined).join(" "));
+      // The option of an approval says the same as its outcome.
+      if (attrs["kind"] !== "approval") parts.push(text(attrs["optionId"]));
       break;
+    }
     case "other":
       break;
   }

@@ -40,9 +40,9 @@ function isSpan(value: JsonValue): boolean {
   );
 }
 
-/** A moment as the server writes it; days that not every month has are left to the validator. */
+/** A moment as the server writes it; the 29th of February is left to the validator. */
 const UTC =
-  /^[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])T(?:[01][0-9]|2[0-3])(?::[0-5][0-9]){2}\.[0-9]{3}Z$/u;
+  /^[1-9][0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))T(?:[01][0-9]|2[0-3])(?::[0-5][0-9]){2}\.[0-9]{3}Z$/u;
 
 function isUtc(value: JsonValue | undefined): boolean {
   return typeof value === "string" && UTC.test(value);

@@ -81,6 +81,8 @@ export interface ChatStream {
 }
 
 interface Pending {
+  /** Of which session; undefined of the one that it begins. */
+  readonly sessionId: string | undefined;
   readonly content: UserContent;
   /** Messages of the user that were there before. */
   readonly after: number;
@@ -93,18 +95,18 @@ const NO_MESSAGES: readonly ChatMessage[] = [];
 export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
   const { agent, initialMessages = NO_MESSAGES, onSession } = options;
   const transport = useTransport(options.transport);
-  const [begun, setBegun] = useState<string>();
-  const sessionId = options.sessionId ?? begun;
+  const [sessionId, setBegun] = useShown(options.sessionId);
   const view = useSession(sessionId, { transport: options.transport });
   const [local, setMessages] = useState(initialMessages);
   const [pending, setPending] = useState<Pending>();
-  const [error, setError] = useErrorUntil(view.reconnects);
+  const [error, setError] = useErrorUntil(`${view.reconnects} ${sessionId ?? ""}`);
+  const isShown = useIsShown(sessionId);
   const { conversation } = view;
   const said = useMemo(
     () => conversation.chat.messages.filter(({ role }) => role === "user").length,
     [conversation.chat.messages],
   );
-  const isPending = pending !== undefined && said <= pending.after;
+  const isPending = pending !== undefined && pending.sessionId === sessionId && said <= pending.after;
   const runId = isRunning(conversation) ? conversation.run?.runId : isPending ? pending.runId : undefined;
 
   const attempt = useCallback(
@@ -113,31 +115,36 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
       try {
         await work();
       } catch (failure) {
-        setError(toError(failure));
+        if (isShown(sessionId)) setError(toError(failure));
         throw failure;
       }
     },
-    [setError],
+    [setError, isShown, sessionId],
   );
 
   const sendUserMessage = useCallback(
     (content: UserContent, delivery?: "queue" | "steer") =>
       attempt(async () => {
-        setPending({ content, after: said });
+        setPending({ sessionId, content, after: said });
         try {
           const sent = await (sessionId === undefined
             ? transport.createSession({ agent, message: content })
             : transport.send(sessionId, content, { delivery }));
-          setPending((before) => before && { ...before, runId: sent.runId });
-          if (sessionId !== undefined) return;
+          setPending((now) =>
+            now?.content === content
+              ? { ...now, sessionId: sessionId ?? sent.sessionId, runId: sent.runId }
+              : now,
+          );
+          // A reader who has gone on to another session stays there.
+          if (sessionId !== undefined || !isShown(sessionId)) return;
           setBegun(sent.sessionId);
           onSession?.(sent.sessionId);
         } catch (failure) {
-          setPending(undefined);
+          setPending((now) => (now?.content === content ? undefined : now));
           throw failure;
         }
       }),
-    [attempt, transport, sessionId, agent, said, onSession],
+    [attempt, transport, sessionId, agent, said, onSession, isShown, setBegun],
   );
 
   const cancel = useCallback(
@@ -180,6 +187,30 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
     setMessages,
     appendMessage,
   };
+}
+
+/** The session that is shown, and a way to tell which one was begun here; that one is left with the next that is given. */
+function useShown(given: string | undefined): readonly [string | undefined, (sessionId: string) => void] {
+  const [begun, setBegun] = useState<string>();
+  const [before, setBefore] = useState(given);
+  if (before !== given) {
+    setBefore(given);
+    if (given === undefined) setBegun(undefined);
+  }
+  const left = before !== undefined && given === undefined;
+  return [given ?? (left ? undefined : begun), setBegun];
+}
+
+/** Tells whether a session is still the one that is shown: an answer may come after the reader has gone on. */
+function useIsShown(sessionId: string | undefined): (other: string | undefined) => boolean {
+  const shown = useRef<string | null | undefined>(null);
+  useEffect(() => {
+    shown.current = sessionId;
+    return () => {
+      shown.current = null;
+    };
+  }, [sessionId]);
+  return useCallback((other) => shown.current === other, []);
 }
 
 /** The rows of a session, behind local messages and in front of what was just said. */

@@ -129,6 +129,38 @@ describe("a chat", () => {
     expect(stage.cancelled).toEqual(["r1", "r7"]);
   });
 
+  it("of another session shows nothing of the one before, also if its answer comes later", async () => {
+    const onSession = vi.fn();
+    const { result, rerender } = renderHook(
+      ({ sessionId }: { sessionId: string | undefined }) => useChatStream({ sessionId, onSession }),
+      { wrapper: stage.wrapper, initialProps: { sessionId: "s1" as string | undefined } },
+    );
+    await act(() => result.current.sendUserMessage("to the first"));
+    expect(result.current.items.map(({ id }) => id)).toEqual(["pending"]);
+    rerender({ sessionId: "s2" });
+    expect(result.current).toMatchObject({ isStreaming: false, items: [] });
+    await act(() => result.current.cancel());
+    expect(stage.cancelled).toEqual([]);
+    rerender({ sessionId: "s1" });
+    expect(result.current.items.map(({ id }) => id)).toEqual(["pending"]);
+
+    // A new chat is new, and the session that it begins is not opened over one that was chosen meanwhile.
+    rerender({ sessionId: undefined });
+    expect(result.current).toMatchObject({ sessionId: undefined, items: [] });
+    const sending = result.current.sendUserMessage("to a new one");
+    rerender({ sessionId: "s2" });
+    await act(() => sending);
+    expect(onSession).not.toHaveBeenCalled();
+    expect(result.current).toMatchObject({ sessionId: "s2", items: [] });
+
+    // A failure is told where it happened.
+    stage.transport.send = () => Promise.reject(new Error("refused"));
+    const late = result.current.sendUserMessage("refused").catch(() => undefined);
+    rerender({ sessionId: "s3" });
+    await act(() => late);
+    expect(result.current.error).toBeUndefined();
+  });
+
   it("keeps local messages in front, and passes answers on", async () => {
     const hello = { id: "x", role: "system", content: "hello", createdAt: "" } as const;
     const { result } = renderHook(() => useChatStream({ sessionId: "s1", initialMessages: [hello] }), {

@@ -306,21 +306,24 @@ const STATES: Readonly<Record<string, readonly [tone: Tone, icon: LucideIcon]>> 
   unclear: ["plain", Equal],
 };
 /** Statuses that say more in other words than in their names. */
-const STATUS_WORDS: Readonly<Record<string, string>> = { pending: "queued", budget_exhausted: "budget used up" };
-/** What a run waits for, and how its status says it. */
-export const WAITS: Readonly<Record<string, string>> = {
-  person: "waiting for a person",
-  input: "waiting for you",
-  recovery: "needs a decision",
-  subagent: "waiting for subagents",
-  provider: "waiting for provider",
-  timer: "waiting for a timer",
-  budget: "waiting for budget",
-};
+const STATUS_WORDS: ReadonlyMap<string, string> = new Map([
+  ["pending", "queued"],
+  ["budget_exhausted", "budget used up"],
+]);
+/** What a run waits for, and how its status says it. Maps, and no objects: an address may name any word. */
+export const WAITS: ReadonlyMap<string, string> = new Map([
+  ["person", "waiting for a person"],
+  ["input", "waiting for you"],
+  ["recovery", "needs a decision"],
+  ["subagent", "waiting for subagents"],
+  ["provider", "waiting for provider"],
+  ["timer", "waiting for a timer"],
+  ["budget", "waiting for budget"],
+]);
 
 /** A status in words. */
 export function statusWords(status: string): string {
-  return STATUS_WORDS[status] ?? status.replaceAll("_", " ");
+  return STATUS_WORDS.get(status) ?? status.replaceAll("_", " ");
 }
 
 type RunState = Pick<RunRow, "status" | "waitsOn">;
@@ -350,7 +353,7 @@ export function Status({
 /** Where a run is, with what it waits for. */
 export function RunStatus({ run: { status, waitsOn } }: { readonly run: RunState }): ReactNode {
   return (
-    <Status status={status} words={waitsOn === undefined ? undefined : (WAITS[waitsOn] ?? `waiting for ${waitsOn}`)} />
+    <Status status={status} words={waitsOn === undefined ? undefined : (WAITS.get(waitsOn) ?? `waiting for ${waitsOn}`)} />
   );
 }
 

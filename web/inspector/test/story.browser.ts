@@ -118,7 +118,9 @@ inBrowser("the first five minutes", () => {
     const { sessionId } = await server.run("demo", "Use weather.");
     const { page } = await openPage(server.url, `/chat/${sessionId}`);
     await page.getByRole("button", { name: "Fork and edit" }).click();
-    await page.waitForURL(/draft=/u);
+    await page.waitForURL(/\/chat\?agent=demo$/u);
+    expect(await page.getByLabel("Message").inputValue()).toBe("Use weather.");
+    await page.reload();
     expect(await page.getByLabel("Message").inputValue()).toBe("Use weather.");
     await page.getByLabel("Message").fill("Use nothing.");
     await page.keyboard.press("Enter");
@@ -126,6 +128,8 @@ inBrowser("the first five minutes", () => {
       .getByText(/demo without a model/u)
       .first()
       .waitFor();
+    await page.reload();
+    expect(await page.getByLabel("Message").inputValue()).toBe("");
     const history = (await (await fetch(`${server.url}/v1/sessions/${sessionId}/history`)).json()) as {
       messages: { content: string }[];
     };

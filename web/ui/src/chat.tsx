@@ -305,6 +305,8 @@ export interface ComposerProps {
   readonly chat: ChatStream;
   /** The initial text. */
   readonly draft?: string | undefined;
+  /** Told of the text as it is written, to keep it; empty once it is sent, and the text again if it could not be. */
+  readonly onDraft?: ((text: string) => void) | undefined;
   readonly placeholder?: string | undefined;
   /** Whether it is known whom to speak to; yes when absent. */
   readonly isReady?: boolean | undefined;
@@ -324,13 +326,14 @@ const NO_FILES: readonly File[] = [];
 export function Composer({
   chat,
   draft = "",
+  onDraft,
   placeholder,
   isReady = true,
   isFocused = false,
 }: ComposerProps): ReactNode {
   const { labels, formatBytes } = useWording();
   const words = labels.chat;
-  const { text, setText, files, setFiles, say } = useDraft(chat, draft);
+  const { text, setText, files, setFiles, say } = useDraft(chat, draft, onDraft);
   const [isStopping, setIsStopping] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
   useEffect(() => {
@@ -472,8 +475,14 @@ function StopDialog({
 }
 
 /** The message that is being written, with its files. */
-function useDraft(chat: ChatStream, draft: string) {
-  const [text, setText] = useState(draft);
+function useDraft(chat: ChatStream, draft: string, onDraft: ComposerProps["onDraft"]) {
+  const [text, setNow] = useState(draft);
+  const latest = useRef(text);
+  const setText = (next: string): void => {
+    latest.current = next;
+    setNow(next);
+    onDraft?.(next);
+  };
   const [files, setFiles] = useState(NO_FILES);
   const say = (delivery?: "queue" | "steer"): void => {
     setText("");
@@ -482,7 +491,7 @@ function useDraft(chat: ChatStream, draft: string) {
       .then((content) => chat.sendUserMessage(content, delivery))
       .catch(() => {
         // Unless something else was written meanwhile.
-        setText((now) => (now === "" ? text : now));
+        if (latest.current === "") setText(text);
         setFiles((now) => (now.length === 0 ? files : now));
       });
   };

@@ -218,7 +218,8 @@ function escaped(character: string): string {
 
 /** A text that is cut to a length, with a sign that it was. */
 export function cut(text: string, charsMax: number): string {
-  return text.length <= charsMax ? text : `${text.slice(0, charsMax - 1)}…`;
+  // Not in the middle of a character.
+  return text.length <= charsMax ? text : `${text.slice(0, charsMax - 1).replace(/\p{Surrogate}$/u, "")}…`;
 }
 
 /** Words of an error as a sentence begins; a name at their front stays as it is. */

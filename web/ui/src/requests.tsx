@@ -1,6 +1,7 @@
 /** Approvals and questions: the cards that show them, and the hook that lists them. */
 import {
   actionName,
+  parse,
   type InputOption,
   type InputRequest,
   type InputResponse,
@@ -231,22 +232,24 @@ function readDraft(
   given: JsonObject,
   texts: ReadonlyMap<string, string> | undefined,
 ): Pick<ArgumentDraft, "changed" | "unreadable"> {
-  const found: Record<string, JsonValue> = {};
+  const found = new Map<string, JsonValue>();
   const unreadable: string[] = [];
   for (const [name, text] of texts ?? []) {
     // A text stays a text: nobody wants to type its quotes, and "12" in place of a name is no number.
     const isText = typeof given[name] === "string";
     const value = isText ? text : parsed(text);
     if (value === undefined) unreadable.push(name);
-    else found[name] = value;
+    else found.set(name, value);
   }
-  const isChanged = texts !== undefined && unreadable.length === 0 && !isSame(found, given);
-  return { changed: isChanged ? found : undefined, unreadable };
+  const changed = Object.fromEntries(found);
+  const isChanged = texts !== undefined && unreadable.length === 0 && !isSame(changed, given);
+  return { changed: isChanged ? changed : undefined, unreadable };
 }
 
+/** By the codec: a number that would be rounded, and a name that comes twice, are not what the person has written. */
 function parsed(text: string): JsonValue | undefined {
   try {
-    return JSON.parse(text) as JsonValue;
+    return parse(text);
   } catch {
     return undefined;
   }

@@ -52,6 +52,10 @@ describe("moments", () => {
     expect(formatWhen(at(16))).toBe("Mon 16 Nov 2026, 04:13:09");
   });
 
+  it("a text that is no moment is shown as it is", () => {
+    expect([formatWhen("yesterday"), formatMoment("")]).toEqual(["yesterday", ""]);
+  });
+
   it.each([
     [0, "just now"],
     [-5 * SECOND, "in a moment"],

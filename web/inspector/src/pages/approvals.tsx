@@ -56,6 +56,7 @@ export function ApprovalsPage(): ReactNode {
   const answer = useAnswer();
   const isAnswered = useRef(false);
   const edit = useRef<HTMLDivElement>(null);
+  const panel = useRef<HTMLDivElement>(null);
   const first = approvals[0]?.request.requestId;
   useEffect(() => {
     // The selection is by id from the start: when the list changes, a key must not apply to another request.
@@ -75,9 +76,9 @@ export function ApprovalsPage(): ReactNode {
     if (next === undefined) document.getElementById("main")?.focus();
     change({ at: next?.request.requestId });
   };
-  const pick = (optionId: string): void => {
-    if (selected?.request.options?.some(({ id }) => id === optionId) === true)
-      void give(selected, { optionId }).catch(IS_SHOWN);
+  // The button answers, with the arguments as they were changed; one that is disabled or not there does not.
+  const press = (key: string): void => {
+    panel.current?.querySelector<HTMLElement>(`[aria-keyshortcuts="${key}"]`)?.click();
   };
   const togglePicked = (approval: Approval | undefined): void => {
     if (approval === undefined || !isConsent(approval)) return;
@@ -95,10 +96,10 @@ export function ApprovalsPage(): ReactNode {
       select(approvals[Math.max(at - 1, 0)]);
     },
     a: () => {
-      pick("approve");
+      press("a");
     },
     s: () => {
-      pick("approve_session");
+      press("s");
     },
     d: () => {
       setIsDenying(selected !== undefined);
@@ -131,7 +132,7 @@ export function ApprovalsPage(): ReactNode {
       {data === undefined && error === null && <Loading />}
       {data !== undefined && all.length === 0 && <NothingWaits />}
       {all.length > 0 && (
-        <div className="flex min-h-0 flex-1 flex-col md:flex-row">
+        <div ref={panel} className="flex min-h-0 flex-1 flex-col md:flex-row">
           <div className="flex shrink-0 flex-col border-agent-border max-md:max-h-56 max-md:border-b md:w-80 md:border-r xl:w-95">
             <Filters all={all} kind={kind} agent={agent} onChange={change} />
             <Bulk

@@ -49,7 +49,6 @@ export function ChatPage({ sessionId }: { readonly sessionId: string | undefined
       <Chat
         key={key}
         sessionId={sessionId}
-        draft={query.get("draft") ?? ""}
         wanted={query.get("agent") ?? undefined}
         onSession={onSession}
       />
@@ -59,12 +58,28 @@ export function ChatPage({ sessionId }: { readonly sessionId: string | undefined
 
 interface ChatProps {
   readonly sessionId: string | undefined;
-  readonly draft: string;
   readonly wanted: string | undefined;
   readonly onSession: (sessionId: string) => void;
 }
 
-function Chat({ sessionId, draft, wanted, onSession }: ChatProps): ReactNode {
+// Words that were not sent yet: they survive a reload and a key that is asked for again, and are in no address.
+
+const DRAFTS = "windlass.draft.";
+
+function draftOf(sessionId: string | undefined): string {
+  return sessionStorage.getItem(DRAFTS + (sessionId ?? "")) ?? "";
+}
+
+function keepDraft(sessionId: string | undefined, text: string): void {
+  try {
+    if (text === "") sessionStorage.removeItem(DRAFTS + (sessionId ?? ""));
+    else sessionStorage.setItem(DRAFTS + (sessionId ?? ""), text);
+  } catch {
+    // There is no room: it lasts as long as the page.
+  }
+}
+
+function Chat({ sessionId, wanted, onSession }: ChatProps): ReactNode {
   const agents = useQuery(agentsQuery);
   const agent = agents.data?.find(({ agentId }) => agentId === wanted) ?? agents.data?.[0];
   const chat = useChatStream({ sessionId, agent: agent?.agentId, onSession });
@@ -75,7 +90,7 @@ function Chat({ sessionId, draft, wanted, onSession }: ChatProps): ReactNode {
   return (
     <section aria-label="Chat" className="flex min-h-0 min-w-0 flex-1 flex-col">
       {isNew ? (
-        <NewHeading agents={agents.data ?? []} agent={agent} draft={draft} />
+        <NewHeading agents={agents.data ?? []} agent={agent} />
       ) : (
         <SessionHeading chat={chat} sessionId={sessionId} />
       )}
@@ -104,7 +119,10 @@ function Chat({ sessionId, draft, wanted, onSession }: ChatProps): ReactNode {
       ))}
       <Composer
         chat={chat}
-        draft={draft}
+        draft={draftOf(sessionId)}
+        onDraft={(text) => {
+          keepDraft(sessionId, text);
+        }}
         placeholder={agent === undefined || !isNew ? undefined : `Message ${agent.agentId}…`}
         isReady={!isNew || agent !== undefined}
         isFocused={isNew}
@@ -137,7 +155,8 @@ function useFork(
       const draft = item.message.role === "user" ? item.message.content : undefined;
       forkAtMessage(sessionId, item.message).then(
         (id) => {
-          navigate(id === undefined ? to(["chat"], { agent, draft }) : to(["chat", id], { draft }));
+          if (draft !== undefined) keepDraft(id, draft);
+          navigate(id === undefined ? to(["chat"], { agent }) : to(["chat", id]));
         },
         (failure: unknown) => {
           setError(failure instanceof Error ? failure : new Error(String(failure)));
@@ -182,10 +201,9 @@ function AnswerFeedback({
 interface NewHeadingProps {
   readonly agents: readonly AgentInfo[];
   readonly agent: AgentInfo | undefined;
-  readonly draft: string;
 }
 
-function NewHeading({ agents, agent, draft }: NewHeadingProps): ReactNode {
+function NewHeading({ agents, agent }: NewHeadingProps): ReactNode {
   return (
     <Heading title="New chat">
       {agents.length > 0 && (
@@ -197,7 +215,7 @@ function NewHeading({ agents, agent, draft }: NewHeadingProps): ReactNode {
             problem === undefined ? agentId : `${agentId} (not set up)`,
           ])}
           onChange={(id) => {
-            navigate(to(["chat"], { agent: id, draft }), { replace: true });
+            navigate(to(["chat"], { agent: id }), { replace: true });
           }}
         />
       )}

@@ -12,12 +12,12 @@ import { Proposals } from "./proposals.js";
 import { Versions } from "./versions.js";
 
 /** The views of the page, and the names of what they show. */
-const TITLES: Readonly<Record<string, string>> = {
-  choices: "Decisions",
-  failures: "Failures",
-  versions: "Versions",
-  proposals: "Proposals",
-};
+const TITLES: ReadonlyMap<string, string> = new Map([
+  ["choices", "Decisions"],
+  ["failures", "Failures"],
+  ["versions", "Versions"],
+  ["proposals", "Proposals"],
+]);
 
 /** Decisions of agents, failures by cause, versions compared, and proposed changes. */
 export function DecisionsPage(): ReactNode {
@@ -28,7 +28,7 @@ export function DecisionsPage(): ReactNode {
   const view = query.get("view") ?? "choices";
   return (
     <>
-      <Heading title={TITLES[view] ?? "Decisions"}>
+      <Heading title={TITLES.get(view) ?? "Decisions"}>
         <Select
           label="Agent"
           value={agent}

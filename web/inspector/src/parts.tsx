@@ -12,6 +12,7 @@ import {
   formatWhen,
   plural,
   sentence,
+  undisguised,
   type Tone,
 } from "@windlass/ui";
 import { Check, Circle, Equal, Hourglass, Play, RotateCcw, Square, X, type LucideIcon } from "lucide-react";
@@ -171,7 +172,8 @@ export function rangeOf(estimate: Estimate | undefined, format: (value: number) 
 }
 
 /** The heading of a page; it is the title of the tab as well. */
-export function Heading({ title, parent, facts, about, children }: HeadingProps): ReactNode {
+export function Heading({ title: given, parent, facts, about, children }: HeadingProps): ReactNode {
+  const title = undisguised(given);
   useEffect(() => {
     document.title = `${title} · Windlass`;
   }, [title]);
@@ -250,6 +252,7 @@ const ADVICE: Readonly<Partial<Record<ApiError["kind"], string>>> = {
   unauthorized: "Enter a valid API key.",
   denied: "A policy of the server forbids it. Ask the operator of the server.",
   not_found: "It was deleted, belongs to another user, or the address is mistyped.",
+  cursor_expired: "It was deleted, or its oldest records are no longer kept. Reload the page to see what there is.",
   conflict: "It changed in the meantime. Look at it again, then decide.",
   rate_limited: "Too many requests. The page retries automatically in a moment.",
   unavailable: "The server is busy or starting. The page retries automatically in a moment.",
@@ -353,7 +356,10 @@ export function Status({
 /** Where a run is, with what it waits for. */
 export function RunStatus({ run: { status, waitsOn } }: { readonly run: RunState }): ReactNode {
   return (
-    <Status status={status} words={waitsOn === undefined ? undefined : (WAITS.get(waitsOn) ?? `waiting for ${waitsOn}`)} />
+    <Status
+      status={status}
+      words={waitsOn === undefined ? undefined : (WAITS.get(waitsOn) ?? `waiting for ${waitsOn}`)}
+    />
   );
 }
 
@@ -417,14 +423,10 @@ export function TextLink(props: ComponentPropsWithoutRef<typeof Link>): ReactNod
 
 /** The name of a row of a table, which leads to what the row is about. Keys open the row itself. */
 export function RowLink({ href, children }: { readonly href: string; readonly children: string }): ReactNode {
+  const words = undisguised(children);
   return (
-    <Link
-      href={href}
-      tabIndex={-1}
-      title={children}
-      className={classes("rounded font-semibold hover:underline", FOCUS)}
-    >
-      {children}
+    <Link href={href} tabIndex={-1} title={words} className={classes("rounded font-semibold hover:underline", FOCUS)}>
+      {words}
     </Link>
   );
 }

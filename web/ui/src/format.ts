@@ -222,7 +222,8 @@ export function cut(text: string, charsMax: number): string {
   return text.length <= charsMax ? text : `${text.slice(0, charsMax - 1).replace(/\p{Surrogate}$/u, "")}…`;
 }
 
-/** Words of an error as a sentence begins; a name at their front stays as it is. */
+/** Words of an error as a sentence begins; a name at their front stays as it is. Nothing in them is hidden. */
 export function sentence(text: string): string {
-  return /^[a-z]+(?:[ ,;:]|$)/u.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
+  const words = undisguised(text);
+  return /^[a-z]+(?:[ ,;:]|$)/u.test(words) ? words.charAt(0).toUpperCase() + words.slice(1) : words;
 }

@@ -121,6 +121,7 @@ export {
   sentence,
   shortHash,
   shortId,
+  undisguised,
   visible,
   type Formats,
 } from "./format.js";

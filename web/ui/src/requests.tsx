@@ -11,6 +11,7 @@ import {
 import { RadioGroup } from "radix-ui";
 import { useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import type { Approval } from "@windlass/protocol/client";
+import { undisguised } from "./format.js";
 import { Markdown } from "./markdown.js";
 import { ENGLISH, useWording } from "./labels.js";
 import { useAsync, useErrorUntil } from "./data.js";
@@ -395,7 +396,7 @@ export function wordsOf({ prompt, action }: InputRequest): string {
   const isTwice = end !== -1 && isSame(readBack(prompt.slice(end + 1)), action.input);
   const words = isTwice ? prompt.slice(0, end) : prompt;
   const title = `Run ${actionName(action)}? `;
-  return words.startsWith(title) ? words.slice(title.length) : words;
+  return undisguised(words.startsWith(title) ? words.slice(title.length) : words);
 }
 
 /** Arguments as they stand in the words of a request, with blanks and characters that were made visible. */
@@ -629,9 +630,9 @@ function Options({
             <RadioGroup.Indicator className="size-2.5 rounded-full bg-agent-accent" />
           </RadioGroup.Item>
           <label htmlFor={`${id}-${option.id}`}>
-            {words.option(option)}
+            {undisguised(words.option(option))}
             {option.description !== undefined && (
-              <span className="block text-xs text-agent-muted">{words.about(option)}</span>
+              <span className="block text-xs text-agent-muted">{undisguised(words.about(option))}</span>
             )}
           </label>
         </div>

@@ -156,6 +156,12 @@ describe("a question", () => {
     expect(onAnswer.mock.calls).toEqual([[{ requestId: "q2", optionId: "bergen" }]]);
   });
 
+  it("has options that hide nothing", () => {
+    const options = [{ id: "red", label: "\u202eder", description: "not\u200bhing" }];
+    render(<QuestionCard request={{ ...QUESTION, options }} onAnswer={() => undefined} />);
+    expect(screen.getByRole("radiogroup").textContent).toBe("\\u202edernot\\u200bhing");
+  });
+
   it("is answered with text", async () => {
     const user = userEvent.setup();
     const onAnswer = vi.fn<(response: InputResponse) => void>();

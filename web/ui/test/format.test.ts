@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import {
+  cut,
   formatAgo,
   formatCost,
   formatDuration,
@@ -9,6 +10,7 @@ import {
   formatSigned,
   formatWhen,
   plural,
+  sentence,
   shortHash,
 } from "@windlass/ui";
 
@@ -111,4 +113,9 @@ it.each([
   [1_000, "run", "1,000 runs"],
 ])("%s of %s is %s", (count, word, text) => {
   expect(plural(count, word)).toBe(text);
+});
+
+it("a text is not cut inside a character, and an error hides nothing", () => {
+  expect(cut("ab😀c", 4)).toBe("ab…");
+  expect(sentence("paid \u202e05 to ann")).toBe("Paid \\u202e05 to ann");
 });

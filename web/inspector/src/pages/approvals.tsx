@@ -1,7 +1,7 @@
 /** Requests that wait for a person. */
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { actionName, type InputOption } from "@windlass/protocol";
-import type { Answer, Approval, ApprovalPage } from "@windlass/protocol/client";
+import { ApiError, type Answer, type Approval, type ApprovalPage } from "@windlass/protocol/client";
 import {
   Arguments,
   Badge,
@@ -493,6 +493,8 @@ function ApprovalPanel(props: ApprovalPanelProps): ReactNode {
     ...askedAboutQuery(runId ?? "", request.requestId, request.action.callId),
     enabled: runId != null,
   });
+  // An approver answers requests of other users, and cannot read their sessions.
+  const isForeign = about.error instanceof ApiError && about.error.kind === "not_found";
   return (
     <section
       aria-label="The selected request"
@@ -508,18 +510,25 @@ function ApprovalPanel(props: ApprovalPanelProps): ReactNode {
             onAnswer={({ optionId, text }) => onAnswer(given(optionId, text))}
           />
         )}
-        <About approval={approval} approvedBy={about.data?.approvedBy} />
+        <About approval={approval} approvedBy={about.data?.approvedBy} isForeign={isForeign} />
       </div>
-      <Said said={about.data?.said} />
+      <Said said={about.data?.said} isForeign={isForeign} />
     </section>
   );
 }
 
 /** The last words of the run that asks; their place is kept while they are read. */
-function Said({ said }: { readonly said: AskedAbout["said"] | undefined }): ReactNode {
+function Said({
+  said,
+  isForeign,
+}: {
+  readonly said: AskedAbout["said"] | undefined;
+  readonly isForeign: boolean;
+}): ReactNode {
   return (
     <section aria-label="The conversation" className="flex min-h-40 min-w-0 flex-col gap-2">
       <h2 className="text-xs font-semibold text-agent-muted">The conversation</h2>
+      {isForeign && <p className="text-agent-muted">It belongs to another user, and only that user can read it.</p>}
       {(said ?? []).map(({ id, role, text }) => (
         <p key={id} className={classes(CARD, "rounded-md! px-2.5 py-2 whitespace-pre-wrap")}>
           <strong className="text-xs text-agent-muted">{role}</strong> {visible(cut(text, SAID_CHARS_MAX))}
@@ -641,9 +650,12 @@ function OptionButton({
 function About({
   approval,
   approvedBy,
+  isForeign,
 }: {
   readonly approval: Approval;
   readonly approvedBy: string | undefined;
+  /** Whether its session and its run cannot be opened with this key. */
+  readonly isForeign: boolean;
 }): ReactNode {
   const now = useNow(SECOND_MS);
   const tools = useQuery(toolsQuery);
@@ -655,8 +667,13 @@ function About({
     [
       "Asked by",
       <>
-        {agentId ?? "an agent"}, <TextLink href={to(["chat", sessionId])}>session {shortId(sessionId)}</TextLink>
-        {runId != null && (
+        {agentId ?? "an agent"},{" "}
+        {isForeign ? (
+          `session ${shortId(sessionId)}`
+        ) : (
+          <TextLink href={to(["chat", sessionId])}>session {shortId(sessionId)}</TextLink>
+        )}
+        {runId != null && !isForeign && (
           <>
             , <TextLink href={to(["runs", runId])}>run {shortId(runId)}</TextLink>
           </>

@@ -62,7 +62,16 @@ export function DecisionsPage(): ReactNode {
           {
             id: "versions",
             label: "Versions",
-            content: () => <Versions agent={wanted ?? agents.data?.[0]?.agentId} />,
+            content: () =>
+              wanted === undefined && agents.data === undefined ? (
+                agents.error === null ? (
+                  <Loading />
+                ) : (
+                  <Failure error={agents.error} onRetry={() => void agents.refetch()} />
+                )
+              ) : (
+                <Versions agent={wanted ?? agents.data?.[0]?.agentId} />
+              ),
           },
           { id: "proposals", label: "Proposals", content: () => <Proposals agent={wanted} /> },
         ]}

@@ -7,6 +7,7 @@ import { beforeEach, describe, expect, it, test, vi } from "vitest";
 import {
   AgentProvider,
   EVENTS_PENDING_MAX,
+  RECORDS_KEPT_MAX,
   SESSIONS_KEPT_MAX,
   JournalStore,
   PAGE_RECORDS,
@@ -133,7 +134,7 @@ describe("a chat", () => {
     const onSession = vi.fn();
     const { result, rerender } = renderHook(
       ({ sessionId }: { sessionId: string | undefined }) => useChatStream({ sessionId, onSession }),
-      { wrapper: stage.wrapper, initialProps: { sessionId: "s1" as string | undefined } },
+      { wrapper: stage.wrapper, initialProps: { sessionId: "s1" } },
     );
     await act(() => result.current.sendUserMessage("to the first"));
     expect(result.current.items.map(({ id }) => id)).toEqual(["pending"]);
@@ -400,6 +401,13 @@ test("sessions without a subscriber are evicted, the oldest first", () => {
   expect(store("watched")).toBe(watched);
   expect(store("next")).toBe(next);
   expect(store("oldest")).not.toBe(oldest);
+  // Few sessions with many records are too many as well.
+  const again = store("next");
+  const records = Array.from({ length: RECORDS_KEPT_MAX + 1 }, (_, at) => said(at + 1, "a"));
+  vi.spyOn(again, "getView").mockReturnValue({ ...again.getView(), records });
+  store("one more");
+  expect(store("watched")).toBe(watched);
+  expect(store("next")).not.toBe(again);
   leave();
 });
 

@@ -106,9 +106,11 @@ inBrowser("the first five minutes", () => {
     await page.getByRole("link", { name: "Show the record" }).click();
     await page.getByRole("complementary", { name: "Details" }).getByText("Record 12").waitFor();
     await page.goBack();
-    await page.getByRole("button", { name: "Fork here" }).click();
+    await page.getByRole("button", { name: "Fork here" }).dblclick();
     await page.waitForURL(/\/chat\//u);
     expect(page.url()).not.toContain(sessionId);
+    const { sessions } = await server.get<{ sessions: { predecessorId?: string }[] }>("/sessions");
+    expect(sessions.filter(({ predecessorId }) => predecessorId === sessionId)).toHaveLength(1);
     await page.getByText("I will use weather.").first().waitFor();
     expect(faults).toEqual([]);
     await page.context().close();

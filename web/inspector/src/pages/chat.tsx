@@ -46,12 +46,7 @@ export function ChatPage({ sessionId }: { readonly sessionId: string | undefined
   return (
     <div className="flex min-h-0 flex-1">
       <Recent current={sessionId} />
-      <Chat
-        key={key}
-        sessionId={sessionId}
-        wanted={query.get("agent") ?? undefined}
-        onSession={onSession}
-      />
+      <Chat key={key} sessionId={sessionId} wanted={query.get("agent") ?? undefined} onSession={onSession} />
     </div>
   );
 }
@@ -150,7 +145,11 @@ function useFork(
   const [error, setError] = useState<Error>();
   const actions = useMemo(() => {
     if (sessionId === undefined) return undefined;
+    // A second click is no second copy.
+    let isForking = false;
     const fork = (item: MessageItem): void => {
+      if (isForking) return;
+      isForking = true;
       setError(undefined);
       const draft = item.message.role === "user" ? item.message.content : undefined;
       forkAtMessage(sessionId, item.message).then(
@@ -159,6 +158,7 @@ function useFork(
           navigate(id === undefined ? to(["chat"], { agent }) : to(["chat", id]));
         },
         (failure: unknown) => {
+          isForking = false;
           setError(failure instanceof Error ? failure : new Error(String(failure)));
         },
       );

@@ -132,10 +132,11 @@ describe("a chat", () => {
 
   it("of another session shows nothing of the one before, also if its answer comes later", async () => {
     const onSession = vi.fn();
-    const { result, rerender } = renderHook(
-      ({ sessionId }: { sessionId: string | undefined }) => useChatStream({ sessionId, onSession }),
-      { wrapper: stage.wrapper, initialProps: { sessionId: "s1" } },
-    );
+    const initialProps: { sessionId: string | undefined } = { sessionId: "s1" };
+    const { result, rerender } = renderHook(({ sessionId }) => useChatStream({ sessionId, onSession }), {
+      wrapper: stage.wrapper,
+      initialProps,
+    });
     await act(() => result.current.sendUserMessage("to the first"));
     expect(result.current.items.map(({ id }) => id)).toEqual(["pending"]);
     rerender({ sessionId: "s2" });

@@ -27,6 +27,7 @@ from windlass.ports.store import (
     RunTimes,
     SessionCopy,
     SessionFilter,
+    SessionOrder,
     SessionStatus,
     SettledRequest,
     Standing,
@@ -371,7 +372,9 @@ def test_the_next_page_continues_after_the_last_row_while_sessions_change(play: 
         assert [info.session_id for info in first] == ["s5", "s4", "s3"]
         await start(store, "s6", "r6")
         await start(store, "s1", "r7")
-        rest = await other.listed(EVERYTHING, before=first[-1].number, limit=10)
+        rest = await other.listed(
+            EVERYTHING, order=SessionOrder(after=(first[-1].number, first[-1].number)), limit=10
+        )
         assert [info.session_id for info in rest] == ["s2", "s1", "s0"]
         runs = await store.listed_runs(RunFilter(), limit=2)
         assert [run.run_id for run in runs] == ["r7", "r6"]
@@ -399,6 +402,7 @@ def test_sessions_and_runs_are_found_by_owner_agent_status_and_words(play: Play)
         assert await names(other, SessionFilter(words=("otel",))) == []
         assert [run.run_id for run in await other.listed_runs(RunFilter(owner="bob"))] == ["r2"]
         assert [run.run_id for run in await other.listed_runs(RunFilter(agent_id="a2"))] == ["r3"]
+        assert [run.run_id for run in await other.listed_runs(RunFilter(run_ids=("r3",)))] == ["r3"]
         running = await other.listed_runs(RunFilter(status=RunStatus.RUNNING))
         assert [run.run_id for run in running] == ["r1"]
 

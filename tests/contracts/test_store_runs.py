@@ -6,13 +6,19 @@ from tests.contracts.test_store_catalog import LATER, PARENT, begin, end, fact, 
 
 from windlass.ports.store import (
     Batch,
+    Claim,
     RunFilter,
     RunInfo,
     RunOrder,
     RunSort,
+    SessionFilter,
+    SessionOrder,
+    SessionSort,
+    SessionStatus,
     Standing,
     Store,
     place_of_run,
+    place_of_session,
 )
 from windlass_protocol import RunStatus
 
@@ -35,6 +41,15 @@ async def run_of(store: Store, run_id: str) -> RunInfo:
     return found
 
 
+async def park(store: Store, mine: Claim, after: int, usage: dict[str, JsonValue]) -> None:
+    """Let a run wait for a person, and say what it has used."""
+    asked = fact("input.requested", "r3", requests=[REQUEST])
+    waits = fact("run.waiting", "r3", on="input", usage=usage)
+    await store.append(
+        Batch(mine, after, (asked, waits), standing=Standing.WAITING, runs=(("r3", RunStatus.WAITING),))
+    )
+
+
 async def three(store: Store) -> None:
     """One run completed, one failed after a crash, one waits for a person."""
     await end(store, await begin(store, message="Pay the hotel", owner="ann"), tokens=9)
@@ -50,10 +65,7 @@ async def three(store: Store) -> None:
     await store.append(Batch(mine, 2, (crash,)))
     await store.append(Batch(mine, 3, (failed,), standing=Standing.IDLE, runs=runs, is_last=True))
     mine = await begin(store, "s3", "r3", message="Cancel the flight")
-    asked, waits = fact("input.requested", "r3", requests=[REQUEST]), fact("run.waiting", "r3", on="input")
-    await store.append(
-        Batch(mine, 2, (asked, waits), standing=Standing.WAITING, runs=(("r3", RunStatus.WAITING),))
-    )
+    await park(store, mine, 2, {"inputTokens": 4, "costMicros": 3})
 
 
 def test_a_row_tells_the_wish_the_outcome_what_is_waited_for_and_crashes(play: Play) -> None:
@@ -117,13 +129,15 @@ def test_runs_are_filtered_by_every_column(play: Play) -> None:
         assert await ids(other, has_crashed=True) == ["r2"]
         assert await ids(other, has_crashed=False) == ["r3", "r1"]
         assert await ids(other, cost_micros=(7, 89)) == ["r1"]
-        assert await ids(other, cost_micros=(None, 6)) == ["r3"]
+        assert await ids(other, cost_micros=(3, 6)) == ["r3"]
+        assert await ids(other, cost_micros=(None, 2)) == []
         assert await ids(other, duration_ms=(60_000, None)) == ["r2"]
         assert await ids(other, since=AT, until=LATER) == ["r3", "r2", "r1"]
         assert await ids(other, since=LATER) == []
         assert await ids(other, until=AT) == []
         assert await ids(other, words=("refund", "ord")) == ["r2"]
         assert await ids(other, session_id="s2", status=RunStatus.FAILED) == ["r2"]
+        assert await ids(other, run_ids=("r3", "r1", "unknown")) == ["r3", "r1"]
 
     play(story)
 
@@ -134,7 +148,7 @@ def test_runs_are_sorted_and_the_next_page_goes_on_behind_equal_values(play: Pla
         await begin(store, "s4", "r4")
         for by, expected in (
             (RunSort.STARTED, ["r4", "r3", "r2", "r1"]),
-            (RunSort.COST, ["r2", "r1", "r4", "r3"]),
+            (RunSort.COST, ["r2", "r1", "r3", "r4"]),
             (RunSort.DURATION, ["r2", "r1", "r4", "r3"]),
         ):
             assert await ids(other, RunOrder(by)) == expected
@@ -175,5 +189,88 @@ def test_runs_of_subagents_are_left_out_on_demand(play: Play) -> None:
         await start(store, "s2", "r2", parent=PARENT)  # pyright: ignore[reportArgumentType] - an object
         assert await ids(other, root_only=True) == ["r1"]
         assert not (await run_of(other, "r2")).is_root
+
+    play(story)
+
+
+def test_a_run_that_waits_tells_what_it_used_and_its_session_counts_it_once(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        mine = await begin(store, "s3", "r3")
+        await park(store, mine, 2, {"inputTokens": 4, "costMicros": 3})
+        resumed = (fact("run.resumed", "r3", reason="ready"),)
+        await store.append(
+            Batch(mine, 4, resumed, standing=Standing.RUNNING, runs=(("r3", RunStatus.RUNNING),))
+        )
+        [session], run = await other.listed(SessionFilter()), await run_of(other, "r3")
+        assert (run.status, run.tokens, run.cost_micros) == (RunStatus.RUNNING, 4, 3)
+        assert (session.usage.input_tokens, session.cost_micros) == (4, 3)
+        await park(store, mine, 5, {"inputTokens": 9, "costMicros": 5})
+        await end(store, mine, "r3", after=7, tokens=11)
+        [session], run = await other.listed(SessionFilter()), await run_of(other, "r3")
+        assert (run.tokens, run.cost_micros) == (11, 7)
+        assert (session.usage.input_tokens, session.cost_micros) == (11, 7)
+
+    play(story)
+
+
+def test_a_session_tells_what_its_newest_run_said_or_waits_for_and_how_often_runs_crashed(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await three(store)
+        await start(store, "s2", "r9")
+        waits, failed, done = await other.listed(SessionFilter())
+        assert waits == await other.listed_session("s3")
+        assert (waits.output, waits.waits_on, waits.error) == ("Run pay? It costs 9.", "input", None)
+        assert (failed.output, failed.error, failed.crashes) == (
+            "overloaded, try later",
+            "provider_failure",
+            1,
+        ), "the run that has not started yet is passed over"
+        assert (done.output, done.waits_on, done.crashes) == ("", None, 0)
+
+    play(story)
+
+
+def test_sessions_are_filtered_by_time_cost_and_their_runs_and_counted_up_to_a_bound(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await three(store)
+        for expected, wanted in (
+            ("s3 s2 s1", SessionFilter()),
+            ("s2", SessionFilter(since=LATEST)),
+            ("s3 s1", SessionFilter(until=LATEST)),
+            ("s2 s1", SessionFilter(cost_micros=(7, None))),
+            ("s3 s1", SessionFilter(cost_micros=(None, 7))),
+            ("s2", SessionFilter(run=RunFilter(has_crashed=True))),
+            ("s2", SessionFilter(run=RunFilter(error="", has_crashed=True))),
+            ("s3", SessionFilter(run=RunFilter(waits_on="person"))),
+            ("", SessionFilter(run=RunFilter(tag="beta"))),
+            ("s1", SessionFilter(owner="ann", since=AT, status=SessionStatus.COMPLETED)),
+        ):
+            found = [one.session_id for one in await other.listed(wanted)]
+            assert found == expected.split(), wanted
+            assert await other.count_listed(wanted, most=9) == len(found)
+        assert await other.count_listed(SessionFilter(), most=2) == 2
+        assert await other.count_listed_runs(RunFilter(), most=2) == 2
+        assert await other.count_listed_runs(RunFilter(error=""), most=2) == 1
+        assert await other.count_listed_runs(RunFilter(session_id="s1", words=("hotel",)), most=2) == 1
+
+    play(story)
+
+
+def test_sessions_are_sorted_and_the_next_page_goes_on_behind_equal_values(play: Play) -> None:
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await three(store)
+        await begin(store, "s4", "r4")
+        for by, expected in (
+            (SessionSort.CREATED, ["s4", "s3", "s2", "s1"]),
+            (SessionSort.UPDATED, ["s2", "s1", "s4", "s3"]),
+            (SessionSort.COST, ["s2", "s1", "s3", "s4"]),
+        ):
+            for is_ascending in (False, True):
+                seen: list[str] = []
+                order = SessionOrder(by, is_ascending)
+                while page := await other.listed(SessionFilter(), order=order, limit=1):
+                    seen += [one.session_id for one in page]
+                    order = SessionOrder(by, is_ascending, place_of_session(page[-1], by=by))
+                assert seen == (expected[::-1] if is_ascending else expected)
 
     play(story)

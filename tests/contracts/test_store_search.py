@@ -15,7 +15,16 @@ from tests.depth import some
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.ports.store import START, Batch, Claim, SessionCopy, SessionFilter, SessionStatus, StoredAppend
+from windlass.ports.store import (
+    START,
+    Batch,
+    Claim,
+    SessionCopy,
+    SessionFilter,
+    SessionOrder,
+    SessionStatus,
+    StoredAppend,
+)
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Post, Record
 from windlass_harness.views.listing import Told, title_of, told_by, words_in
@@ -133,7 +142,9 @@ def test_words_narrow_the_list_and_change_neither_its_order_nor_its_pages(play: 
         ]
         first = await other.listed(having("pay"), limit=3)
         await begin(store, "s7", "r7", message="Pay bill7")
-        rest = await other.listed(having("pay"), before=first[-1].number, limit=9)
+        rest = await other.listed(
+            having("pay"), order=SessionOrder(after=(first[-1].number, first[-1].number)), limit=9
+        )
         assert [one.session_id for one in (*first, *rest)] == [
             f"s{number}" for number in (6, 5, 4, 3, 2, 1, 0)
         ]

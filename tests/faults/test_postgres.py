@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -51,6 +51,8 @@ class Proxy:
         self.loses: Literal["request", "answer"] = "request"
         self.is_closed_after = False
         """Whether no connection is possible after the cut."""
+        self.at_cut: Callable[[], None] = lambda: None
+        """Called before the client notices the cut."""
         self.cuts = 0
         self._writers: list[asyncio.StreamWriter] = []
 
@@ -99,6 +101,7 @@ class Proxy:
                         answers.cancel()
                         upwards.write(message)
                         await upwards.drain()
+                    await asyncio.to_thread(self.at_cut)
                     return
             upwards.write(message)
             await upwards.drain()
@@ -182,6 +185,42 @@ def test_a_commit_whose_outcome_cannot_be_read_back_is_ambiguous(
             assert numbers(await store.read("s1")) == [1]
             assert again == Claim("s1", "o1", epoch=2, last_seq=1)
             await store.aclose()
+
+    play(story())
+
+
+@pytest.mark.promise("J1")
+@pytest.mark.usefixtures("no_pauses")
+@pytest.mark.parametrize("is_given_anew", [False, True], ids=["free", "given anew"])
+def test_a_commit_that_a_crash_of_the_server_loses_is_not_taken_for_another_with_its_number(
+    tmp_path_factory: pytest.TempPathFactory, *, is_given_anew: bool
+) -> None:
+    async def story() -> None:
+        # The log is written with a commit, and else as seldom as possible.
+        with running_postgres(synchronous_commit="on", wal_writer_delay="10s") as server:
+            proxy = Proxy(server.folder)
+
+            def crash() -> None:
+                server.restart()
+                if is_given_anew:
+                    with psycopg.connect(server.base, autocommit=True) as other:
+                        for _ in range(100):
+                            tell(other, "INSERT INTO others SELECT")
+
+            async with proxy.listen(Path(tmp_path_factory.mktemp("pg"))) as address:
+                store = await PostgresStore.open(address, schema=server.new_schema()[1])
+                with psycopg.connect(server.base, autocommit=True) as other:
+                    tell(other, "CREATE TABLE others ()")
+                mine = await claim(store)
+                proxy.cut_at, proxy.counts, proxy.at_cut = 0, b"COMMIT", crash
+                if is_given_anew:
+                    with pytest.raises(Ambiguous, match="may or may not"):
+                        await write(store, mine, 1)
+                    mine = await store.claim("s1", "o1", now_ms=NOW_MS)
+                    assert mine.last_seq == 0
+                await write(store, mine, 1)
+                assert numbers(await store.read("s1")) == [1]
+                await store.aclose()
 
     play(story())
 

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import JsonValue
 from tests.harness.views.journal import Journal, at, request, streams
 
 from windlass_harness.record import Record, from_wire
-from windlass_harness.tracing import TraceState, fold_trace
+from windlass_harness.tracing import ARGUMENTS_CHARS_MAX, TraceState, fold_trace
 from windlass_harness.views import Gap, dump_state, load_state
 from windlass_harness.views.fold import text_in
 
@@ -107,3 +108,72 @@ def test_child_spans_and_events_are_within_their_parent_span(records: list[Recor
         state.open_spans.values()
     )
     assert set(state.asked_by) == {key for key in state.open_spans if key.startswith("wait ")}
+
+
+ARGUMENTS: list[tuple[JsonValue, str | None]] = [
+    (
+        {"order": 1042, "cents": 4990, "reason": "It  broke.\nTwice."},
+        "order 1042, cents 4990, reason It broke. Twice.",
+    ),
+    ({"dry": True, "note": None, "share": 0.5}, "dry true, note null, share 0.5"),
+    ({"items": [1], "empty": [], "to": {"a": 1}, "none": {}}, "items […], empty [], to {…}, none {}"),
+    ({"password": "hunter2", "user": "ann"}, "password [redacted], user ann"),
+    ({"text": "x" * 41}, f"text {'x' * 39}…"),
+    ({"text": "x" * 2_001}, "text …"),
+    ({"a": "x" * 30, "b": "y" * 30, "c": "z" * 30}, f"a {'x' * 30}, b {'y' * 30}, …"),
+    ({"k" * 60: "v" * 60}, f"{'k' * 39}… {'v' * 38}…"),
+    ({}, None),
+    (None, None),
+]
+
+
+@pytest.mark.parametrize(("given_", "expected"), ARGUMENTS)
+def test_a_call_shows_its_arguments_in_one_short_masked_line(given_: JsonValue, expected: str | None) -> None:
+    journal = Journal().begin()
+    action: JsonValue = {"kind": "tool-call", "callId": "a", "toolName": "t", "input": given_}
+    journal.add("actions.requested", {"actions": [action], **at()})
+    (span,) = [one for one in fold_trace(journal.records).spans if one.name == "tool.dispatch:t"]
+    shown_ = text_in(span.attrs, "arguments")
+    assert shown_ == expected
+    assert len(shown_ or "") <= ARGUMENTS_CHARS_MAX
+
+
+def test_arguments_that_a_policy_changed_replace_those_that_the_model_asked_for() -> None:
+    journal = Journal().begin()
+    action: JsonValue = {"kind": "tool-call", "callId": "a", "toolName": "t", "input": {"cents": 9}}
+    journal.add("actions.requested", {"actions": [action], **at()})
+    hashed = "sha256:" + "0" * 64
+    started: dict[str, object] = {"callId": "a", "toolName": "t", "effect": "once", "arguments": {"cents": 5}, **at()}
+    started |= {"idempotencyKey": "k", "argumentsHash": hashed}
+    journal.add("action.started", started)
+    assert text_in(fold_trace(journal.records).spans[-1].attrs, "arguments") == "cents 5"
+
+
+def test_a_run_that_waits_says_what_for_until_it_goes_on() -> None:
+    journal = Journal().begin()
+    journal.add("run.waiting", {"runId": "r1", "on": "timer", "until": "2026-02-01T00:00:00.000Z"})
+    waits = fold_trace(journal.records)
+    since = journal.records[-1].at
+    found = waits.spans[0].attrs or {}
+    assert (found["waitsOn"], found["waitsUntil"], found["waitsSince"]) == (
+        "timer",
+        "2026-02-01T00:00:00.000Z",
+        since,
+    )
+    for end in ("run.resumed", "run.cancel_requested", "run.cancelled"):
+        again = Journal().begin()
+        again.add("run.waiting", {"runId": "r1", "on": "timer"})
+        again.add(end, {"runId": "r1", "reason": "x"})
+        assert not any(name.startswith("waits") for name in fold_trace(again.records).spans[0].attrs or {})
+
+
+@given(records=streams(), data=st.data())
+def test_what_is_new_since_a_record_completes_the_trace_up_to_it(
+    records: list[Record], data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(0, len(records)))
+    before, whole = fold_trace(records[:cut]), fold_trace(records)
+    spans, events = whole.since(records[cut - 1].seq if cut else 0)
+    merged = {span.span_id: span for span in before.spans} | {span.span_id: span for span in spans}
+    assert tuple(merged.values()) == whole.spans
+    assert (*before.events, *events) == whole.events

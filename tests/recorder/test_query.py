@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.recorder.samples import GOAL, OPTIONS, decide, record
 
+from windlass.adapters import wall
 from windlass.ledger import BuilderQuery, FailureAnalysis, RecordingError, RunStatus, RunSummary, Runtime
 from windlass.ledger.query import COMMON_FAILURES_MAX
 from windlass.ports.recorded import RunLook
@@ -325,7 +326,11 @@ def test_improvements_have_a_priority(runtime: Runtime, query: BuilderQuery) -> 
     ]
 
 
-def test_dropping_the_index_changes_nothing(tmp_path: Path, runtime: Runtime, query: BuilderQuery) -> None:
+def test_dropping_the_index_changes_nothing(
+    tmp_path: Path, runtime: Runtime, query: BuilderQuery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # All runs begin in one millisecond.
+    monkeypatch.setattr(wall, "now_ms", lambda: 1_800_000_000_000)
     ids = [record(runtime, error="Timeout" if number % 3 else None) for number in range(6)]
 
     def answers() -> list[object]:

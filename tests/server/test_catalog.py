@@ -227,6 +227,12 @@ def test_the_trace_of_a_run_has_its_spans_without_message_texts(tmp_path: Path) 
             bare = await client.get(f"/runs/{begun['runId']}/trace", params={"events": "false"})
             assert found.json()["events"], "the policy asked"
             assert bare.json() == {**found.json(), "events": []}
+            after = {"after": found.json()["seq"]}
+            fresh = (await client.get(f"/runs/{begun['runId']}/trace", params=after)).json()
+            assert fresh == {**found.json(), "spans": [], "events": []}
+            row = (await client.get(f"/runs/{begun['runId']}")).json()["row"]
+            assert (row["runId"], row["input"], row["waitsOn"]) == (begun["runId"], "Pay secretly.", "input")
+            assert row["startedAt"] == found.json()["trace"]["startedAt"]
 
     run(main())
 

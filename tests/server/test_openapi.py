@@ -12,6 +12,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi import checks
+from tests.depth import some
 from tests.server.keyring import Keyring
 from tests.server.rig import FAST, TIMEOUT_S, in_thread, talker
 from tests.server.test_access import routes
@@ -21,7 +22,7 @@ from windlass_server.guard import PUBLIC
 from windlass_server.requests import EVE_PREFIX, PREFIXES
 from windlass_server.settings import TARGET_BYTES_MAX
 
-CASES = 6
+CASES = some(6)
 """Of each kind, for each route."""
 APP = create_app(Settings(), Tenants(Path("nowhere"), [talker()]))
 DOCUMENT = APP.openapi()

@@ -3,10 +3,12 @@
 import argparse
 import asyncio
 import sys
-import time
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+from math import cos, tau
 from pathlib import Path
 from typing import Final
 
@@ -33,27 +35,29 @@ CUT_OFF: Final = frozenset({1042, 771})
 
 
 class PastClock:
-    """The clock of a day that is over: it goes fast, and can be set forward."""
+    """The clock of days that are over: only what sleeps moves it, so that a slow machine ends no lease."""
 
-    def __init__(self) -> None:
-        self._started = time.monotonic()
-        self._from = datetime.now(UTC) - timedelta(hours=HOURS)
+    def __init__(self, start: datetime) -> None:
+        self._start = start
+        self._elapsed_s = 0.0
 
     def monotonic(self) -> float:
         """Return the seconds since the beginning."""
-        return (time.monotonic() - self._started) * SPEED
+        return self._elapsed_s
 
     def now(self) -> datetime:
-        """Return the time of the day that is over."""
-        return self._from + timedelta(seconds=self.monotonic())
+        """Return the time of the days that are over."""
+        return self._start + timedelta(seconds=self._elapsed_s)
 
     async def sleep(self, seconds: float) -> None:
         """Wait, fast."""
+        until_s = self._elapsed_s + seconds
         await asyncio.sleep(seconds / SPEED)
+        self._elapsed_s = max(self._elapsed_s, until_s)
 
     def set_forward(self, to: datetime) -> None:
         """Go on at a later moment."""
-        self._from += max(timedelta(), to - self.now())
+        self._elapsed_s = max(self._elapsed_s, (to - self._start).total_seconds())
 
 
 class Clocks:
@@ -293,29 +297,36 @@ WISHES: Final = (
 )
 
 
+def moments(begin: datetime) -> list[datetime]:
+    """Return when each run starts: more is asked by day than by night."""
+    minutes = [begin + timedelta(minutes=at) for at in range(round((HOURS - 0.2) * 60))]
+    asked = list(accumulate(1.1 - cos((one.hour + one.minute / 60 - 2) * tau / 24) for one in minutes))
+    return [minutes[bisect(asked, asked[-1] * at / RUNS)] for at in range(RUNS)]
+
+
 async def fill(folder: Path) -> None:
-    """Write the work of two days."""
-    clock = PastClock()
-    system = Machine(clock=clock, new_id=_ids(), random=lambda: 0.5)
-    Clocks.current = clock
-    begin = clock.now()
-    step = timedelta(hours=HOURS - 0.2) / RUNS
-    for part, new in ((range(RUNS // 2), False), (range(RUNS // 2, RUNS), True)):
-        tenants = Tenants(folder, agents(new=new), machine=system, durability="process")
+    """Write the work of two days.
+
+    Each run has a runtime of its own: the hours between two runs would end the lease of one that lasts, and
+    its runs would count as taken over after a crash.
+    """
+    begin = datetime.now(UTC) - timedelta(hours=HOURS)
+    clock = Clocks.current = PastClock(begin)
+    machine = Machine(clock=clock, new_id=_ids(), random=lambda: 0.5)
+    for at, moment in enumerate(moments(begin)):
+        clock.set_forward(moment)
+        tenants = Tenants(folder, agents(new=at >= RUNS // 2), machine=machine, durability="process")
         async with tenants.use(LOCAL.tenant) as tenant:
-            for at in part:
-                # More is asked by day than by night.
-                clock.set_forward(begin + step * (at + (at * 7 % 5) / 5))
-                wish = WISHES[at % len(WISHES)].format(1000 + at)
-                handle = await tenant.runtime.start("desk", wish, owner=LOCAL.user)
-                async for request in handle.requests():
-                    if isinstance(request, Approval):
-                        await request.approve(by="ann")
-                await handle.wait()
-                if at % 6 == 1:
-                    await tenant.runtime.feedback(handle.run_id, thumb="up")
-                if at % len(WISHES) == 5:
-                    await tenant.runtime.feedback(handle.run_id, thumb="down", tags=["wrong"])
+            wish = WISHES[at % len(WISHES)].format(1000 + at)
+            handle = await tenant.runtime.start("desk", wish, owner=LOCAL.user)
+            async for request in handle.requests():
+                if isinstance(request, Approval):
+                    await request.approve(by="ann")
+            await handle.wait()
+            if at % 6 == 1:
+                await tenant.runtime.feedback(handle.run_id, thumb="up")
+            if at % len(WISHES) == 5:
+                await tenant.runtime.feedback(handle.run_id, thumb="down", tags=["wrong"])
         await tenants.aclose()
     Clocks.current = SystemClock()
 

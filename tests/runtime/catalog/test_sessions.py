@@ -214,12 +214,18 @@ def test_the_trace_of_a_run_has_its_spans_and_its_owner(path: Path | None) -> No
         await until(handle, "run.waiting")
         open_trace = await runtime.sessions.trace(handle.run_id)
         assert open_trace.trace.ended_at is None
+        again = await runtime.sessions.trace(handle.run_id, after=open_trace.seq)
+        assert (again.spans, again.events, again.seq) == ((), (), open_trace.seq)
         await approve(handle)
         await handle.wait()
         trace = await runtime.sessions.trace(handle.run_id)
         assert (trace.trace.user_id, trace.trace.outcome) == ("ann", TraceOutcome.OK)
         kinds = {span.name.split(".")[0] for span in trace.spans}
         assert {"run", "turn", "llm", "tool", "wait"} <= kinds
+        fresh = await runtime.sessions.trace(handle.run_id, after=open_trace.seq)
+        followed = {span.span_id: span for span in (*open_trace.spans, *fresh.spans)}
+        assert tuple(followed.values()) == trace.spans
+        assert 0 < len(fresh.spans) < len(trace.spans)
         with pytest.raises(Conflict, match="unknown run"):
             await runtime.sessions.trace("nobody")
 

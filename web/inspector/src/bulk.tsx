@@ -1,4 +1,4 @@
-/** What is done with several rows of a list at once: written into a file, or deleted. */
+/** Buttons that write rows of a list, or what a page shows, into a file, or delete them. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Button, plural } from "@windlass/ui";
 import { useState, type ReactNode } from "react";
@@ -30,6 +30,88 @@ export function ExportButton({
   );
 }
 
+/** Gives a text that the server writes to the browser to keep as a file. */
+export function SaveButton({
+  label,
+  title,
+  file,
+}: {
+  readonly label: string;
+  readonly title?: string | undefined;
+  readonly file: () => Promise<Readonly<Record<"text" | "name" | "type", string>>>;
+}): ReactNode {
+  const save = useMutation({
+    mutationFn: async () => {
+      const { text, name, type } = await file();
+      download(text, name, type);
+    },
+  });
+  return (
+    <>
+      <Button
+        title={title}
+        disabled={save.isPending}
+        onClick={() => {
+          save.mutate();
+        }}
+      >
+        {label}
+      </Button>
+      {save.error !== null && <Failure error={save.error} />}
+    </>
+  );
+}
+
+/** Deletes something after a question, or says why it could not. */
+export function DeleteButton({
+  label = "Delete",
+  title,
+  onDelete,
+  children,
+}: {
+  readonly label?: string;
+  /** The question. */
+  readonly title: string;
+  readonly onDelete: () => Promise<void>;
+  /** The consequences. */
+  readonly children: ReactNode;
+}): ReactNode {
+  const [isAsking, setIsAsking] = useState(false);
+  const remove = useMutation({
+    mutationFn: onDelete,
+    onSettled: () => {
+      setIsAsking(false);
+    },
+  });
+  return (
+    <>
+      <Button
+        variant="danger"
+        onClick={() => {
+          setIsAsking(true);
+        }}
+      >
+        {label}
+      </Button>
+      {remove.error !== null && <Failure error={remove.error} />}
+      <Confirm
+        title={title}
+        action="Delete for good"
+        isOpen={isAsking}
+        isBusy={remove.isPending}
+        onConfirm={() => {
+          remove.mutate();
+        }}
+        onClose={() => {
+          setIsAsking(false);
+        }}
+      >
+        {children}
+      </Confirm>
+    </>
+  );
+}
+
 /** Deletes sessions, after a question. */
 export function DeleteSessions({
   count,
@@ -44,51 +126,24 @@ export function DeleteSessions({
   /** What is deleted, in a sentence. */
   readonly children: ReactNode;
 }): ReactNode {
-  const [isAsking, setIsAsking] = useState(false);
   const queries = useQueryClient();
-  const remove = useMutation({
-    mutationFn: async () => {
+  const remove = async (): Promise<void> => {
+    try {
       for (const sessionId of sessionIds)
         // A session of a subagent goes with that of its caller, which may have been deleted before it.
         await client.deleteSession(sessionId).catch((error: unknown) => {
           if (!(error instanceof Error && "kind" in error && error.kind === "not_found")) throw error;
         });
-    },
-    onSuccess: () => {
-      tellDone(`Deleted ${plural(sessionIds.length, "session")}.`);
-      onDone();
-    },
-    onSettled: () => {
-      setIsAsking(false);
+    } finally {
       void queries.invalidateQueries({ queryKey: ["runs"] });
       void queries.invalidateQueries({ queryKey: ["sessions"] });
-    },
-  });
+    }
+    tellDone(`Deleted ${plural(sessionIds.length, "session")}.`);
+    onDone();
+  };
   return (
-    <>
-      <Button
-        variant="danger"
-        onClick={() => {
-          setIsAsking(true);
-        }}
-      >
-        Delete {count}
-      </Button>
-      {remove.error !== null && <Failure error={remove.error} />}
-      <Confirm
-        title={`Delete ${plural(sessionIds.length, "session")}?`}
-        action="Delete for good"
-        isOpen={isAsking}
-        isBusy={remove.isPending}
-        onConfirm={() => {
-          remove.mutate();
-        }}
-        onClose={() => {
-          setIsAsking(false);
-        }}
-      >
-        <p>{children} It cannot be undone. A session with a run under way is not deleted: cancel the run first.</p>
-      </Confirm>
-    </>
+    <DeleteButton label={`Delete ${count}`} title={`Delete ${plural(sessionIds.length, "session")}?`} onDelete={remove}>
+      <p>{children} It cannot be undone. A session with a run under way is not deleted: cancel the run first.</p>
+    </DeleteButton>
   );
 }

@@ -19,15 +19,27 @@ const COLOURS = [
 const DAY_S = 86_400;
 const HEIGHT_PX = 132;
 const AXIS_PX = 24;
-const SCALE_PX = 68;
-/** Steps that a scale may end at, times a power of ten. */
-const NICE = [1, 2, 4, 5, 6, 8, 10];
+const SCALE_PX = 60;
+const EDGE_PX = 18;
+/** Steps that a scale may end at, times a power of ten: half of each is round too. */
+const NICE = [1, 2, 4, 6, 8, 10];
+const [SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS] = [1_000, 60_000, 3_600_000, 86_400_000];
+/** Times that a scale may end at, milliseconds; below and above them, round numbers of the unit. */
+const NICE_MS = [
+  ...[1, 2, 4, 6, 10, 20, 30, 40].map((count) => count * SECOND_MS),
+  ...[1, 2, 4, 6, 10, 20, 30, 40].map((count) => count * MINUTE_MS),
+  ...[1, 2, 4, 6, 12].map((count) => count * HOUR_MS),
+];
 
 /** One row of values. */
 export interface ChartSeries {
   readonly label: string;
   /** One for each interval; undefined where there is none. */
   readonly values: readonly (number | undefined)[];
+  /** What stands behind each value, such as the counts of a share. */
+  readonly notes?: readonly (string | undefined)[] | undefined;
+  /** The number of the whole time. */
+  readonly total?: string | undefined;
   /** A class that sets a colour; that of its place when absent. */
   readonly color?: string | undefined;
 }
@@ -43,6 +55,8 @@ export interface ChartProps {
   readonly bucketS: number;
   readonly series: readonly ChartSeries[];
   readonly format: (value: number) => string;
+  /** The end of a scale that has room for a value; a round number when absent. */
+  readonly scale?: ((most: number) => number) | undefined;
   /** Opens what is behind an interval. */
   readonly onPick: (at: number) => void;
 }
@@ -57,6 +71,30 @@ export function niceMax(most: number): number {
   if (most <= 0) return 1;
   const power = 10 ** Math.floor(Math.log10(most));
   return (NICE.find((step) => step * power >= most) ?? 10) * power;
+}
+
+/** The end of a scale of whole numbers: half of it is whole too. */
+export function niceCount(most: number): number {
+  return Math.max(niceMax(most), 2);
+}
+
+/** The end of a scale of millionths of a dollar. */
+export function niceMicros(most: number): number {
+  return Math.max(niceMax(most), 10_000);
+}
+
+/** The end of a scale of milliseconds: a round number of the unit that is shown. */
+export function niceMs(most: number): number {
+  if (most < SECOND_MS) return Math.max(niceMax(most), 10);
+  return NICE_MS.find((step) => step >= most) ?? niceMax(most / DAY_MS) * DAY_MS;
+}
+
+/** A value beside a scale: without digits that say nothing. */
+export function scaleText(value: number, format: (value: number) => string): string {
+  if (value === 0) return "0";
+  return format(value)
+    .replace(/\.0+(?!\d)/u, "")
+    .replace(/(\.\d\d)0+$/u, "$1");
 }
 
 /** Values on top of each other, the highest first: drawn in this order, each covers the foot of the one before. */
@@ -98,7 +136,7 @@ export function Chart(props: ChartProps): ReactNode {
   const current = Math.min(at ?? times.length - 1, times.length - 1);
   const words = [
     intervalOf(times[current] ?? 0, bucketS),
-    ...series.map(({ label: name, values }) => `${name} ${told(values[current], format)}`),
+    ...series.map((one) => `${one.label} ${valueAt(one, current, format)}`),
   ].join(", ");
   const move = (next: number): void => {
     const found = Math.min(Math.max(next, 0), times.length - 1);
@@ -148,7 +186,7 @@ export function Chart(props: ChartProps): ReactNode {
             <p key={one.label} className="flex items-center gap-1.5">
               <Swatch color={colorOf(one, index)} />
               <span className="min-w-0 truncate">{one.label}</span>
-              <strong className="ml-auto pl-3 tabular-nums">{told(one.values[current], format)}</strong>
+              <strong className="ml-auto pl-3 tabular-nums">{valueAt(one, current, format)}</strong>
             </p>
           ))}
         </div>
@@ -162,14 +200,17 @@ export function Swatch({ color }: { readonly color: string }): ReactNode {
   return <span aria-hidden className={classes("size-2 shrink-0 rounded-full bg-current", color)} />;
 }
 
-function told(value: number | undefined, format: (value: number) => string): string {
-  return value === undefined ? "none" : format(value);
+/** A value of a series, with what stands behind it. */
+export function valueAt({ values, notes }: ChartSeries, at: number, format: (value: number) => string): string {
+  const value = values[at];
+  const note = notes?.[at];
+  return `${value === undefined ? "none" : format(value)}${note === undefined ? "" : ` (${note})`}`;
 }
 
 /** Draws anew whenever the values, the size or the colours of the page change. */
 function usePlot(
   frame: React.RefObject<HTMLDivElement | null>,
-  { kind, times, bucketS, series, format }: ChartProps,
+  { kind, times, bucketS, series, format, scale = niceMax }: ChartProps,
   onHover: (at: number | undefined, leftPx: number) => void,
 ): React.RefObject<uPlot | null> {
   const plot = useRef<uPlot | null>(null);
@@ -184,8 +225,7 @@ function usePlot(
     const rows = kind === "bars" ? stacked(series) : series.map(({ values }) => values);
     const colours = series.map((one, at) => seen(target, colorOf(one, at)));
     const drawn = kind === "bars" ? colours.toReversed() : colours;
-    const most = niceMax(Math.max(...rows.flat().map((value) => value ?? 0), 0));
-    const isWhole = rows.flat().every((value) => Number.isInteger(value ?? 0));
+    const most = scale(Math.max(...rows.flat().map((value) => value ?? 0), 0));
     const muted = seen(target, "text-agent-muted");
     const font = `11px ${getComputedStyle(target).fontFamily}`;
     const first = times[0] ?? 0;
@@ -209,7 +249,9 @@ function usePlot(
             space: 72,
             grid: { show: false },
             ticks: { show: false },
-            values: (_, splits) => splits.map((s) => (isDays ? DAY : HOUR).format(s * 1_000)),
+            values: (self, splits) =>
+              // One at the left edge would be cut off.
+              splits.map((s) => (self.valToPos(s, "x") < EDGE_PX ? null : (isDays ? DAY : HOUR).format(s * 1_000))),
           },
           {
             // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- a const enum of theirs: right
@@ -220,8 +262,8 @@ function usePlot(
             gap: 6,
             grid: { stroke: seen(target, "text-agent-border"), width: 1 },
             ticks: { show: false },
-            splits: () => (isWhole && most < 2 ? [0, most] : [0, most / 2, most]),
-            values: (_, splits) => splits.map(format),
+            splits: () => [0, most / 2, most],
+            values: (_, splits) => splits.map((value) => scaleText(value, format)),
           },
         ],
         series: [{}, ...drawn.map((color) => look(kind, color))],
@@ -248,7 +290,7 @@ function usePlot(
       made.destroy();
       plot.current = null;
     };
-  }, [frame, kind, times, bucketS, series, format, scheme]);
+  }, [frame, kind, times, bucketS, series, format, scale, scheme]);
   return plot;
 }
 

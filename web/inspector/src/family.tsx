@@ -1,43 +1,64 @@
-/** The family of a run: the agents that work in it, who began whom, and where each of them is now. */
+/** The family of a run: the agents that work in it, who began whom, what each did, and where each of them is now. */
 import type { TraceInfo } from "@windlass/protocol/client";
 import {
+  axisOf,
   Badge,
   classes,
   FOCUS,
   formatCost,
+  formatCount,
   formatDuration,
   formatShort,
+  plural,
   traceShape,
+  type Axis,
   type TraceNode,
 } from "@windlass/ui";
+import { Bot, Globe } from "lucide-react";
 import { useMemo, type ReactNode } from "react";
 import { Link, to } from "./router.js";
 
 /** An agent in a family. */
 export interface Member {
   readonly node: TraceNode;
-  /** The run of the agent itself; that of its caller until it has begun. */
-  readonly runId: string;
-  readonly depth: number;
-  /** Its place among all agents, from the top; between its children, if it has any. */
-  readonly row: number;
+  /** The run of the agent itself; undefined of one that has not begun. */
+  readonly runId: string | undefined;
+  /** The calls that it made itself, by the names of their tools; those of its programs too. */
+  readonly tools: ReadonlyMap<string, number>;
+  readonly steps: number;
+  readonly failed: number;
+  /** The call or wait that it is in now. */
+  readonly current: TraceNode | undefined;
   readonly children: readonly Member[];
 }
 
-/** The agents of a trace as layers: each behind the one that began it, in the order of their beginning. */
-export function familyOf(roots: readonly TraceNode[]): { readonly members: readonly Member[]; readonly rows: number } {
-  let rows = 0;
-  const agentsIn = (nodes: readonly TraceNode[]): readonly TraceNode[] =>
-    nodes.flatMap((node) => (node.kind === "agent" ? [node] : agentsIn(node.children)));
-  const placed = (node: TraceNode, depth: number): Member => {
-    const children = agentsIn(node.children).map((child) => placed(child, depth + 1));
-    const first = children[0]?.row;
-    const last = children.at(-1)?.row;
-    const row = first === undefined || last === undefined ? rows++ : (first + last) / 2;
-    const child = node.span.attrs?.["childRunId"];
-    return { node, runId: typeof child === "string" ? child : node.runId, depth, row, children };
+/** The agents of a trace, each below the one that began it, in the order of their beginning. */
+export function familyOf(roots: readonly TraceNode[]): readonly Member[] {
+  return roots.flatMap((node) => (node.kind === "agent" ? [memberOf(node, true)] : familyOf(node.children)));
+}
+
+function memberOf(node: TraceNode, isRoot: boolean): Member {
+  const tools = new Map<string, number>();
+  const children: Member[] = [];
+  let [steps, failed] = [0, 0];
+  let current: TraceNode | undefined;
+  const look = (nodes: readonly TraceNode[]): void => {
+    for (const one of nodes) {
+      if (one.status === "running" || one.status === "waiting") current = one;
+      if (one.kind === "agent") {
+        children.push(memberOf(one, false));
+        continue;
+      }
+      if (one.kind === "model") steps += 1;
+      if (one.kind === "tool" || one.kind === "code") tools.set(one.name, (tools.get(one.name) ?? 0) + 1);
+      if (one.status === "failed" || one.status === "interrupted") failed += 1;
+      look(one.children);
+    }
   };
-  return { members: agentsIn(roots).map((node) => placed(node, 0)), rows };
+  look(node.children);
+  const child = node.span.attrs?.["childRunId"];
+  const runId = isRoot ? node.runId : typeof child === "string" ? child : undefined;
+  return { node, runId, tools, steps, failed, current, children };
 }
 
 /** Every agent, callers before those that they began. */
@@ -45,23 +66,11 @@ export function everyone(members: readonly Member[]): readonly Member[] {
   return members.flatMap((one) => [one, ...everyone(one.children)]);
 }
 
-const NODE = { width: 196, height: 48 };
-const GAP = { x: 56, y: 16 };
-const EDGE_PX = 16;
-const DOTS = {
-  running: "fill-agent-accent motion-safe:animate-pulse",
-  waiting: "fill-agent-warning",
-  done: "fill-agent-success",
-  stopped: "fill-agent-muted",
-  skipped: "fill-agent-muted",
-} as const;
 const TONES = { running: "info", waiting: "wait", done: "good", stopped: "plain", skipped: "plain" } as const;
-const isKnown = (status: string): status is keyof typeof DOTS => Object.hasOwn(DOTS, status);
+const isKnown = (status: string): status is keyof typeof TONES => Object.hasOwn(TONES, status);
 
-const x = ({ depth }: Member): number => EDGE_PX + depth * (NODE.width + GAP.x);
-const y = ({ row }: Member): number => EDGE_PX + row * (NODE.height + GAP.y);
-
-function factsOf({ node: { tokens, costMicros, startMs, endMs } }: Member): string {
+/** What an agent took. */
+function costOf({ tokens, costMicros, startMs, endMs }: TraceNode): string {
   return [
     formatDuration(endMs - startMs),
     tokens > 0 ? `${formatShort(tokens)} tokens` : "",
@@ -71,7 +80,53 @@ function factsOf({ node: { tokens, costMicros, startMs, endMs } }: Member): stri
     .join(" · ");
 }
 
-/** A graph where there is room, and the same as a list below it, with links to the runs. */
+/** What an agent does now, or did. */
+export function doingOf({ node, current, steps, tools, children }: Member): string {
+  if (current !== undefined) return [current.name, current.about].filter((part) => part !== "").join(" · ");
+  if (node.status === "failed" || node.status === "waiting") return node.about;
+  const calls = [...tools.values()].reduce((sum, count) => sum + count, 0);
+  return [
+    steps > 0 ? plural(steps, "model call") : "",
+    calls > 0 ? plural(calls, "tool call") : "",
+    children.length > 0 ? plural(children.length, "subagent") : "",
+  ]
+    .filter((part) => part !== "")
+    .join(" · ");
+}
+
+/** A piece of time in which an agent did one kind of thing, as parts of the whole. */
+export interface Piece {
+  readonly kind: TraceNode["kind"];
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Pieces of the same kind that are closer than this are drawn as one: a long run has more than a screen has places. */
+const CLOSE = 0.002;
+
+/** What an agent did itself, in the order of time; waits for people and for subagents too. */
+export function piecesOf({ node }: Member, axis: Axis): readonly Piece[] {
+  const own: TraceNode[] = [];
+  const look = (nodes: readonly TraceNode[]): void => {
+    for (const one of nodes) {
+      // A program is what its calls are.
+      if (one.kind === "code" && one.children.length > 0) look(one.children);
+      else own.push(one);
+    }
+  };
+  look(node.children);
+  const pieces: { kind: Piece["kind"]; from: number; to: number }[] = [];
+  for (const { kind, status, startMs, endMs } of own.toSorted((one, other) => one.startMs - other.startMs)) {
+    const shown = status === "waiting" ? "wait" : kind;
+    const [from, to] = [axis.at(startMs) / axis.wholeMs, axis.at(endMs) / axis.wholeMs];
+    const last = pieces.at(-1);
+    if (last?.kind === shown && from - last.to < CLOSE) last.to = Math.max(last.to, to);
+    else pieces.push({ kind: shown, from, to });
+  }
+  return pieces;
+}
+
+/** The agents as a tree with what each did in time beside it; waits are folded. Each agent leads to its trace. */
 export function Family({
   traces,
   nowMs,
@@ -79,86 +134,151 @@ export function Family({
   readonly traces: readonly TraceInfo[];
   readonly nowMs: number | undefined;
 }): ReactNode {
-  const { members, rows } = useMemo(() => familyOf(traceShape(traces, nowMs).roots), [traces, nowMs]);
+  const shape = useMemo(() => traceShape(traces, nowMs), [traces, nowMs]);
+  const members = useMemo(() => familyOf(shape.roots), [shape]);
+  const axis = useMemo(() => axisOf(shape, true), [shape]);
   const all = everyone(members);
-  const width = 2 * EDGE_PX + Math.max(...all.map((one) => x(one) + NODE.width), NODE.width);
+  const live = all.filter(({ node: { status } }) => status === "running" || status === "waiting").length;
   return (
-    <div className="flex min-h-0 flex-1 flex-col gap-4 overflow-auto p-4">
-      {/* The list says the same in words, and has the links. */}
-      <svg
-        aria-hidden
-        width={width}
-        height={2 * EDGE_PX + rows * (NODE.height + GAP.y)}
-        className="shrink-0 max-sm:hidden"
-      >
-        {all.flatMap((one) =>
-          one.children.map((child) => (
-            <path
-              key={child.node.id}
-              d={`M ${x(one) + NODE.width} ${y(one) + NODE.height / 2} c ${GAP.x / 2} 0 ${GAP.x / 2} ${y(child) - y(one)} ${GAP.x} ${y(child) - y(one)}`}
-              className={classes(
-                "fill-none stroke-agent-border",
-                child.node.status === "running" && "stroke-agent-accent!",
-              )}
-              strokeWidth={1.5}
-            />
-          )),
-        )}
-        {all.map((one) => (
-          <g key={one.node.id} transform={`translate(${x(one)} ${y(one)})`}>
-            <rect
-              width={NODE.width}
-              height={NODE.height}
-              rx={8}
-              className={classes(
-                "fill-agent-surface stroke-agent-border",
-                one.node.status === "running" && "stroke-agent-accent!",
-              )}
-            />
-            <circle
-              cx={16}
-              cy={17}
-              r={4}
-              className={isKnown(one.node.status) ? DOTS[one.node.status] : "fill-agent-danger"}
-            />
-            <text x={28} y={21} className="fill-agent-text text-[13px] font-semibold">
-              {short(one.node.name)}
-            </text>
-            <text x={16} y={38} className="fill-agent-muted text-[11.5px]">
-              {factsOf(one)}
-            </text>
-          </g>
-        ))}
-      </svg>
-      <Names members={members} label="Agents of the run" />
+    <div className="flex min-h-0 flex-1 flex-col gap-2 overflow-auto p-4">
+      <div className="flex items-end gap-4 text-xs text-agent-muted">
+        <p role="status" className="shrink-0 sm:w-88">
+          {plural(all.length, "agent")}
+          {live > 0 && `, ${formatCount(live)} at work or waiting`}
+          {all.length === 1 && ". It has begun no subagents."}
+        </p>
+        <span aria-hidden className="flex min-w-0 flex-1 justify-between tabular-nums max-sm:hidden">
+          <span>0 s</span>
+          <span className="flex gap-3">
+            {LEGEND.map(([kind, words]) => (
+              <span key={kind} className="flex items-center gap-1">
+                <span className={classes("size-2 rounded-xs", COLOURS[kind])} />
+                {words}
+              </span>
+            ))}
+          </span>
+          <span>{formatDuration(axis.wholeMs)}</span>
+        </span>
+      </div>
+      <Branch members={members} axis={axis} label="Agents of the run" depth={0} />
     </div>
   );
 }
 
-const NAME_CHARS_MAX = 22;
+const COLOURS: Readonly<Record<Piece["kind"], string>> = {
+  agent: "bg-agent-kind-agent/40",
+  model: "bg-agent-kind-model",
+  tool: "bg-agent-kind-tool",
+  code: "bg-agent-kind-code",
+  wait: "bg-agent-kind-wait",
+  other: "bg-agent-muted",
+};
+const LEGEND: readonly (readonly [Piece["kind"], string])[] = [
+  ["model", "model"],
+  ["tool", "tool"],
+  ["wait", "wait"],
+  ["agent", "subagent"],
+];
+/** The width of a card and how much of it a level takes, so that all lanes begin at one place. */
+const CARD_REM = 22;
+const LEVEL_REM = 1.25;
 
-function short(name: string): string {
-  return name.length > NAME_CHARS_MAX ? `${name.slice(0, NAME_CHARS_MAX - 1)}…` : name;
-}
-
-function Names({ members, label }: { readonly members: readonly Member[]; readonly label: string }): ReactNode {
+function Branch({
+  members,
+  axis,
+  label,
+  depth,
+}: {
+  readonly members: readonly Member[];
+  readonly axis: Axis;
+  readonly label: string;
+  readonly depth: number;
+}): ReactNode {
   return (
     <ul
       aria-label={label}
-      className="flex flex-col gap-1 text-sm [&_ul]:mt-1 [&_ul]:ml-2 [&_ul]:border-l [&_ul]:border-agent-border [&_ul]:pl-4"
+      className={classes("flex flex-col gap-2", depth > 0 && "mt-2 border-l-2 border-agent-border")}
+      style={depth === 0 ? undefined : { paddingLeft: `calc(${LEVEL_REM}rem - 2px)` }}
     >
       {members.map((one) => (
         <li key={one.node.id}>
-          <span className="flex flex-wrap items-center gap-2">
-            <Link href={to(["runs", one.runId])} className={classes("rounded font-semibold hover:underline", FOCUS)}>
-              {one.node.name}
-            </Link>
-            <Badge tone={isKnown(one.node.status) ? TONES[one.node.status] : "bad"}>{one.node.status}</Badge>
-            <span className="text-xs text-agent-muted tabular-nums">{factsOf(one)}</span>
-          </span>
-          {one.children.length > 0 && <Names members={one.children} label={`Begun by ${one.node.name}`} />}
+          <div className="flex items-stretch gap-4 max-sm:flex-col max-sm:gap-1">
+            <Card member={one} width={`${Math.max(CARD_REM - depth * LEVEL_REM, CARD_REM / 2)}rem`} />
+            <Lane pieces={piecesOf(one, axis)} isLive={one.node.status === "running"} />
+          </div>
+          {one.children.length > 0 && (
+            <Branch members={one.children} axis={axis} label={`Begun by ${one.node.name}`} depth={depth + 1} />
+          )}
         </li>
       ))}
     </ul>
+  );
+}
+
+/** The tool of an agent on another server: it has no other. */
+const REMOTE = "remote";
+/** Tools that a card names. */
+const TOOLS_MAX = 4;
+
+function Card({ member, width }: { readonly member: Member; readonly width: string }): ReactNode {
+  const { node, runId, tools, failed } = member;
+  const { status } = node;
+  const isRemote = tools.has(REMOTE);
+  const Icon = isRemote ? Globe : Bot;
+  const href = runId === undefined ? to(["runs", node.runId], { span: node.id }) : to(["runs", runId]);
+  return (
+    <Link
+      href={href}
+      style={{ width }}
+      className={classes(
+        "flex shrink-0 flex-col gap-1.5 rounded-lg border bg-agent-surface p-3 text-xs hover:border-agent-field max-sm:w-full!",
+        status === "running" ? "border-agent-accent" : "border-agent-border",
+        FOCUS,
+      )}
+    >
+      <span className="flex items-center gap-2">
+        <Icon aria-hidden className="size-4 shrink-0 text-agent-kind-agent" />
+        <span className="min-w-0 flex-1 truncate text-sm font-semibold">{node.name}</span>
+        {isRemote && <Badge tone="plain">remote</Badge>}
+        <Badge tone={isKnown(status) ? TONES[status] : "bad"}>{status}</Badge>
+      </span>
+      <span className="line-clamp-2 min-h-4 wrap-anywhere text-agent-muted">{doingOf(member)}</span>
+      {(tools.size > 0 || failed > 0) && (
+        <span className="flex flex-wrap gap-1">
+          {[...tools].slice(0, TOOLS_MAX).map(([name, count]) => (
+            <span key={name} className="max-w-40 truncate rounded bg-agent-code px-1.5 py-0.5 font-mono">
+              {name}
+              {count > 1 && ` ×${formatCount(count)}`}
+            </span>
+          ))}
+          {tools.size > TOOLS_MAX && <span className="py-0.5">{`+${formatCount(tools.size - TOOLS_MAX)}`}</span>}
+          {failed > 0 && <Badge tone="bad">{`${formatCount(failed)} failed`}</Badge>}
+        </span>
+      )}
+      <span className="text-agent-muted tabular-nums">{costOf(node)}</span>
+    </Link>
+  );
+}
+
+/** What an agent did, on the time of the whole run. */
+function Lane({ pieces, isLive }: { readonly pieces: readonly Piece[]; readonly isLive: boolean }): ReactNode {
+  return (
+    <span
+      aria-hidden
+      className="relative min-w-0 flex-1 self-center rounded bg-agent-surface max-sm:flex-none max-sm:self-stretch"
+    >
+      <span className="block h-6 max-sm:h-3" />
+      {pieces.map(({ kind, from, to: end }, at) => (
+        <span
+          key={at}
+          className={classes(
+            "absolute top-0 h-full min-w-0.5 rounded-xs",
+            COLOURS[kind],
+            isLive && at === pieces.length - 1 && "motion-safe:animate-pulse",
+          )}
+          style={{ left: `min(${from * 100}%, 100% - 2px)`, width: `${(end - from) * 100}%` }}
+        />
+      ))}
+    </span>
   );
 }

@@ -26,12 +26,13 @@ import { Fragment, memo, useMemo, useState, type ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import type { PromptMessage, StepPrompt } from "@windlass/protocol/client";
 import { to, useQueryState } from "./router.js";
-import { ButtonLink, Empty, Loading, SMALL_FIELD, TextLink, VirtualList } from "./parts.js";
+import { ButtonLink, download, Empty, Loading, SMALL_FIELD, TextLink, VirtualList } from "./parts.js";
 import {
   callFacts,
   kindOf,
   outcomeOf,
   placeOf,
+  recordsOfCall,
   stepFacts,
   tell,
   type CallFacts,
@@ -176,11 +177,13 @@ interface RecordPanelProps {
   /** Records that have the record already, such as those of a session. */
   readonly records?: readonly Event[] | undefined;
   readonly seq: number | undefined;
+  /** The call that is meant, of a record about more than one. */
+  readonly callId?: string | undefined;
   readonly onClose: () => void;
 }
 
 /** The details of a record. Its place is the same whether something is selected, read or shown. */
-export function RecordPanel({ runId, records: given, seq, onClose }: RecordPanelProps): ReactNode {
+export function RecordPanel({ runId, records: given, seq, callId, onClose }: RecordPanelProps): ReactNode {
   // A long run has megabytes of records: they are read when something is selected.
   const { records: own } = useRunRecords(given === undefined && seq !== undefined ? runId : undefined);
   const records = given ?? own;
@@ -194,14 +197,19 @@ export function RecordPanel({ runId, records: given, seq, onClose }: RecordPanel
       className="flex min-h-0 flex-col overflow-y-auto border-agent-border bg-agent-surface max-lg:h-1/2 max-lg:shrink-0 max-lg:border-t lg:w-[26rem] lg:shrink-0 lg:border-l"
     >
       {record === undefined ? (
-        <Empty title={seq === undefined ? "Nothing is selected." : "Reading the record."}>
-          <p>Choose a row to see the exact prompt, arguments, result and policy decision.</p>
-        </Empty>
+        seq === undefined ? (
+          <Empty title="Nothing is selected.">
+            <p>Choose a row to see the exact prompt, arguments, result and policy decision.</p>
+          </Empty>
+        ) : (
+          <Loading label="Reading the record" />
+        )
       ) : (
         <Details
-          key={`${runId ?? ""} ${seq}`}
+          key={`${runId ?? ""} ${seq} ${callId ?? ""}`}
           records={records}
           record={record}
+          callId={callId}
           isOfRun={given === undefined}
           onClose={onClose}
         />
@@ -213,16 +221,26 @@ export function RecordPanel({ runId, records: given, seq, onClose }: RecordPanel
 function Details({
   records,
   record,
+  callId,
   isOfRun,
   onClose,
 }: {
   readonly records: readonly Event[];
   readonly record: Event;
+  readonly callId: string | undefined;
   readonly isOfRun: boolean;
   readonly onClose: () => void;
 }): ReactNode {
-  const calls = useMemo(() => callFacts(records, record), [records, record]);
-  const step = useMemo(() => stepFacts(records, record), [records, record]);
+  const calls = useMemo(() => callFacts(records, record, callId), [records, record, callId]);
+  // The details of a call are those of the call, also where the model asked for it.
+  const step = useMemo(
+    () => (callId === undefined ? stepFacts(records, record) : undefined),
+    [records, record, callId],
+  );
+  const raw = useMemo(
+    () => (callId === undefined ? [record] : recordsOfCall(records, record, callId)),
+    [records, record, callId],
+  );
   const place = step?.place ?? placeOf(record);
   const { title } = tell(record);
   // A record about one call has the name of the call as its title.
@@ -252,10 +270,10 @@ function Details({
         </span>
         {place !== undefined && <Judgement {...place} what={`step ${place.stepIndex + 1}`} />}
       </p>
-      {calls.map((one) => (
-        <Call key={one.callId} call={one} isTitled={one === call} />
-      ))}
       {step !== undefined && <Step step={step} />}
+      {/* A model call lists the calls that it asked for: their own details are a click away. */}
+      {(step === undefined || call !== undefined) &&
+        calls.map((one) => <Call key={one.callId} call={one} isTitled={one === call} />)}
       <p className="flex flex-wrap gap-2">
         {record.sessionId !== undefined && (
           <ButtonLink href={to(["sessions", record.sessionId], { view: "chat", at: record.seq })}>
@@ -268,13 +286,36 @@ function Details({
       </p>
       <details>
         <summary className={classes("w-fit cursor-pointer rounded text-xs font-semibold text-agent-muted", FOCUS)}>
-          Raw record
+          {raw.length === 1 ? "Raw record" : `${formatCount(raw.length)} raw records`}
         </summary>
-        <div className="mt-2">
-          <JsonView title="Record" value={record} copyLabel="Copy record" />
+        <div className="mt-2 flex flex-col gap-3">
+          {raw.map((one) => (
+            <JsonView
+              key={one.seq}
+              title={raw.length === 1 ? "Record" : `Record ${one.seq ?? ""}, ${one.type}`}
+              value={one}
+              copyLabel="Copy record"
+              action={<Download text={formatValue(one)} name={`record-${one.seq ?? 0}.json`} />}
+            />
+          ))}
         </div>
       </details>
     </div>
+  );
+}
+
+/** A button that saves a text as a file. */
+function Download({ text, name }: { readonly text: string; readonly name: string }): ReactNode {
+  return (
+    <button
+      type="button"
+      className={classes(BUTTONS.quiet, "min-h-6! px-1.5! py-0! text-xs!")}
+      onClick={() => {
+        download(text, name, name.endsWith(".json") ? "application/json" : "text/plain");
+      }}
+    >
+      Download
+    </button>
   );
 }
 
@@ -316,7 +357,15 @@ function Call({ call, isTitled }: { readonly call: CallFacts; readonly isTitled:
       {call.asked !== undefined && (
         <ChangedArguments before={call.asked.input} after={call.input} by={call.asked.changedBy} />
       )}
-      {result !== undefined && <CodeView title="Result" text={output} copyLabel="Copy result" />}
+      {result !== undefined && (
+        <CodeView
+          title="Result"
+          text={output}
+          language={result.error === undefined && typeof result.result.output !== "string" ? "json" : undefined}
+          copyLabel="Copy result"
+          action={<Download text={output} name={`${call.name}-result.txt`} />}
+        />
+      )}
       {call.attempts.length > 0 && (
         <Titled title="Attempts">
           <ol className={NOTES}>
@@ -337,11 +386,14 @@ function Call({ call, isTitled }: { readonly call: CallFacts; readonly isTitled:
             {verdictsOf(call.decisions).map((verdict) => (
               <Verdict key={verdict.words} verdict={verdict} />
             ))}
-            {call.answers.map(({ outcome: said, by, text }, at) => (
-              <li key={at}>
-                A person said <strong>{said}</strong>
-                {by !== undefined && `, ${by}`}
-                {text !== undefined && `: ${text}`}
+            {call.answers.map(({ outcome: said, by, text, at, waitedMs }) => (
+              <li key={`${at} ${said}`}>
+                <strong>{said}</strong> by {by ?? "a person"}
+                {waitedMs !== undefined && ` after ${formatDuration(waitedMs)}`}
+                {text !== undefined && `: ${text}`}{" "}
+                <time dateTime={at} className="text-agent-muted">
+                  {formatWhen(at)}
+                </time>
               </li>
             ))}
           </ul>
@@ -422,42 +474,36 @@ function Verdict({ verdict: { decision, count } }: { readonly verdict: SameVerdi
 }
 
 /** What a model call took: model, tokens, cost and time, as far as they are known. */
-function factsOf({ modelId, completed }: StepFacts): readonly (readonly [name: string, value: string])[] {
+function factsOf({ modelId, completed }: StepFacts): readonly string[] {
   const { usage, latencyMs, finishReason } = completed ?? {};
   const cached = usage?.cacheReadTokens ?? 0;
   const thought = usage?.reasoningTokens ?? 0;
   return [
-    ["Model", modelId ?? ""],
-    [
-      "Tokens in",
-      usage === undefined
-        ? ""
-        : `${formatCount(usage.inputTokens ?? 0)}${cached === 0 ? "" : `, ${formatCount(cached)} from the cache`}`,
-    ],
-    [
-      "Tokens out",
-      usage === undefined
-        ? ""
-        : `${formatCount(usage.outputTokens ?? 0)}${thought === 0 ? "" : `, ${formatCount(thought)} of thought`}`,
-    ],
-    ["Cost", usage?.costMicros === undefined ? "" : formatCost(usage.costMicros)],
-    ["Time", latencyMs === undefined ? "" : formatDuration(latencyMs)],
-    ["Ended by", finishReason ?? ""],
-  ].filter(([, value]) => value !== "") as [string, string][];
+    modelId ?? "",
+    usage === undefined
+      ? ""
+      : `${formatCount(usage.inputTokens ?? 0)} in${cached === 0 ? "" : ` (${formatCount(cached)} from the cache)`}`,
+    usage === undefined
+      ? ""
+      : `${formatCount(usage.outputTokens ?? 0)} out${thought === 0 ? "" : ` (${formatCount(thought)} of thought)`}`,
+    usage?.costMicros === undefined ? "" : formatCost(usage.costMicros),
+    latencyMs === undefined ? "" : formatDuration(latencyMs),
+    finishReason === undefined ? "" : `ended by ${finishReason}`,
+  ].filter((fact) => fact !== "");
 }
 
 function Step({ step }: { readonly step: StepFacts }): ReactNode {
-  const { failed, place, promptCount } = step;
+  const { failed, place, promptCount, completed } = step;
   return (
     <section aria-label="Model call" className="flex flex-col gap-3">
-      <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-1 rounded-md border border-agent-border bg-agent-bg px-3 py-2 text-xs">
-        {factsOf(step).map(([name, value]) => (
-          <Fragment key={name}>
-            <dt className="text-agent-muted">{name}</dt>
-            <dd className="tabular-nums">{value}</dd>
+      <p className="text-xs text-agent-muted tabular-nums">
+        {factsOf(step).map((fact, at) => (
+          <Fragment key={fact}>
+            {at > 0 && " · "}
+            <span className="whitespace-nowrap">{fact}</span>
           </Fragment>
         ))}
-      </dl>
+      </p>
       {step.attempts.map(({ attempt, message, code }) => (
         <p key={attempt} className="text-xs text-agent-danger-text">
           Attempt {attempt}: {message ?? code}
@@ -468,21 +514,55 @@ function Step({ step }: { readonly step: StepFacts }): ReactNode {
           {failed.code}: {failed.message}
         </p>
       )}
+      {step.reasoning !== "" && (
+        <CodeView
+          title="Thinking"
+          text={step.reasoning}
+          action={<Download text={step.reasoning} name="thinking.txt" />}
+        />
+      )}
+      {step.said !== "" && (
+        <CodeView title="Answer" text={step.said} action={<Download text={step.said} name="answer.txt" />} />
+      )}
+      {step.calls.length > 0 && (
+        <Titled title={`Requested ${plural(step.calls.length, "call")}`}>
+          <ul className={NOTES}>
+            {step.calls.slice(0, CALLS_MAX).map(({ spanId, name, input }) => (
+              <li key={spanId} className="flex flex-col gap-1">
+                <TextLink href={to(["runs", place?.runId ?? ""], { span: spanId })}>{name}</TextLink>
+                <span className="font-mono wrap-anywhere text-agent-muted">
+                  {cut(JSON.stringify(input), ARGUMENTS_CHARS_MAX)}
+                </span>
+              </li>
+            ))}
+            {step.calls.length > CALLS_MAX && (
+              <li className="text-agent-muted">and {formatCount(step.calls.length - CALLS_MAX)} more</li>
+            )}
+          </ul>
+        </Titled>
+      )}
+      {completed === undefined && failed === undefined && step.said === "" && step.calls.length === 0 && (
+        <p className="text-xs text-agent-muted">No answer yet.</p>
+      )}
+      {place !== undefined && <Prompt {...place} count={promptCount} />}
       {place !== undefined && (
         <p>
           <ButtonLink href={to(["playground", place.runId, String(place.stepIndex)])}>Open in playground</ButtonLink>
         </p>
       )}
-      {place !== undefined && <Prompt {...place} count={promptCount} />}
-      {step.reasoning !== "" && <CodeView title="Reasoning" text={step.reasoning} />}
-      {step.said !== "" && <CodeView title="Answer" text={step.said} />}
     </section>
   );
 }
 
+/** Calls of one answer that are named, and characters of the arguments of each. */
+const CALLS_MAX = 40;
+const ARGUMENTS_CHARS_MAX = 240;
+
 // The prompt of a step, exactly as it was sent to the model.
 
 const MESSAGES_MAX = 200;
+/** Messages that are shown at once: the newest ones are what the model answered. */
+const MESSAGES_FIRST = 3;
 
 interface PromptProps {
   readonly runId: string;
@@ -491,31 +571,47 @@ interface PromptProps {
   readonly count: number | undefined;
 }
 
-/** The prompt of a step, loaded on demand. */
+/** The newest messages of the prompt of a step; the others, the instructions and the tools on demand. */
 function Prompt({ runId, stepIndex, count }: PromptProps): ReactNode {
   const [isOpen, setIsOpen] = useState(false);
-  const { data, error } = useQuery({ ...promptQuery(runId, stepIndex), enabled: isOpen });
+  const { data, error } = useQuery(promptQuery(runId, stepIndex));
+  const messages = data?.messages.slice(-MESSAGES_FIRST) ?? [];
+  const all = data?.messages.length ?? count;
   return (
-    <details
-      className="text-xs"
-      onToggle={(event) => {
-        setIsOpen(event.currentTarget.open);
-      }}
-    >
-      <summary className={classes("w-fit cursor-pointer rounded font-medium", FOCUS)}>
-        Exact prompt
-        {count !== undefined && <span className="font-normal text-agent-muted"> {plural(count, "message")}</span>}
-      </summary>
-      {error !== null && (
-        <p role="alert" className="mt-2 text-agent-danger-text">
-          {error.message}
-        </p>
-      )}
-      {isOpen && data === undefined && error === null && <Loading label="Rebuilding the prompt" />}
-      {data !== undefined && <Whole prompt={data} />}
-    </details>
+    <>
+      <Titled title={all === undefined || all <= MESSAGES_FIRST ? "Messages" : `Last ${MESSAGES_FIRST} messages`}>
+        {error !== null && (
+          <p role="alert" className="text-xs text-agent-danger-text">
+            {error.message}
+          </p>
+        )}
+        {data === undefined && error === null && <Loading label="Rebuilding the prompt" />}
+        <ol className="flex flex-col gap-2 text-xs">
+          {messages.map((message, at) => (
+            <li key={at}>
+              <Message message={message} charsMax={MESSAGE_CHARS_MAX} />
+            </li>
+          ))}
+        </ol>
+      </Titled>
+      <details
+        className="text-xs"
+        onToggle={(event) => {
+          setIsOpen(event.currentTarget.open);
+        }}
+      >
+        <summary className={classes("w-fit cursor-pointer rounded font-medium", FOCUS)}>
+          Exact prompt
+          {all !== undefined && <span className="font-normal text-agent-muted"> {plural(all, "message")}</span>}
+        </summary>
+        {isOpen && data !== undefined && <Whole prompt={data} />}
+      </details>
+    </>
   );
 }
+
+/** Characters of a message among the newest ones; the exact prompt has all of them. */
+const MESSAGE_CHARS_MAX = 2_000;
 
 function Whole({ prompt }: { readonly prompt: StepPrompt }): ReactNode {
   const { system, tools, outputSchema, messages, unknown, temperature, modelId } = prompt;
@@ -528,7 +624,10 @@ function Whole({ prompt }: { readonly prompt: StepPrompt }): ReactNode {
           <span className="font-mono">{modelId}</span>
           {temperature !== undefined && `, temperature ${temperature}`}
         </span>
-        <CopyButton text={text} label="Copy prompt" />
+        <span className="flex items-center">
+          <CopyButton text={text} label="Copy prompt" />
+          <Download text={text} name="prompt.json" />
+        </span>
       </p>
       {unknown.map((words) => (
         <p key={words} className="border-l-2 border-l-agent-warning pl-3 text-agent-muted">
@@ -568,7 +667,13 @@ function Whole({ prompt }: { readonly prompt: StepPrompt }): ReactNode {
   );
 }
 
-function Message({ message }: { readonly message: PromptMessage }): ReactNode {
+function Message({
+  message,
+  charsMax = TEXT_CHARS_MAX,
+}: {
+  readonly message: PromptMessage;
+  readonly charsMax?: number;
+}): ReactNode {
   const { role, name, content, toolCalls = [], parts = [], reasoning, isError } = message;
   return (
     <div className={classes("border-l-2 pl-3", isError ? "border-l-agent-danger" : "border-l-agent-border")}>
@@ -577,9 +682,9 @@ function Message({ message }: { readonly message: PromptMessage }): ReactNode {
         {name !== undefined && <span className="font-mono font-normal text-agent-muted"> {name}</span>}
       </p>
       {reasoning !== undefined && reasoning !== "" && (
-        <p className="whitespace-pre-wrap wrap-anywhere text-agent-muted italic">{cut(reasoning, TEXT_CHARS_MAX)}</p>
+        <p className="whitespace-pre-wrap wrap-anywhere text-agent-muted italic">{cut(reasoning, charsMax)}</p>
       )}
-      <p className="whitespace-pre-wrap wrap-anywhere">{cut(content, TEXT_CHARS_MAX)}</p>
+      <p className="whitespace-pre-wrap wrap-anywhere">{cut(content, charsMax)}</p>
       {attachmentsOf(parts).map(({ name: file, mediaType }, at) => (
         <p key={at} className="text-agent-muted">
           [{file}, {mediaType}]
@@ -587,7 +692,7 @@ function Message({ message }: { readonly message: PromptMessage }): ReactNode {
       ))}
       {toolCalls.map((call) => (
         <p key={call.id} className="font-mono wrap-anywhere">
-          {call.name}({formatValue(call.arguments)})
+          {call.name}({cut(formatValue(call.arguments), charsMax)})
         </p>
       ))}
     </div>

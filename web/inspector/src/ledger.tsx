@@ -9,12 +9,13 @@ import {
   DecisionCard,
   formatDuration,
   formatMoment,
+  inOneLine,
   useColumns,
   type TableColumn,
 } from "@windlass/ui";
-import { useCallback, useMemo, type ReactNode } from "react";
+import { useMemo, type ReactNode } from "react";
 import { Empty, Failure, Loading, SidePanel } from "./parts.js";
-import { decisionsQuery } from "./queries.js";
+import { decisionsQuery, useNextPage } from "./queries.js";
 import { useQueryState } from "./router.js";
 
 type Decision = DecisionRun["decisions"][number];
@@ -32,19 +33,11 @@ interface LedgerProps {
 
 /** What a run chose, then what went wrong; the address names the row that is open. */
 export function Ledger({ runId, isLive, action }: LedgerProps): ReactNode {
-  const {
-    data: run,
-    error,
-    refetch,
-    hasNextPage,
-    isFetchingNextPage,
-    fetchNextPage,
-  } = useInfiniteQuery(decisionsQuery(runId, isLive));
+  const list = useInfiniteQuery(decisionsQuery(runId, isLive));
+  const { data: run, error, refetch, hasNextPage } = list;
   const [query, change] = useQueryState();
   const layout = useColumns("ledger");
-  const onEnd = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const onEnd = useNextPage(list, run?.decisions.length);
   const rows = useMemo(
     (): readonly Row[] => [
       ...(run?.decisions ?? []).map((decision) => ({ id: decision.id, decision })),
@@ -108,7 +101,8 @@ function wantedBy({ intent, decisionType }: Decision): string {
 }
 
 function chosenBy({ options, chosenOptionId }: Decision): string {
-  return options.find(({ id }) => id === chosenOptionId)?.description ?? chosenOptionId;
+  const { actionParams, description = chosenOptionId } = options.find(({ id }) => id === chosenOptionId) ?? {};
+  return actionParams === undefined ? description : inOneLine(actionParams);
 }
 
 const MUTED = "text-agent-muted";

@@ -3,7 +3,7 @@ import "./strict.js";
 import "./app.css";
 import { StrictMode, Suspense, useEffect, useMemo, useState, type ReactNode } from "react";
 import { createRoot } from "react-dom/client";
-import { QueryClientProvider } from "@tanstack/react-query";
+import { QueryClientProvider, useQueryClient } from "@tanstack/react-query";
 import { AgentProvider } from "@windlass/ui";
 import { applyTheme, Boundary, KeysDialog, pageKeys, readTheme, Shell, useKeys } from "./shell.js";
 import { Login, newQueryClient, transport, useDoor } from "./auth.js";
@@ -69,9 +69,20 @@ function Inside(): ReactNode {
   );
 }
 
-/** Shown with the first page, fetches the others. */
+/** Shown with the first page, fetches the others, as soon as the first one has what it asked the server for. */
 function Fetch(): ReactNode {
-  useEffect(fetchPages, []);
+  const queries = useQueryClient();
+  useEffect(() => {
+    const cache = queries.getQueryCache();
+    const look = (): void => {
+      if (queries.isFetching() > 0) return;
+      stop();
+      void fetchPages();
+    };
+    const stop = cache.subscribe(look);
+    look();
+    return stop;
+  }, [queries]);
   return null;
 }
 

@@ -1,7 +1,7 @@
 /**
  * The pages of the app: address, name, icon, key, and the component that shows it.
  *
- * Each is a file of its own in the build, and the rest is fetched as soon as the first one is shown: a page can be
+ * Each is a file of its own in the build, and the rest is fetched as soon as the first one has its data: a page can be
  * opened while the server restarts.
  */
 import {
@@ -18,6 +18,7 @@ import {
   Rows3,
   Send,
   Split,
+  SquarePlay,
   ThumbsUp,
 } from "lucide-react";
 import { lazy, type ReactNode } from "react";
@@ -58,9 +59,25 @@ const SessionPage = lazy(async () => ({ default: (await LOADERS.session()).Sessi
 const SessionsPage = lazy(async () => ({ default: (await LOADERS.sessions()).SessionsPage }));
 
 /** Fetches every page that is not here yet; one that cannot be fetched now is fetched when it is opened. */
-export function fetchPages(): void {
-  for (const load of Object.values(LOADERS)) load().catch(() => undefined);
+export async function fetchPages(): Promise<void> {
+  for (const load of Object.values(LOADERS)) {
+    // One by one, in between what the page that is shown has to do.
+    await new Promise<void>((resolve) => {
+      if ("requestIdleCallback" in window)
+        requestIdleCallback(
+          () => {
+            resolve();
+          },
+          { timeout: IDLE_MS_MAX },
+        );
+      else setTimeout(resolve);
+    });
+    await load().catch(() => undefined);
+  }
 }
+
+/** A busy page does not keep the others away for longer, milliseconds each. */
+const IDLE_MS_MAX = 200;
 
 interface Page {
   /** The first part of the address. */
@@ -73,20 +90,21 @@ interface Page {
 
 /** The navigation; `g` and the key open a page. */
 export const NAVIGATION: readonly NavPage[] = [
-  { path: "chat", label: "Chat", key: "c", icon: MessageSquare },
-  { path: "approvals", label: "Inbox", key: "a", icon: Inbox },
-  { path: "runs", label: "Runs", key: "r", icon: Activity },
+  { path: "chat", label: "Chat", key: "c", icon: MessageSquare, isFirst: true },
+  { path: "approvals", label: "Inbox", key: "a", icon: Inbox, isFirst: true },
+  { path: "runs", label: "Runs", key: "r", icon: Activity, isFirst: true },
   { path: "sessions", label: "Sessions", key: "s", icon: Rows3 },
   { path: "feedback", label: "Feedback", key: "f", icon: ThumbsUp },
   { path: "schedules", label: "Schedules", key: "t", icon: CalendarClock },
-  { path: "schedules?view=deliveries", label: "Deliveries", icon: Send, isView: true },
-  { path: "overview", label: "Overview", key: "o", icon: ChartColumn, isAboutMany: true },
+  { path: "schedules?view=deliveries", label: "Deliveries", key: "n", icon: Send },
+  { path: "overview", label: "Overview", key: "o", icon: ChartColumn, isAboutMany: true, isFirst: true },
   { path: "decisions", label: "Decisions", key: "d", icon: Split, isAboutMany: true },
-  { path: "decisions?view=failures", label: "Failures", icon: CircleX, isAboutMany: true, isView: true },
-  { path: "decisions?view=versions", label: "Versions", icon: GitCompareArrows, isAboutMany: true, isView: true },
-  { path: "decisions?view=proposals", label: "Proposals", icon: Lightbulb, isAboutMany: true, isView: true },
+  { path: "decisions?view=failures", label: "Failures", key: "x", icon: CircleX, isAboutMany: true },
+  { path: "decisions?view=versions", label: "Versions", key: "v", icon: GitCompareArrows, isAboutMany: true },
+  { path: "decisions?view=proposals", label: "Proposals", key: "p", icon: Lightbulb, isAboutMany: true },
   { path: "experiments", label: "Experiments", key: "e", icon: FlaskConical, isAboutMany: true },
-  { path: "experiments?view=datasets", label: "Data sets", icon: Database, isAboutMany: true, isView: true },
+  { path: "experiments?view=datasets", label: "Data sets", key: "b", icon: Database, isAboutMany: true },
+  { path: "playground", label: "Playground", key: "y", icon: SquarePlay, isAboutMany: true },
 ];
 
 const PAGES: readonly Page[] = [
@@ -109,7 +127,7 @@ const PAGES: readonly Page[] = [
   },
   {
     path: "playground",
-    nav: "runs",
+    nav: "playground",
     render: (_, parts) => (
       <PlaygroundPage
         runId={parts.slice(0, -1).join("/")}
@@ -127,7 +145,7 @@ const PAGES: readonly Page[] = [
   {
     path: "datasets",
     nav: "experiments?view=datasets",
-    render: (id) => (id === undefined ? <ExperimentsPage /> : <DatasetPage key={id} name={id} />),
+    render: (id) => (id === undefined ? <ExperimentsPage view="datasets" /> : <DatasetPage key={id} name={id} />),
   },
   { path: "schedules", nav: "schedules", render: () => <SchedulesPage /> },
   { path: "overview", nav: "overview", render: () => <OverviewPage /> },

@@ -9,6 +9,7 @@ import {
   FIELD,
   FOCUS,
   formatAgo,
+  formatCount,
   formatWhen,
   plural,
   sentence,
@@ -47,6 +48,8 @@ interface HeadingProps {
   readonly facts?: ReactNode;
   /** A line below the title. */
   readonly about?: ReactNode;
+  /** Whether the title gives way to what is beside it, so that both stay on one line of a phone. */
+  readonly isTight?: boolean | undefined;
   /** Actions and filters. */
   readonly children?: ReactNode;
 }
@@ -56,18 +59,27 @@ export function Listed({
   count,
   noun,
   hasMore,
+  total,
 }: {
   readonly count: number;
   readonly noun: string;
   readonly hasMore: boolean;
+  /** How many there are, as the server counts: up to one more than `COUNTED_MAX`. */
+  readonly total?: number | undefined;
 }): ReactNode {
   return (
     <span role="status" className="text-xs text-agent-muted tabular-nums">
-      {plural(count, noun)}
-      {hasMore && " and more"}
+      {total === undefined
+        ? `${plural(count, noun)}${hasMore ? " and more" : ""}`
+        : total > COUNTED_MAX
+          ? `${formatCount(COUNTED_MAX)}+ ${noun}s`
+          : plural(total, noun)}
     </span>
   );
 }
+
+/** Rows that the server counts one by one. */
+const COUNTED_MAX = 10_000;
 
 /** The chosen row of a list, beside it; on a narrow screen, below it. */
 export function SidePanel({
@@ -172,14 +184,19 @@ export function rangeOf(estimate: Estimate | undefined, format: (value: number) 
 }
 
 /** The heading of a page; it is the title of the tab as well. */
-export function Heading({ title: given, parent, facts, about, children }: HeadingProps): ReactNode {
+export function Heading({ title: given, parent, facts, about, isTight = false, children }: HeadingProps): ReactNode {
   const title = undisguised(given);
   useEffect(() => {
     document.title = `${title} · Windlass`;
   }, [title]);
   return (
     <header className="flex min-h-13 flex-wrap items-center gap-x-4 gap-y-2 border-b border-agent-border px-4 py-2">
-      <div className="flex max-w-full min-w-0 flex-1 basis-60 items-center gap-x-3 gap-y-1 max-sm:flex-wrap">
+      <div
+        className={classes(
+          "flex max-w-full min-w-0 flex-1 basis-60 items-center gap-x-3 gap-y-1",
+          !isTight && "max-sm:flex-wrap",
+        )}
+      >
         <div className="flex max-w-full min-w-0 items-baseline gap-2">
           {parent !== undefined && (
             <Link
@@ -329,7 +346,8 @@ export function statusWords(status: string): string {
   return STATUS_WORDS.get(status) ?? status.replaceAll("_", " ");
 }
 
-type RunState = Pick<RunRow, "status" | "waitsOn">;
+/** Where a run is, or the newest run of a session. */
+type RunState = Pick<RunRow, "waitsOn"> & { readonly status: string };
 
 /** Where a run, a session or a proposal is; an icon and a word, so that colour is not all. */
 export function Status({

@@ -7,10 +7,10 @@ import {
   type Query,
   type QueryClient,
 } from "@tanstack/react-query";
-import { useEffect } from "react";
-import { isKnown, type DecisionRun, type Event, type RunStatus } from "@windlass/protocol";
+import { useCallback, useEffect } from "react";
+import { isKnown, type DecisionRun, type Event } from "@windlass/protocol";
 import type { KnownCall } from "@windlass/ui";
-import type { ExperimentQuery, ProposalList, RunQuery } from "@windlass/protocol/client";
+import type { ExperimentQuery, ProposalList, RunQuery, SessionQuery } from "@windlass/protocol/client";
 import { client, door } from "./auth.js";
 
 /** Event types that change lists. */
@@ -149,6 +149,28 @@ async function channelName(): Promise<string | undefined> {
 
 // Queries.
 
+/** The pages of a list, as far as they are read. */
+interface Pages {
+  readonly hasNextPage: boolean;
+  readonly isFetchingNextPage: boolean;
+  readonly fetchNextPage: () => Promise<unknown>;
+}
+
+/**
+ * Reads the next page, for a list that comes to its end.
+ *
+ * A page may be empty and have a next one: it is read at once while there are no rows.
+ */
+export function useNextPage({ hasNextPage, isFetchingNextPage, fetchNextPage }: Pages, rows: number | undefined) {
+  const onEnd = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  useEffect(() => {
+    if (rows === 0) onEnd();
+  }, [rows, onEnd]);
+  return onEnd;
+}
+
 /** Items on a page of a list: as many as the server gives at once. */
 const PAGE = 200;
 const LIVE_MS = 2_000;
@@ -171,18 +193,18 @@ export const approvalsQuery = queryOptions({
   refetchInterval: () => pollMs(LIVE_MS),
 });
 
-/** Which sessions are wanted. */
-interface SessionFilter {
-  readonly text?: string | undefined;
-  readonly status?: RunStatus | undefined;
-  readonly agent?: string | undefined;
-  readonly subagents?: boolean | undefined;
+/** Which sessions are wanted, in what order, and changed from what time on. */
+export interface SessionView {
+  readonly filter: SessionQuery;
+  readonly time?: ListTime | undefined;
 }
 
-export const sessionsQuery = (filter: SessionFilter) =>
+export const sessionsQuery = ({ filter, time }: SessionView) =>
   infiniteQueryOptions({
-    queryKey: ["sessions", filter],
-    queryFn: ({ signal, pageParam }) => client.listSessions({ ...filter, after: pageParam, limit: PAGE }, { signal }),
+    queryKey: ["sessions", "all", filter, time],
+    queryFn: ({ signal, pageParam }) =>
+      client.listSessions({ ...filter, ...pageAt(pageParam), since: sinceOf(time) ?? filter.since }, { signal }),
+    placeholderData: keepPreviousData,
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ next }) => next ?? undefined,
     refetchInterval: ({ state }) => listMs(state.data),
@@ -250,15 +272,35 @@ export const undoQuery = (runId: string) =>
     gcTime: 0,
   });
 
-/** A trace grows until its run ends. */
+type TraceInfo = Awaited<ReturnType<typeof client.trace>>;
+
+/** A trace grows until its run ends: after the first answer, only spans that are new or changed are asked for. */
 export const traceQuery = (runId: string) =>
   queryOptions({
     queryKey: ["trace", runId],
-    // No page shows the events, and a long run has as many as spans.
-    queryFn: ({ signal }) => client.trace(runId, { events: false, signal }),
+    queryFn: async ({ signal, client: queries }): Promise<TraceInfo> => {
+      const known = queries.getQueryData<TraceInfo>(["trace", runId]);
+      // No page shows the events, and a long run has as many as spans.
+      const found = await client.trace(runId, { events: false, after: known?.seq, signal });
+      return known?.seq === undefined ? found : withNew(known, found);
+    },
+    // What is not new is the same object already.
+    structuralSharing: false,
     refetchInterval: ({ state }) => (state.data?.trace.endedAt === undefined ? LIVE_MS : false),
     staleTime: ({ state }) => (state.data?.trace.endedAt === undefined ? 0 : Infinity),
   });
+
+/** A trace with the spans that an answer has of it; itself if there are none. */
+export function withNew(known: TraceInfo, found: TraceInfo): TraceInfo {
+  if (found.spans.length === 0 && found.trace.endedAt === known.trace.endedAt) return known;
+  const fresh = new Map(found.spans.map((span) => [span.spanId, span]));
+  const kept = known.spans.map((span) => {
+    const next = fresh.get(span.spanId) ?? span;
+    fresh.delete(span.spanId);
+    return next;
+  });
+  return { ...found, spans: [...kept, ...fresh.values()] };
+}
 
 const DECISIONS = 100;
 
@@ -281,8 +323,16 @@ export const decisionsQuery = (runId: string, isLive: boolean) =>
 /** What the journal has about the call that a request names, and what was said in its run. */
 export interface AskedAbout {
   readonly known: KnownCall;
-  readonly approvedBy: string | undefined;
-  readonly said: readonly { readonly id: string; readonly role: string; readonly text: string }[];
+  readonly said: readonly Said[];
+}
+
+/** A message of the run that asks. */
+export interface Said {
+  readonly id: string;
+  readonly isUser: boolean;
+  readonly text: string;
+  /** Whether the call that is asked about came with it. */
+  readonly isAbout: boolean;
 }
 
 const SAID_MAX = 6;
@@ -302,25 +352,32 @@ export const askedAboutQuery = (runId: string, requestId: string, callId: string
 /** What records of a run say about one of its calls. */
 export function aboutCall(records: readonly Event[], callId: string): AskedAbout {
   let known: KnownCall = {};
-  let approvedBy: string | undefined;
-  const said: { id: string; role: string; text: string }[] = [];
+  let spoken: number | undefined;
+  const said: Said[] = [];
   const asked = new Set<string>();
   for (const record of records.filter(isKnown)) {
     const id = String(record.seq ?? said.length);
-    if (record.type === "message.received") said.push({ id, role: "user", text: record.data.message });
-    else if (record.type === "message.completed" && (record.data.message ?? "") !== "")
-      said.push({ id, role: "agent", text: record.data.message ?? "" });
-    else if (record.type === "input.requested" && record.data.childSessionId === undefined)
+    if (record.type === "message.received") said.push({ id, isUser: true, text: record.data.message, isAbout: false });
+    else if (record.type === "message.completed" && (record.data.message ?? "") !== "") {
+      said.push({ id, isUser: false, text: record.data.message ?? "", isAbout: false });
+      spoken = record.data.stepIndex;
+    } else if (record.type === "actions.requested" && record.data.actions.some((action) => action.callId === callId)) {
+      // The words of the step, if it had any, come with its calls.
+      const words = spoken === record.data.stepIndex ? said.pop() : undefined;
+      said.push({ id, isUser: false, text: words?.text ?? "", isAbout: true });
+    }
+    if (record.type === "input.requested" && record.data.childSessionId === undefined)
       for (const { requestId, action } of record.data.requests) if (action.callId === callId) asked.add(requestId);
     if (record.type === "action.started" && record.data.callId === callId) {
       const { idempotencyKey } = record.data;
-      known = { startedAt: record.meta.at, attempt: (known.attempt ?? 0) + 1, idempotencyKey };
+      known = { ...known, startedAt: record.meta.at, attempt: (known.attempt ?? 0) + 1, idempotencyKey };
     }
     if (record.type === "input.resolved")
       for (const { requestId, outcome, response } of record.data.resolutions)
-        if (asked.has(requestId) && outcome === "approved") approvedBy = response?.responder ?? "a person";
+        if (asked.has(requestId) && outcome === "approved")
+          known = { ...known, answer: { outcome, at: record.meta.at, by: response?.responder, isChanged: false } };
   }
-  return { known, approvedBy, said: said.slice(-SAID_MAX) };
+  return { known, said: said.slice(-SAID_MAX) };
 }
 
 export const toolsQuery = queryOptions({
@@ -332,23 +389,50 @@ export const toolsQuery = queryOptions({
 /** Which runs are wanted, in what order, and from what time on. */
 export interface RunView {
   readonly filter: RunQuery;
-  readonly time?: keyof typeof TIMES_MS | undefined;
+  readonly time?: ListTime | undefined;
 }
+
+/** A time that ends now. */
+export type ListTime = keyof typeof TIMES_MS;
 
 const HOUR_MS = 3_600_000;
 const TIMES_MS = { "1h": HOUR_MS, "24h": 24 * HOUR_MS, "7d": 168 * HOUR_MS, "30d": 720 * HOUR_MS } as const;
 
+function sinceOf(time: ListTime | undefined): string | undefined {
+  return time === undefined ? undefined : new Date(Date.now() - TIMES_MS[time]).toISOString();
+}
+
+/** A page of a list; with the first one comes how many rows there are. */
+function pageAt(after: string | undefined) {
+  return { after, limit: PAGE, total: after === undefined ? true : undefined };
+}
+
 export const runsQuery = ({ filter, time }: RunView) =>
   infiniteQueryOptions({
     queryKey: ["runs", "all", filter, time],
-    queryFn: ({ signal, pageParam }) => {
-      const since = time === undefined ? filter.since : new Date(Date.now() - TIMES_MS[time]).toISOString();
-      return client.listRuns({ ...filter, since, after: pageParam, limit: PAGE }, { signal });
-    },
+    queryFn: ({ signal, pageParam }) =>
+      client.listRuns({ ...filter, ...pageAt(pageParam), since: sinceOf(time) ?? filter.since }, { signal }),
     placeholderData: keepPreviousData,
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ next }) => next ?? undefined,
     refetchInterval: ({ state }) => listMs(state.data),
+  });
+
+/** Runs that one request names. */
+const NAMED = 100;
+
+/** Runs by their ids, as far as they are read. */
+export const runsByIdQuery = (runIds: readonly string[]) =>
+  infiniteQueryOptions({
+    queryKey: ["runs", "named", runIds],
+    queryFn: async ({ signal, pageParam }) => {
+      const wanted = runIds.slice(pageParam, pageParam + NAMED);
+      return (await client.listRuns({ runs: wanted.join("\n"), limit: NAMED }, { signal })).runs;
+    },
+    initialPageParam: 0,
+    getNextPageParam: (_, __, from) => (from + NAMED < runIds.length ? from + NAMED : undefined),
+    select: ({ pages }) => pages.flat(),
+    staleTime: SLOW_MS,
   });
 
 export const recentRunsQuery = (agent: string | undefined) =>
@@ -367,6 +451,10 @@ interface StatsWish {
   readonly isBefore?: boolean | undefined;
 }
 
+/** Long times change little and are read from many runs: a day is asked for every ten seconds, a month every five minutes. */
+const statsMs = (rangeMs: number, isBefore: boolean): number =>
+  Math.max(isBefore ? 6 * SLOW_MS : SLOW_MS, rangeMs / 8_640);
+
 /** Runs over a time that ends now, or where that begins, cut into parts. */
 export const statsQuery = (rangeMs: number, parts: number, { agent, split, isBefore = false }: StatsWish) =>
   queryOptions({
@@ -379,14 +467,16 @@ export const statsQuery = (rangeMs: number, parts: number, { agent, split, isBef
       const at = (seconds: number): string => new Date(seconds * 1_000).toISOString();
       return client.stats({ from: at(to - bucket * parts), to: at(to), bucket, agent, split }, { signal });
     },
-    refetchInterval: SLOW_MS,
+    staleTime: SLOW_MS,
+    refetchInterval: statsMs(rangeMs, isBefore),
     placeholderData: keepPreviousData,
   });
 
-export const failuresQuery = (agent: string | undefined) =>
+/** Why runs failed: those that started at a moment or later, or all. */
+export const failuresQuery = (agent: string | undefined, from?: string) =>
   queryOptions({
-    queryKey: ["failures", agent],
-    queryFn: ({ signal }) => client.failures({ agent }, { signal }),
+    queryKey: ["failures", agent, from],
+    queryFn: ({ signal }) => client.failures({ agent, from }, { signal }),
     refetchInterval: SLOW_MS,
   });
 

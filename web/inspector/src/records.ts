@@ -15,7 +15,7 @@ import {
   type RuntimeActionResult,
 } from "@windlass/protocol";
 import { newId } from "@windlass/protocol/client";
-import { formatCost, formatCount, formatDuration, formatValue, plural } from "@windlass/ui";
+import { formatCost, formatCount, formatDuration, formatValue, inOneLine, plural } from "@windlass/ui";
 import { client } from "./auth.js";
 
 const STEP = 250;
@@ -61,6 +61,9 @@ export interface CallFacts {
     readonly outcome: string;
     readonly by: string | undefined;
     readonly text: string | undefined;
+    readonly at: string;
+    /** How long the answer was waited for; undefined if the question is not among the records. */
+    readonly waitedMs: number | undefined;
   }[];
   /** How it went, begun by begun, if that was more than once or came to no result. */
   readonly attempts: readonly { readonly at: string; readonly text: string }[];
@@ -80,6 +83,8 @@ export interface StepFacts {
   /** What the model thought, if it told. */
   readonly reasoning: string;
   readonly said: string;
+  /** The calls that it asked for, each with the id of its span. */
+  readonly calls: readonly { readonly spanId: string; readonly name: string; readonly input: JsonValue }[];
   readonly attempts: readonly Of<"step.retrying">["data"][];
   readonly completed: Of<"step.completed">["data"] | undefined;
   readonly failed: Of<"step.failed">["data"] | undefined;
@@ -113,10 +118,16 @@ function callsOf(record: Event): readonly string[] {
   }
 }
 
-/** Everything about the calls of a record, in the run and the step of it. */
-export function callFacts(records: readonly Event[], record: Event): readonly CallFacts[] {
+/** Everything about the calls of a record, or about one of them, in the run and the step of it. */
+export function callFacts(records: readonly Event[], record: Event, only?: string): readonly CallFacts[] {
   const inStep = records.filter((one) => isSamePlace(one, record)).filter(isKnown);
-  return callsOf(record).map((callId) => factsOf(inStep, callId));
+  const ids = callsOf(record);
+  return (only !== undefined && ids.includes(only) ? [only] : ids).map((callId) => factsOf(inStep, callId));
+}
+
+/** The records about one call, in the run and the step of a record. */
+export function recordsOfCall(records: readonly Event[], record: Event, callId: string): readonly Event[] {
+  return records.filter((one) => isSamePlace(one, record) && callsOf(one).includes(callId));
 }
 
 /** The run and the step are the same; what names no step is taken by its call. */
@@ -132,15 +143,19 @@ function factsOf(records: readonly KnownEvent[], callId: string): CallFacts {
   const action = all("actions.requested")
     .flatMap(({ data }) => data.actions)
     .find((one) => one.callId === callId);
-  const requests = all("input.requested")
-    .flatMap(({ data }) => data.requests.map((request) => ({ request, data })))
-    .filter(({ request, data }) => (data.childSessionId === undefined ? request.action : data).callId === callId)
-    .map(({ request }) => request);
-  const ids = new Set(requests.map(({ requestId }) => requestId));
+  const asked = all("input.requested")
+    .flatMap(({ data, meta }) => data.requests.map((request) => ({ request, data, at: meta.at })))
+    .filter(({ request, data }) => (data.childSessionId === undefined ? request.action : data).callId === callId);
+  const requests = asked.map(({ request }) => request);
+  const ids = new Map(asked.map(({ request, at }) => [request.requestId, at]));
   const answers = all("input.resolved")
-    .flatMap(({ data }) => data.resolutions)
+    .flatMap(({ data, meta }) => data.resolutions.map((resolution) => ({ ...resolution, at: meta.at })))
     .filter(({ requestId }) => ids.has(requestId))
-    .map(({ outcome, response }) => ({ outcome, by: response?.responder, text: response?.text }));
+    .map(({ requestId, outcome, response, at }) => {
+      const askedAt = ids.get(requestId);
+      const waitedMs = askedAt === undefined ? undefined : Date.parse(at) - Date.parse(askedAt);
+      return { outcome, by: response?.responder, text: response?.text, at, waitedMs };
+    });
   const changed = all("approval.settled").findLast(
     ({ data }) => ids.has(data.requestId) && data.arguments !== undefined,
   );
@@ -215,6 +230,15 @@ export function stepFacts(records: readonly Event[], record: Event): StepFacts |
     promptCount: begin.data.promptMessageCount,
     reasoning: one("reasoning.completed")?.data.reasoning ?? "",
     said: one("message.completed")?.data.message ?? "",
+    calls: inside.flatMap((other) =>
+      other.type !== "actions.requested" || "parentCallId" in other.data
+        ? []
+        : other.data.actions.map((action, at) => ({
+            spanId: `${other.runId ?? ""}/call/${other.seq ?? 0}.${at}`,
+            name: actionName(action),
+            input: action.input,
+          })),
+    ),
     attempts: inside
       .filter((other): other is Of<"step.retrying"> => other.type === "step.retrying")
       .map(({ data }) => data),
@@ -296,7 +320,7 @@ const TELLERS: Tellers = {
   }),
   "actions.requested": ({ actions, parentCallId }) => ({
     title: `${parentCallId === undefined ? "Model" : "Program"} asks for ${actions.map(actionName).join(", ")}`,
-    detail: actions.map(({ input }) => formatValue(input)).join(" "),
+    detail: actions.map(({ input }) => inOneLine(input)).join(" · "),
     tone: "model",
     depth: 1,
   }),

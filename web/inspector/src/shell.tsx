@@ -1,7 +1,7 @@
 /** The frame around the pages: navigation, keys, notices, theme and the error boundary. */
 import { useQuery } from "@tanstack/react-query";
 import { Badge, Button, classes, Dialog, FOCUS } from "@windlass/ui";
-import { Keyboard, LogOut, ShipWheel, SunMoon, type LucideIcon } from "lucide-react";
+import { Ellipsis, Keyboard, LogOut, ShipWheel, SunMoon, type LucideIcon } from "lucide-react";
 import { Component, Fragment, useEffect, useRef, useState, useSyncExternalStore, type ReactNode } from "react";
 import { door } from "./auth.js";
 import { approvalsQuery } from "./queries.js";
@@ -18,8 +18,8 @@ export interface NavPage {
   readonly icon: LucideIcon;
   /** The entries about many runs stand below the others, under a title of their own. */
   readonly isAboutMany?: boolean | undefined;
-  /** A view of another page: a phone, which has room for five entries, shows it inside that page alone. */
-  readonly isView?: boolean | undefined;
+  /** Whether a phone, which has room for few entries, shows it at the bottom; the others are behind "More". */
+  readonly isFirst?: boolean | undefined;
 }
 
 interface ShellProps {
@@ -53,22 +53,20 @@ export function Shell({ pages, current, onHelp, children }: ShellProps): ReactNo
           <ShipWheel aria-hidden className="size-4.5" strokeWidth={2.25} />
           Windlass
         </p>
-        <ul className="flex min-w-0 flex-1 max-sm:overflow-x-auto sm:flex-col sm:gap-0.5">
+        <ul className="flex min-w-0 flex-1 sm:flex-col sm:gap-0.5">
           {pages.map((one, at) => (
             <Fragment key={one.path}>
               {one.isAboutMany === true && pages[at - 1]?.isAboutMany !== true && (
                 <li className="mt-3 mb-1 hidden px-2 text-head font-semibold text-agent-muted sm:block">Improve</li>
               )}
-              <li
-                className={classes(
-                  "min-w-0 flex-1 max-sm:min-w-18 max-sm:overflow-hidden sm:flex-none",
-                  one.isView === true && "max-sm:hidden",
-                )}
-              >
+              <li className={classes("min-w-0 flex-1 sm:flex-none", one.isFirst !== true && "max-sm:hidden")}>
                 <NavLink page={one} isCurrent={one.path === current} />
               </li>
             </Fragment>
           ))}
+          <li className="min-w-0 flex-1 sm:hidden">
+            <More pages={pages.filter(({ isFirst }) => isFirst !== true)} current={current} />
+          </li>
         </ul>
         <div className="hidden flex-col gap-0.5 pt-2 sm:flex">
           <Foot onHelp={onHelp} />
@@ -112,6 +110,7 @@ function Notice(): ReactNode {
 
 const ENTRY =
   "relative flex w-full items-center rounded-md transition-colors duration-agent max-sm:min-h-12 max-sm:flex-col max-sm:justify-center max-sm:gap-1 max-sm:px-0.5 max-sm:text-xs sm:min-h-agent-control sm:gap-2.5 sm:px-2";
+const ENTRY_ON = "bg-agent-accent-soft font-semibold text-agent-accent-text";
 const ENTRY_OFF = "text-agent-muted hover:bg-agent-raised hover:text-agent-text";
 
 function NavLink({ page, isCurrent }: { readonly page: NavPage; readonly isCurrent: boolean }): ReactNode {
@@ -120,16 +119,65 @@ function NavLink({ page, isCurrent }: { readonly page: NavPage; readonly isCurre
     <Link
       href={`/${path}`}
       aria-current={isCurrent ? "page" : undefined}
-      className={classes(
-        ENTRY,
-        isCurrent ? "bg-agent-accent-soft font-semibold text-agent-accent-text" : ENTRY_OFF,
-        FOCUS,
-      )}
+      className={classes(ENTRY, isCurrent ? ENTRY_ON : ENTRY_OFF, FOCUS)}
     >
       <Icon aria-hidden className="size-4 shrink-0" />
       <span className="max-w-full truncate">{label}</span>
       {path === "approvals" && <Waiting />}
     </Link>
+  );
+}
+
+/** On a phone: the pages that have no room at the bottom, and the settings. */
+function More({ pages, current }: Pick<ShellProps, "pages" | "current">): ReactNode {
+  const [isOpen, setIsOpen] = useState(false);
+  const isHere = pages.some(({ path }) => path === current);
+  return (
+    <>
+      <button
+        type="button"
+        aria-haspopup="dialog"
+        className={classes(ENTRY, "cursor-pointer", isHere ? ENTRY_ON : ENTRY_OFF, FOCUS)}
+        onClick={() => {
+          setIsOpen(true);
+        }}
+      >
+        <Ellipsis aria-hidden className="size-4 shrink-0" />
+        More
+      </button>
+      <Dialog
+        title="More pages"
+        isOpen={isOpen}
+        onClose={() => {
+          setIsOpen(false);
+        }}
+      >
+        <ul className="grid grid-cols-2 gap-1 text-sm">
+          {pages.map(({ path, label, icon: Icon }) => (
+            <li key={path}>
+              <Link
+                href={`/${path}`}
+                aria-current={path === current ? "page" : undefined}
+                className={classes(
+                  "flex min-h-11 items-center gap-2.5 rounded-md px-2",
+                  path === current ? ENTRY_ON : ENTRY_OFF,
+                  FOCUS,
+                )}
+                onClick={() => {
+                  setIsOpen(false);
+                }}
+              >
+                <Icon aria-hidden className="size-4 shrink-0" />
+                {label}
+              </Link>
+            </li>
+          ))}
+        </ul>
+        <div className="flex flex-col gap-1 border-t border-agent-border pt-2 text-sm">
+          <Foot />
+        </div>
+      </Dialog>
+    </>
   );
 }
 
@@ -147,7 +195,7 @@ function Waiting(): ReactNode {
 }
 
 /** Theme, help about keys, and the button that forgets the API key. */
-export function Foot({ onHelp }: { readonly onHelp?: () => void }): ReactNode {
+function Foot({ onHelp }: { readonly onHelp?: () => void }): ReactNode {
   const [theme, setTheme] = useState(readTheme);
   const choose = (next: Theme): void => {
     setTheme(next);
@@ -254,6 +302,7 @@ export function pageKeys(pages: readonly NavPage[]): Keys {
 type Help = readonly (readonly [keys: string, text: string])[];
 
 const HELP: Help = [
+  ["?", "Show these keys"],
   ["/", "Search (sessions)"],
   ["j · k", "Next and previous (inbox)"],
   ["a", "Approve what is selected (inbox)"],
@@ -262,7 +311,7 @@ const HELP: Help = [
   ["e · x · o", "Edit its arguments, pick it to answer several, open its run (inbox)"],
   ["Enter · Shift Enter", "Send; begin a new line (chat)"],
   ["Escape", "Stop the agent (in the field of the chat)"],
-  ["← · →", "One record back or forward (a session as it was)"],
+  ["← · →", "One record back or forward (a session as it was); one interval (a chart), Enter opens its runs"],
 ];
 
 interface KeysDialogProps {
@@ -271,20 +320,36 @@ interface KeysDialogProps {
   readonly onClose: () => void;
 }
 
-function helpOf(pages: readonly NavPage[]): Help {
-  const opened = pages.flatMap(({ key, label }) => (key === undefined ? [] : [{ key, label }]));
-  const names = opened.map(({ label }) => label.toLowerCase()).join(", ");
-  return [["?", "Show these keys"], [opened.map(({ key }) => `g ${key}`).join(" · "), `Go to ${names}`], ...HELP];
-}
-
 /** Lists the keys. */
 export function KeysDialog({ pages, isOpen, onClose }: KeysDialogProps): ReactNode {
   return (
     <Dialog title="Keys" isOpen={isOpen} onClose={onClose}>
-      <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-2 text-sm">
-        {helpOf(pages).map(([keys, text]) => (
+      <h3 className={HELP_HEAD}>Go to</h3>
+      <dl className="grid grid-cols-2 gap-x-6 gap-y-1.5 text-sm sm:grid-cols-3">
+        {pages.map(
+          ({ key, label, path }) =>
+            key !== undefined && (
+              <div key={path} className="flex items-center gap-2">
+                <dt className="inline-flex gap-1">
+                  <kbd className={KEY}>g</kbd>
+                  <kbd className={KEY}>{key}</kbd>
+                </dt>
+                <dd className="text-agent-muted">{label}</dd>
+              </div>
+            ),
+        )}
+      </dl>
+      <h3 className={HELP_HEAD}>On a page</h3>
+      <dl className="grid grid-cols-[auto_1fr] items-baseline gap-x-4 gap-y-1.5 text-sm">
+        {HELP.map(([keys, text]) => (
           <div key={keys} className="contents">
-            <dt className="font-mono text-xs">{keys}</dt>
+            <dt className="flex flex-wrap gap-1">
+              {keys.split(" · ").map((one) => (
+                <kbd key={one} className={KEY}>
+                  {one}
+                </kbd>
+              ))}
+            </dt>
             <dd className="text-agent-muted">{text}</dd>
           </div>
         ))}
@@ -292,6 +357,9 @@ export function KeysDialog({ pages, isOpen, onClose }: KeysDialogProps): ReactNo
     </Dialog>
   );
 }
+
+const HELP_HEAD = "text-head font-semibold text-agent-muted";
+const KEY = "rounded border border-agent-border bg-agent-surface px-1.5 font-mono text-xs text-agent-text";
 
 // Notices: one at a time, shown until it is closed or replaced.
 

@@ -1,3 +1,4 @@
+import type { Route } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { flaws } from "./axe.js";
 import { inBrowser, openPage, SHOTS, Windlass } from "./rig.js";
@@ -127,7 +128,7 @@ inBrowser("the inbox of approvals", () => {
       await server.post(`/approvals/${encodeURIComponent(request.requestId)}`, { text: "none" });
   });
 
-  it("after a request was answered elsewhere its shortcut keys do not answer the next one", async () => {
+  it("a request that was answered in another window is not answered again, nor the next one in its place", async () => {
     const [first] = [await server.run("demo", "pay one"), await server.run("demo", "pay two")];
     const { page } = await openPage(server.url, "/approvals");
     await page.getByRole("heading", { name: "Run pay?" }).waitFor();
@@ -145,6 +146,32 @@ inBrowser("the inbox of approvals", () => {
     ).toBe(1);
     await page.keyboard.press("j");
     await page.getByRole("heading", { name: "Run pay?" }).waitFor();
+    await page.keyboard.press("o");
+    await page.waitForURL(/\/runs\//u);
+    await page.goBack();
+    await page.getByRole("heading", { name: "Run pay?" }).waitFor();
+
+    // Another window is faster by a moment: its answer counts, and this one says so.
+    const denyFirst = async (route: Route, requestId: string): Promise<void> => {
+      await server.post(`/approvals/${encodeURIComponent(requestId)}`, { optionId: "deny", text: "other window" });
+      await route.continue();
+    };
+    const last = new URL(page.url()).searchParams.get("at") ?? "";
+    await page.route("**/v1/approvals/*", (route) => denyFirst(route, last), { times: 1 });
+    await page.keyboard.press("a");
+    await page
+      .getByRole("alert")
+      .getByText(/^The request is answered already/u)
+      .waitFor();
+    const { sessionId, runId } = await server.run("demo", "pay three");
+    await page.goto(`${server.url}/chat/${sessionId}`);
+    const { requests } = await server.get<{ requests: { runId: string; request: { requestId: string } }[] }>(
+      "/approvals",
+    );
+    const here = requests.find((one) => one.runId === runId)?.request.requestId ?? "";
+    await page.route(`**/v1/sessions/${sessionId}/messages`, (route) => denyFirst(route, here), { times: 1 });
+    await page.getByRole("button", { name: "Approve", exact: true }).click();
+    await page.getByRole("button", { name: /pay.*denied by local.*denied/u }).waitFor();
     await page.context().close();
   });
 });
@@ -195,9 +222,20 @@ inBrowser("a call that was interrupted", () => {
     await card.getByText(/Never arrived\.\nTwice\./u).waitFor();
     for (const known of [/^begun$/u, /^attempt$/u, /^1$/u, /call/u]) await card.getByText(known).first().waitFor();
     await card.getByText(new RegExp(runId, "u")).waitFor();
+    await card.getByText(/^\d\d:\d\d:\d\d\.\d{3} \((?:just now|.* ago)\)$/u).waitFor();
+    await card.getByText(/^local, \d\d:\d\d/u).waitFor();
+    // The answers are titled by what they amount to, and the card of the page has no frame around its own.
+    const answers = card.getByRole("list", { name: "Answers" }).getByRole("listitem");
+    expect(await answers.locator("p:first-child").allInnerTexts()).toEqual([
+      "Run it again",
+      "It did happen",
+      "Leave it",
+    ]);
+    expect(await card.evaluate((frame) => getComputedStyle(frame).borderTopWidth)).toBe("0px");
     for (const risk of [/it happens twice/u, /outcome is unknown/u, /as if the call had returned/u])
       await card.getByText(risk).waitFor();
-    await page.getByText("I found order 771, 129.00. I will refund it.").waitFor();
+    const said = page.getByRole("region", { name: "The conversation" }).getByText("I will refund it.");
+    expect(await said.innerText()).toMatch(/^desk I found order 771, 129\.00\. I will refund it\.\s*refund$/u);
     expect(await flaws(page)).toEqual([]);
     await page.screenshot({ path: `${SHOTS}/inbox.png` });
 
@@ -205,9 +243,9 @@ inBrowser("a call that was interrupted", () => {
     await page.getByRole("button", { name: /refund.*interrupted: may have happened/u }).waitFor();
     expect(await page.getByText("waits for approval").count()).toBe(0);
     const here = page.getByRole("group", { name: "Did refund happen?" });
-    await here.getByRole("button", { name: "Supply its result…" }).click();
+    await here.getByRole("button", { name: "Supply result…" }).click();
     await page.getByLabel("Its result, as JSON or text").fill("refunded by hand");
-    await here.getByRole("button", { name: "Supply its result" }).click();
+    await here.getByRole("button", { name: "Supply result" }).click();
     await page
       .getByText(/Done: refunded by hand/u)
       .first()

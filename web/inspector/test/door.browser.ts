@@ -20,12 +20,12 @@ inBrowser("a server that wants a key", () => {
     await page.getByLabel("API key").fill(key);
     await page.keyboard.press("Enter");
     // Where one wanted to go is where one comes.
-    await page.getByText("Nothing fits.").waitFor();
+    await page.getByText("No session fits.").waitFor();
     expect(new URL(page.url()).search).toBe("?status=failed");
     const kept = await page.evaluate(() => [JSON.stringify(localStorage), document.cookie, location.href]);
     expect(kept.join(" ")).not.toContain(key);
     await page.reload();
-    await page.getByText("Nothing fits.").waitFor();
+    await page.getByText("No session fits.").waitFor();
 
     await page.goto(`${server.url}/chat`);
     await page.getByText("Plays a model by rules").waitFor();

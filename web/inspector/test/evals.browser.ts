@@ -116,7 +116,11 @@ inBrowser("evaluations, schedules and deliveries", () => {
       expect(await flaws(page), path).toEqual([]);
       await page.screenshot({ path: `${SHOTS}/phone${path.replaceAll(/\W+/gu, "-")}.png` });
     }
-    await page.getByRole("button", { name: "Remove the delivery to ops" }).click();
+    await page.getByText("run.completed").click();
+    const panel = page.getByRole("complementary", { name: "Delivery" });
+    await panel.getByText("HTTP 503: the receiver is being repaired").waitFor();
+    expect(await flaws(page)).toEqual([]);
+    await panel.getByRole("button", { name: "Remove the delivery to ops" }).click();
     await page.getByText("There are no dead letters.").waitFor();
     expect(faults).toEqual([]);
     await page.context().close();

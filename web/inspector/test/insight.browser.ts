@@ -23,7 +23,7 @@ inBrowser("versions and proposals", () => {
       .getByText("Always name the number of the parcel.")
       .waitFor();
     await page.getByRole("button", { name: "Check it" }).click();
-    await page.getByText("2 fixed").waitFor();
+    await page.getByRole("link", { name: "2 fixed, 0 broken" }).waitFor();
     expect(await flaws(page)).toEqual([]);
     await page.getByText("runs that were done again").click();
     await page.getByLabel(/Comment/u).fill("Too long for a text message.");
@@ -89,13 +89,21 @@ inBrowser("what the inspector does with sessions", () => {
     const runs = page.getByRole("slider", { name: "Runs: intervals" });
     const told = (): Promise<string | null> => runs.getAttribute("aria-valuetext");
     await expect.poll(told).toMatch(/, runs \d$/u);
-    await page.getByLabel("Split").selectOption("agent");
+    // Each chart has a split of its own.
+    const failed = page.getByRole("slider", { name: "Failed: intervals" });
+    const rate = (): Promise<string | null> => failed.getAttribute("aria-valuetext");
+    await expect.poll(rate).toMatch(/failed 33\.3 % \(1 of 3\)$/u);
+    await page.getByLabel("Split of runs").selectOption("agent");
     await expect.poll(told).toMatch(/broken \d/u);
-    await page.getByLabel("Split").selectOption("tool");
-    const calls = page.getByRole("slider", { name: "Calls: intervals", exact: true });
-    await expect.poll(() => calls.getAttribute("aria-valuetext")).toMatch(/shaky 1/u);
-    await page.getByLabel("Split").selectOption("agent");
-    await expect.poll(told).toMatch(/broken \d/u);
+    expect(await rate()).toMatch(/failed 33\.3 % \(1 of 3\)$/u);
+    await page.getByLabel("Split of failed").selectOption("agent");
+    await expect.poll(rate).toMatch(/broken 100 % \(1 of 1\)/u);
+    await page.getByLabel("Split of time to answer").selectOption("tool");
+    const calls = page.getByRole("slider", { name: "Mean time of a call: intervals" });
+    await expect.poll(() => calls.getAttribute("aria-valuetext")).toMatch(/shaky \d+ ms/u);
+    await page.getByRole("button", { name: "Show as a table: failed" }).click();
+    const table = page.getByRole("grid", { name: "Failed: intervals" });
+    expect(await table.getByRole("row").nth(1).innerText()).toMatch(/100 % \(1 of 1\)/u);
     await runs.focus();
     await page.keyboard.press("Home");
     expect(await runs.getAttribute("aria-valuenow")).toBe("0");

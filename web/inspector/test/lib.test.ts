@@ -6,15 +6,15 @@ import { to } from "../src/router.js";
 import { changedArguments, diffWords } from "../src/changes.js";
 import { differenceOf, fieldsOf, figuresFrom } from "../src/pages/playground.js";
 import { undoGroups } from "../src/undo.js";
-import { aboutCall } from "../src/queries.js";
-import { intervalOf, niceMax, stacked } from "../src/chart.js";
+import { aboutCall, withNew } from "../src/queries.js";
+import { intervalOf, niceCount, niceMax, niceMs, scaleText, stacked, valueAt } from "../src/chart.js";
 import { askedFor, wantedOf } from "../src/pages/approvals.js";
 import { branchesOf, fixFor } from "../src/pages/chat.js";
-import { changeOf, pointsOf, seriesOf, toolSeries, waitingByKind } from "../src/pages/overview.js";
+import { causeWords, changeOf, pointsOf, rateRow, seriesOf, toolSeries, waitingByKind } from "../src/pages/overview.js";
 import { feedbackOn, thumbOf, toldOf } from "../src/judging.js";
 import { tagsIn } from "../src/parts.js";
-import { everyone, familyOf } from "../src/family.js";
-import type { TraceNode } from "@windlass/ui";
+import { doingOf, everyone, familyOf } from "../src/family.js";
+import { formatCost, formatCount, formatDuration, formatPercent, type TraceNode } from "@windlass/ui";
 import { runAt } from "../src/pages/chat.js";
 import type { Approval, FeedbackInfo, RunNumbers, Stats } from "@windlass/protocol/client";
 
@@ -228,9 +228,10 @@ describe("an interrupted call", () => {
   it("is known by its last beginning, its attempts and its key", () => {
     const { known, said } = aboutCall(records, "c1");
     expect(known).toEqual({ startedAt: "2026-01-01T00:00:00.000Z", attempt: 2, idempotencyKey: "k" });
-    expect(said.map(({ role, text }) => [role, text])).toEqual([
-      ["user", "Hello"],
-      ["agent", "I look."],
+    // The call is marked where it was asked for.
+    expect(said.map(({ isUser, text, isAbout }) => [isUser, text, isAbout])).toEqual([
+      [true, "Hello", false],
+      [false, "I look.", true],
     ]);
   });
 });
@@ -291,9 +292,9 @@ describe("the numbers of the overview", () => {
       { name: `sha256:${"ab".repeat(32)}`, total: numbers(2), buckets: buckets(1, 1) },
     ];
     expect(seriesOf({ ...stats, groups }, runs, "runs")).toEqual([
-      { label: "desk", values: [3, 2] },
-      { label: "abababab", values: [1, 1] },
-      { label: "others", values: [0, 2] },
+      { label: "desk", values: [3, 2], total: "5" },
+      { label: "abababab", values: [1, 1], total: "2" },
+      { label: "others", values: [0, 2], total: "2" },
     ]);
     const all = [{ name: "desk", total: numbers(9), buckets: buckets(4, 5) }];
     expect(seriesOf({ ...stats, groups: all }, runs, "runs").map(({ label }) => label)).toEqual(["desk"]);
@@ -310,6 +311,34 @@ describe("the numbers of the overview", () => {
       [1, 2],
     ]);
     expect([0, 1, 3, 11, 61_000, 0.4].map(niceMax)).toEqual([1, 1, 4, 20, 80_000, 0.4]);
+    // Half of it is a whole number too: there are no 2.5 runs.
+    expect([0, 1, 3, 5, 9].map(niceCount)).toEqual([2, 2, 4, 6, 10]);
+    expect([300, 1_100, 45_000, 3_700_000, 3 * 86_400_000].map(niceMs)).toEqual([
+      400,
+      2_000,
+      60_000,
+      2 * 3_600_000,
+      4 * 86_400_000,
+    ]);
+    expect([0, 400_000, 2_000_000].map((value) => scaleText(value, formatCost))).toEqual(["0", "$0.40", "$2"]);
+    expect([15_000, 90_000].map((value) => scaleText(value, formatDuration))).toEqual(["15 s", "1 min 30 s"]);
+  });
+
+  it("of failures are shares, with the counts beside them; where nothing ran there is none", () => {
+    const row = rateRow("failed", [
+      { count: 4, failed: 1 },
+      { count: 0, failed: 0 },
+      { count: 3, failed: 0 },
+    ]);
+    expect(row.values).toEqual([0.25, undefined, 0]);
+    expect([0, 1, 2].map((at) => valueAt(row, at, formatPercent))).toEqual(["25 % (1 of 4)", "none", "0 % (0 of 3)"]);
+    expect(rateRow("desk", [], { count: 8, failed: 1 }).total).toBe("12.5 %");
+  });
+
+  it("name a cause by its words, not by the class that a program raised", () => {
+    expect(causeWords("windlass.errors.Rejected: there is no order 998")).toBe("There is no order 998");
+    expect(causeWords("ValueError: no such city")).toBe("ValueError: no such city");
+    expect(causeWords("example.com: unreachable")).toBe("example.com: unreachable");
   });
 
   it("are compared with the time before, if anything ran then", () => {
@@ -350,29 +379,69 @@ describe("the numbers of the overview", () => {
     expect(runAt(runs, "2026-01-31T08:00:00.000Z")).toBeUndefined();
   });
 
-  it("of a family: each agent stands behind its caller, between those that it began", () => {
-    const node = (id: string, kind: string, children: readonly object[] = [], childRunId?: string): object => ({
+  it("of a trace that grows: only what is new is asked for, and stands in its place", () => {
+    const span = (spanId: string, endAt?: string) => ({
+      spanId,
+      name: spanId,
+      startAt: "2026-01-31T09:00:00.000Z",
+      endAt,
+    });
+    const trace = { traceId: "r", sessionId: "s", chatId: "s", userId: "", startedAt: "2026-01-31T09:00:00.000Z" };
+    const known = { trace, spans: [span("run"), span("one"), span("two")], events: [], seq: 5 } as Parameters<
+      typeof withNew
+    >[0];
+    expect(withNew(known, { trace, spans: [], events: [], seq: 6 })).toBe(known);
+    const end = "2026-01-31T09:00:01.000Z";
+    const found = { trace, spans: [span("one", end), span("three")], events: [], seq: 9 } as Parameters<
+      typeof withNew
+    >[0];
+    const after = withNew(known, found);
+    expect(after.spans.map(({ spanId, endAt }) => [spanId, endAt])).toEqual([
+      ["run", undefined],
+      ["one", end],
+      ["two", undefined],
+      ["three", undefined],
+    ]);
+    expect(after.seq).toBe(9);
+    const over = { trace: { ...trace, endedAt: end }, spans: [], events: [], seq: 10 };
+    expect(withNew(after, over).trace.endedAt).toBe(end);
+  });
+
+  it("of a family: each agent stands behind its caller, with what it did itself and does now", () => {
+    const node = (id: string, kind: string, children: readonly object[] = [], more: object = {}): object => ({
       id,
       kind,
       name: id,
+      about: "",
       runId: "r1",
+      status: "done",
       children,
-      span: { attrs: { childRunId } },
+      span: {},
+      ...more,
     });
+    const begun = (childRunId: string): object => ({ span: { attrs: { childRunId } } });
     const roots = [
       node("lead", "agent", [
         node("call", "model"),
-        node("first", "agent", [], "r2"),
-        node("program", "code", [node("second", "agent", [node("deep", "agent")], "r3")]),
+        node("first", "agent", [node("look", "tool"), node("look", "tool")], begun("r2")),
+        node("program", "code", [
+          node("pay", "tool", [], { status: "failed" }),
+          node("second", "agent", [node("deep", "agent")], begun("r3")),
+        ]),
+        node("ask", "wait", [], { status: "waiting", about: "a person" }),
       ]),
     ] as unknown as readonly TraceNode[];
-    const { members, rows } = familyOf(roots);
-    expect(rows).toBe(2);
-    expect(everyone(members).map(({ node: one, runId, depth, row }) => [one.name, runId, depth, row])).toEqual([
-      ["lead", "r1", 0, 0.5],
-      ["first", "r2", 1, 0],
-      ["second", "r3", 1, 1],
-      ["deep", "r1", 2, 1],
+    const members = familyOf(roots);
+    const told = everyone(members).map((one) => [one.node.name, one.runId, one.failed, doingOf(one)]);
+    expect(told).toEqual([
+      ["lead", "r1", 1, "ask · a person"],
+      ["first", "r2", 0, "2 tool calls"],
+      ["second", "r3", 0, "1 subagent"],
+      ["deep", undefined, 0, ""],
+    ]);
+    expect([...(members[0]?.tools ?? [])]).toEqual([
+      ["program", 1],
+      ["pay", 1],
     ]);
   });
 
@@ -387,12 +456,13 @@ describe("the numbers of the overview", () => {
       { tool: "pay", calls: 9, failed: 2, meanMs: 40, buckets: [bucket(4, 2, 30), bucket(5, 0, 48)] },
       { tool: "look", calls: 1, failed: 0, buckets: [bucket(0, 0), bucket(1, 0)] },
     ];
-    expect(toolSeries(tools, ({ calls }) => calls)).toEqual([
-      { label: "pay", values: [4, 5] },
-      { label: "look", values: [0, 1] },
+    expect(toolSeries(tools, ({ calls }) => calls, formatCount)).toEqual([
+      { label: "pay", values: [4, 5], total: "9" },
+      { label: "look", values: [0, 1], total: "1" },
     ]);
-    expect(toolSeries(tools, ({ failed }) => failed)).toEqual([{ label: "pay", values: [2, 0] }]);
-    expect(toolSeries(tools, ({ meanMs }) => meanMs)).toEqual([{ label: "pay", values: [30, 48] }]);
+    expect(toolSeries(tools, ({ meanMs }) => meanMs, formatDuration)).toEqual([
+      { label: "pay", values: [30, 48], total: "40 ms" },
+    ]);
   });
   it("count what waits by its kind, interrupted calls first", () => {
     const asked = (kind: string | undefined, askedAt: string): Approval =>

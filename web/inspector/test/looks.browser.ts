@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { flawsInBothSchemes } from "./axe.js";
+import { flawsInBothSchemes, strays } from "./axe.js";
 import { inBrowser, openPage, Windlass } from "./rig.js";
 
 const PHONE = { width: 375, height: 700 };
@@ -46,6 +46,7 @@ inBrowser("the look of the inspector", () => {
       ["/schedules", "There are no schedules yet."],
       ["/schedules?view=deliveries", "There are no dead letters."],
       [`/playground/${done.runId}/0`, "Recorded"],
+      ["/playground", "Use weather."],
       ["/overview", "Tools by failure rate"],
       ["/nowhere", "There is no such page."],
     );
@@ -54,27 +55,55 @@ inBrowser("the look of the inspector", () => {
 
   it.each([
     ["on a desk", {}],
-    ["on a phone", { viewport: PHONE, hasTouch: true }],
-  ] as const)("axe finds nothing in light and dark, and nothing sticks out sideways: %s", async (_, options) => {
-    const { page, faults } = await openPage(server.url, "/chat", options);
-    const found: string[] = [];
-    for (const [path, text] of paths) {
-      await page.goto(server.url + path);
-      await page.getByText(text).filter({ visible: true }).first().waitFor();
-      found.push(...(await flawsInBothSchemes(page)).map((one) => `${path} ${one}`));
-    }
-    expect(found).toEqual([]);
-    expect(faults).toEqual([]);
-    await page.context().close();
-  });
+    ["on a phone", { viewport: PHONE, hasTouch: true, isMobile: true }],
+  ] as const)(
+    "axe finds nothing in light and dark, nothing lies over another or sticks out sideways: %s",
+    async (_, options) => {
+      const { page, faults } = await openPage(server.url, "/chat", options);
+      const found: string[] = [];
+      for (const [path, text] of paths) {
+        await page.goto(server.url + path);
+        await page.getByText(text).filter({ visible: true }).first().waitFor();
+        found.push(...(await flawsInBothSchemes(page)).map((one) => `${path} ${one}`));
+        found.push(...(await strays(page)).map((one) => `${path} ${one}`));
+      }
+      expect(found).toEqual([]);
+      expect(faults).toEqual([]);
+      await page.context().close();
+    },
+  );
 
   it("on a phone every view can be reached, and no key is named", async () => {
     const { page } = await openPage(server.url, "/decisions", { viewport: PHONE, hasTouch: true, isMobile: true });
-    const last = await page.getByRole("tab", { name: "Proposals" }).boundingBox();
+    const more = page.getByRole("button", { name: "More" });
+    const last = await more.boundingBox();
     expect((last?.x ?? PHONE.width) + (last?.width ?? 0)).toBeLessThanOrEqual(PHONE.width);
+    const bar = page.getByRole("navigation", { name: "Pages" }).getByRole("link").filter({ visible: true });
+    expect(await bar.allInnerTexts()).toEqual(["Chat", expect.stringMatching(/^Inbox/u), "Runs", "Overview"]);
+    await more.click();
+    const sheet = page.getByRole("dialog", { name: "More pages" });
+    await sheet.getByLabel("Theme").waitFor();
+    expect(await flawsInBothSchemes(page)).toEqual([]);
+    expect(await sheet.getByRole("link").count()).toBe(11);
+    await sheet.getByRole("link", { name: "Proposals" }).click();
+    await page.getByText("Nothing is proposed.").waitFor();
+    expect(await sheet.count()).toBe(0);
     await page.goto(`${server.url}/approvals`);
     await page.getByText("Asked by").waitFor();
     expect(await page.locator("kbd").filter({ visible: true }).count()).toBe(0);
+    await page.context().close();
+  });
+
+  it("every page has a pair of keys, which works in the inbox too", async () => {
+    const { page } = await openPage(server.url, "/approvals");
+    await page.getByText("Asked by").waitFor();
+    await page.keyboard.press("g");
+    await page.keyboard.press("x");
+    await page.waitForURL(/\/decisions\?view=failures$/u);
+    await page.keyboard.press("?");
+    const help = page.getByRole("dialog", { name: "Keys" });
+    expect(await help.getByRole("term").filter({ hasText: /^g./u }).count()).toBe(15);
+    expect(await flawsInBothSchemes(page)).toEqual([]);
     await page.context().close();
   });
 
@@ -91,7 +120,7 @@ inBrowser("the look of the inspector", () => {
     const background = (): Promise<string> => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     await page.getByText("Tools by failure rate").waitFor();
     expect(await background()).toBe("rgb(12, 12, 15)");
-    await page.getByLabel("Theme").first().selectOption("light");
+    await page.getByLabel("Theme").selectOption("light");
     expect(await background()).toBe("rgb(255, 255, 255)");
     await page.reload();
     await page.getByText("Tools by failure rate").waitFor();

@@ -107,6 +107,15 @@ inBrowser("the page of runs", () => {
       .getByRole("row")
       .filter({ hasText: "Drop" });
     await expect.poll(() => mine.count()).toBe(2);
+    await page.getByRole("status").getByText("2 sessions", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Cost" }).click();
+    await expect.poll(() => new URL(page.url()).searchParams.get("sort")).toBe("cost");
+    await page.getByRole("link", { name: /^Needs me/u }).click();
+    const waits = page.getByRole("row").filter({ hasText: "Pay the hotel." });
+    await waits.getByText("waiting for you").waitFor();
+    await waits.getByText(/^Run pay/u).waitFor();
+    await mine.first().waitFor({ state: "hidden" });
+    expect(await flaws(page)).toEqual([]);
     await page.goto(`${server.url}/runs?text=drop`);
     await expect.poll(() => page.getByRole("row").filter({ hasText: "Drop" }).count()).toBe(2);
     await page.getByRole("checkbox").first().check();
@@ -137,7 +146,7 @@ inBrowser("the page of runs", () => {
       .getByRole("button", { name: "Delete for good" })
       .click();
     await page.getByText("Deleted 2 sessions.").waitFor();
-    await page.getByText("Nothing fits.").waitFor();
+    await page.getByText("No session fits.").waitFor();
     expect(faults).toEqual([]);
     await page.context().close();
   });
@@ -171,7 +180,8 @@ inBrowser("the page of runs", () => {
     await page.goto(`${server.url}/decisions?view=failures`);
     await page.getByRole("grid", { name: "Causes of failures" }).getByRole("row").nth(1).click();
     const failed = page.getByRole("grid", { name: "Runs of the cause" }).getByRole("row").nth(1);
-    await failed.getByText("the model does not want to").waitFor();
+    await failed.getByText("Try.").waitFor();
+    await failed.getByText("just now").waitFor();
     expect(await flaws(page)).toEqual([]);
     await failed.focus();
     await page.keyboard.press("Enter");

@@ -96,7 +96,7 @@ inBrowser("pictures for the documentation", () => {
     await experiments.screenshot({ path: `${FOLDER}/experiments.png`, animations: "disabled" });
     await experiments.context().close();
     const { page: proposals } = await openPage(other.url, "/decisions?view=proposals", { viewport: SIZE });
-    await proposals.getByText(/\d fixed/u).waitFor();
+    await proposals.getByRole("link", { name: /\d fixed/u }).waitFor();
     await proposals.screenshot({ path: `${FOLDER}/proposal.png`, animations: "disabled" });
     await proposals.context().close();
     const { page } = await openPage(server.url, paths[0]?.[1] ?? "/", { viewport: PHONE, colorScheme: "dark" });

@@ -12,15 +12,17 @@ inBrowser("the first five minutes", () => {
   beforeAll(() => server.start());
   afterAll(() => server.end());
 
-  it("a chat asks for consent, survives a killed server, goes on, and its run can be looked into", async () => {
+  it("the crash drill: a chat asks for consent, says how to end the server and what survived, and goes on", async () => {
     const { page, faults } = await openPage(server.url, "/");
     await page.getByText("Plays a model by rules").waitFor();
-    await page.getByLabel("Message").fill("Use weather, then pay.");
-    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: /Crash drill/u }).click();
     await page.getByText("Approve pay?").first().waitFor();
-    expect(page.url()).toMatch(/\/chat\/[0-9a-f]+$/u);
+    expect(page.url()).toMatch(/\/chat\/[0-9a-f]+\?drill=1$/u);
+    const drill = page.getByRole("status", { name: "Crash drill" });
+    await drill.getByText("pkill -9").waitFor();
 
     await server.kill();
+    await drill.getByText("The server is gone.").waitFor();
     await page.getByText("Reconnecting; nothing is lost.").waitFor();
     const unreached = page.getByText(/^The server could not be reached/u);
     await page.getByRole("button", { name: "Approve", exact: true }).click();
@@ -29,6 +31,10 @@ inBrowser("the first five minutes", () => {
     await page.getByText("Reconnecting; nothing is lost.").waitFor({ state: "hidden" });
     // The error of the failed message is gone: it can be sent now.
     await expect.poll(() => unreached.count()).toBe(0);
+    await drill
+      .getByText(/^The server is back .*\. \d+ records from before .* The result of weather was kept; .* again: 0\./u)
+      .waitFor();
+    await drill.getByText(/about pay waits for you as before\.$/u).waitFor();
 
     await page.getByRole("button", { name: "Approve", exact: true }).click();
     await page
@@ -136,6 +142,15 @@ inBrowser("the first five minutes", () => {
       messages: { content: string }[];
     };
     expect(history.messages.map(({ content }) => content)).not.toContain("Use nothing.");
+    // The same is asked again in a copy of its own. The chat is named by its wish, not by its agent.
+    const before = page.url();
+    await page.getByRole("heading", { name: "Use nothing." }).waitFor();
+    await page.getByRole("button", { name: "Regenerate" }).click();
+    await expect.poll(() => page.url()).not.toBe(before);
+    await status(page, "completed").waitFor();
+    expect(await page.getByRole("article", { name: "You said" }).allInnerTexts()).toEqual([
+      expect.stringContaining("Use nothing."),
+    ]);
     await page.context().close();
   });
 

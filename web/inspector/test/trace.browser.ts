@@ -3,6 +3,8 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { flaws } from "./axe.js";
 import { inBrowser, openPage, SHOTS, Windlass, type Watched } from "./rig.js";
 
+/** Parts of the page that may move, times how far: an eye notices a tenth. */
+const SHIFT_MAX = 0.05;
 const PHONE = { width: 375, height: 700 };
 
 inBrowser("the trace of a run", () => {
@@ -60,6 +62,9 @@ inBrowser("the trace of a run", () => {
     await row(/^model Model call 1/u)
       .getByText(/scripted/u)
       .waitFor();
+    await row(/^tool find_order/u)
+      .getByText(/^order 1042 · read/u)
+      .waitFor();
     await row(/^tool shaky/u)
       .getByText("failed", { exact: true })
       .waitFor();
@@ -75,10 +80,11 @@ inBrowser("the trace of a run", () => {
     const family = page.getByRole("list", { name: "Agents of the run" });
     const begun = family.getByRole("list", { name: "Begun by lead" });
     await begun.getByText("done").waitFor();
-    expect(await page.locator("svg text", { hasText: "writer" }).count()).toBe(1);
+    await begun.getByText("2 model calls · 4 tool calls").waitFor();
+    await begun.getByText("find_order ×2").waitFor();
     expect(await flaws(page)).toEqual([]);
     await page.screenshot({ path: `${SHOTS}/family.png` });
-    await begun.getByRole("link", { name: "writer" }).focus();
+    await begun.getByRole("link", { name: /^writer/u }).focus();
     await page.keyboard.press("Enter");
     await expect.poll(() => new URL(page.url()).pathname).not.toBe(`/runs/${runId}`);
     await page.getByRole("treeitem", { name: /^agent writer/u }).waitFor();
@@ -157,6 +163,38 @@ inBrowser("the trace of a run", () => {
     await page.context().close();
   });
 
+  it("of a run that waits says so, and is followed by what is new", async () => {
+    const { runId: waiting } = await server.run("demo", "pay one");
+    const { page, faults } = await openPage(server.url, "/overview");
+    const asked: URL[] = [];
+    const sizes: number[] = [];
+    page.on("response", (response) => {
+      const url = new URL(response.url());
+      asked.push(url);
+      if (url.pathname === `/v1/runs/${waiting}/trace`)
+        void response.json().then(({ spans }: { spans: unknown[] }) => sizes.push(spans.length));
+    });
+    await page.goto(`${server.url}/runs/${waiting}`);
+    const root = page.getByRole("treeitem", { name: /^agent demo/u });
+    await root.getByText("waiting", { exact: true }).waitFor();
+    await root.getByText(/^waits for a person/u).waitFor();
+    await expect.poll(() => sizes.length).toBeGreaterThan(2);
+    expect(sizes[0]).toBeGreaterThan(3);
+    expect(sizes.slice(1)).toEqual(sizes.slice(1).map(() => 0));
+    expect(asked.filter(({ pathname, search }) => pathname === "/v1/runs" && search.includes("session="))).toEqual([]);
+    const { requests } = await server.get<{ requests: { request: { requestId: string } }[] }>("/approvals");
+    await server.post(`/approvals/${encodeURIComponent(requests[0]?.request.requestId ?? "")}`, {
+      optionId: "approve",
+    });
+    await page
+      .getByRole("treeitem", { name: /^tool pay/u })
+      .getByText(/approved by local after/u)
+      .waitFor();
+    await expect.poll(() => root.getByText("waiting", { exact: true }).count()).toBe(0);
+    expect(faults).toEqual([]);
+    await page.context().close();
+  });
+
   it("does not move while it is read", async () => {
     const { page } = await openPage(server.url, "/overview");
     await page.addInitScript(() => {
@@ -166,12 +204,17 @@ inBrowser("the trace of a run", () => {
         for (const entry of list.getEntries()) moved.push((entry as unknown as { value: number }).value);
       }).observe({ type: "layout-shift", buffered: true });
     });
-    await page.goto(`${server.url}/runs/${runId}?span=${encodeURIComponent(`${runId}/step/6`)}`);
+    const { spans } = await server.get<{ spans: { spanId: string; name: string }[] }>(`/runs/${runId}/trace`);
+    const spanId = spans.find(({ name }) => name === "llm.complete")?.spanId ?? "";
+    await page.goto(`${server.url}/runs/${runId}?span=${encodeURIComponent(spanId)}`);
     await page.getByRole("treeitem", { name: /^tool shaky/u }).waitFor();
+    // The details are complete with the prompt, which the server has to rebuild.
+    const details = page.getByRole("complementary", { name: "Details" });
+    await details.getByText("Refund order 1042, the lamp arrived broken").waitFor();
     const shift = await page.evaluate(() =>
       (globalThis as unknown as { moved: number[] }).moved.reduce((sum, one) => sum + one, 0),
     );
-    expect(shift).toBeLessThan(0.1);
+    expect(shift).toBeLessThan(SHIFT_MAX);
     await page.context().close();
   });
 

@@ -23,6 +23,17 @@ export function record<T extends z.ZodType>(item: T): z.ZodType<Record<string, z
   });
 }
 
+/** An array, kept as it is; it is validated unless `fits` takes every item, which must say yes to valid ones only. */
+export function quickArray<T extends z.ZodType>(item: T, fits: (item: JsonValue) => boolean): z.ZodType<z.infer<T>[]> {
+  const array = z.array(item);
+  return z.custom<z.infer<T>[]>(Array.isArray, "expected an array").superRefine((value, ctx) => {
+    if ((value as JsonValue[]).every(fits)) return;
+    for (const issue of array.safeParse(value).error?.issues ?? []) {
+      ctx.addIssue({ code: "custom", message: issue.message, path: [...issue.path] });
+    }
+  });
+}
+
 type OpenObject<S extends z.core.$ZodLooseShape> = z.ZodObject<S, z.core.$loose>;
 
 /** Keeps an unknown field named `__proto__`, which Zod drops; JSON gives it no meaning. */

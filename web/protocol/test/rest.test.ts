@@ -329,3 +329,34 @@ it("queries many runs, and decides proposals", async () => {
     ["GET", "/v1/sessions/s1/safe-points?before=10&limit=2"],
   ]);
 });
+
+const SPAN = {
+  spanId: "r",
+  name: "run",
+  startAt: "2026-01-31T09:30:00.250Z",
+  seq: 1,
+  attrs: { more: [1] },
+  kept: true,
+};
+
+it.each([
+  ["as it is", SPAN, undefined],
+  ["of another zone", { ...SPAN, endAt: "2026-01-31T09:30:00+02:00" }, undefined],
+  ["of the last day of a month", { ...SPAN, endAt: "2024-02-29T09:30:00.000Z" }, undefined],
+  ["of a day that is none", { ...SPAN, endAt: "2026-02-30T09:30:00.250Z" }, "/spans/1/endAt"],
+  ["of an hour that is none", { ...SPAN, startAt: "2026-01-01T24:30:00.250Z" }, "/spans/1/startAt"],
+  ["without an id", { ...SPAN, spanId: 1 }, "/spans/1/spanId"],
+  ["without a name", { ...SPAN, name: null }, "/spans/1/name"],
+  ["of record 0", { ...SPAN, seq: 0 }, "/spans/1/seq"],
+  ["of half a record", { ...SPAN, seq: 1.5 }, "/spans/1/seq"],
+  ["under a number", { ...SPAN, parentId: 1 }, "/spans/1/parentId"],
+  ["with a list of attributes", { ...SPAN, attrs: [] }, "/spans/1/attrs"],
+  ["that is none", null, "/spans/1"],
+])("a span %s is read or refused, and kept whole", async (_, span, fault) => {
+  const trace = { traceId: "r", sessionId: "s", chatId: "s", userId: "", startedAt: SPAN.startAt };
+  answer = { status: 200, body: { trace, spans: [SPAN, span], events: [], seq: 7 } };
+  const read = client.trace("r", { events: false, after: 3 });
+  if (fault === undefined) expect(await read).toStrictEqual(answer.body);
+  else await expect(read).rejects.toThrow(fault);
+  expect(asked[0]?.path).toBe("/v1/runs/r/trace?events=false&after=3");
+});

@@ -131,9 +131,7 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
             ? transport.createSession({ agent, message: content })
             : transport.send(sessionId, content, { delivery }));
           setPending((now) =>
-            now?.content === content
-              ? { ...now, sessionId: sessionId ?? sent.sessionId, runId: sent.runId }
-              : now,
+            now?.content === content ? { ...now, sessionId: sessionId ?? sent.sessionId, runId: sent.runId } : now,
           );
           // A reader who has gone on to another session stays there.
           if (sessionId !== undefined || !isShown(sessionId)) return;

@@ -3,6 +3,7 @@ import type { Decision, Option } from "@windlass/protocol";
 import { Collapsible } from "radix-ui";
 import { useId, type ReactNode } from "react";
 import { useWording } from "./labels.js";
+import { Fields } from "./requests.js";
 import { CARD, classes, FOCUS } from "./styles.js";
 
 /** A choice that an agent made: what it wanted, what it could have done, what came of it. */
@@ -25,8 +26,13 @@ export function DecisionCard({
       </p>
       <p>
         {labels.decisions.chose} <span className="font-mono">{chosenOptionId}</span>
-        {chosen?.description !== undefined && <span className="text-agent-muted">: {chosen.description}</span>}
+        {chosen?.actionParams === undefined && chosen?.description !== undefined && (
+          <span className="text-agent-muted">: {chosen.description}</span>
+        )}
       </p>
+      {chosen?.actionParams !== undefined && (
+        <Fields value={chosen.actionParams} label={labels.requests.argumentsOf(chosenOptionId)} />
+      )}
       {decision.reasoning !== "" && (
         <p className="whitespace-pre-wrap break-words text-agent-muted">{decision.reasoning}</p>
       )}

@@ -34,6 +34,8 @@ export interface Formats {
    * is no moment is shown as it is.
    */
   readonly formatMoment: (at: string, nowMs?: number) => string;
+  /** A moment in hours and minutes; the day stands before it unless it is that of `nowMs`. */
+  readonly formatClock: (at: string, nowMs?: number) => string;
   /** A moment with its day: Mon 16 Nov 2026, 04:12:07. A text that is no moment is shown as it is. */
   readonly formatWhen: (at: string) => string;
   /** Money, given in millionths of a dollar; small amounts keep their digits. */
@@ -68,6 +70,7 @@ export function formatsOf(locale: string | undefined, units: typeof UNITS): Form
   const short = new Intl.NumberFormat(numbers, { notation: "compact", maximumFractionDigits: 1 });
   const tenth = new Intl.NumberFormat(numbers, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
   const time = new Intl.DateTimeFormat(moments, { ...CLOCK, fractionalSecondDigits: 3 });
+  const minute = new Intl.DateTimeFormat(moments, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   const day = new Intl.DateTimeFormat(moments, DAY);
   const when = new Intl.DateTimeFormat(moments, { ...CLOCK, ...DAY, weekday: "short" });
   const [dollars, cents, mills, small, tiny] = [0, 2, 3, 4, 6].map((digits) => {
@@ -114,6 +117,11 @@ export function formatsOf(locale: string | undefined, units: typeof UNITS): Form
       const [own, clock] = [day.format(Date.parse(at)), time.format(Date.parse(at))];
       return own === day.format(nowMs) ? clock : `${own}, ${clock}`;
     },
+    formatClock: (at, nowMs = Date.now()) => {
+      if (Number.isNaN(Date.parse(at))) return at;
+      const [own, clock] = [day.format(Date.parse(at)), minute.format(Date.parse(at))];
+      return own === day.format(nowMs) ? clock : `${own}, ${clock}`;
+    },
     formatWhen: (at) => {
       if (Number.isNaN(Date.parse(at))) return at;
       const text = when.format(Date.parse(at));
@@ -147,6 +155,7 @@ export const FORMATS: Formats = formatsOf(undefined, UNITS);
 export const {
   formatDuration,
   formatMoment,
+  formatClock,
   formatWhen,
   formatCost,
   formatCount,
@@ -226,4 +235,18 @@ export function cut(text: string, charsMax: number): string {
 export function sentence(text: string): string {
   const words = undisguised(text);
   return /^[a-z]+(?:[ ,;:]|$)/u.test(words) ? words.charAt(0).toUpperCase() + words.slice(1) : words;
+}
+
+const LINE_CHARS_MAX = 120;
+
+/** Arguments of a call in one line: the names and values of their fields. A text or a list is shown as it is. */
+export function inOneLine(value: unknown, show: Formats["visible"] = visible): string {
+  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+  const names = isObject ? Object.entries(value) : [];
+  const words = !isObject ? briefly(value) : names.map(([name, one]) => `${name} ${briefly(one)}`).join(", ");
+  return cut(show(words).replace(/\s+/gu, " ").trim(), LINE_CHARS_MAX);
+}
+
+function briefly(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
 }

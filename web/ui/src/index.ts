@@ -90,7 +90,16 @@ export {
 } from "./primitives.js";
 export { SessionList, type SessionListProps } from "./sessions.js";
 export { SSEStreamView, TraceTree, type SSEStreamViewProps, type TraceTreeProps } from "./trace.js";
-export { runIdOf, traceShape, type SpanKind, type SpanStatus, type TraceNode, type TraceShape } from "./spans.js";
+export {
+  axisOf,
+  runIdOf,
+  traceShape,
+  type Axis,
+  type SpanKind,
+  type SpanStatus,
+  type TraceNode,
+  type TraceShape,
+} from "./spans.js";
 export { DecisionCard } from "./decisions.js";
 export {
   ColumnMenu,
@@ -107,6 +116,7 @@ export {
   cut,
   formatAgo,
   formatBytes,
+  formatClock,
   formatCost,
   formatCount,
   formatDuration,
@@ -117,6 +127,7 @@ export {
   formatSigned,
   formatValue,
   formatWhen,
+  inOneLine,
   plural,
   sentence,
   shortHash,

@@ -18,6 +18,13 @@ const EFFECTS: Readonly<Record<string, string>> = {
   deny: "The call is not made. The agent is told, with your reason, and goes on.",
 };
 
+const RECOVERIES: Readonly<Record<string, { readonly title: string; readonly action: string }>> = {
+  retry: { title: "Run it again", action: "Run again" },
+  supply: { title: "It did happen", action: "Supply result" },
+  undo: { title: "Reverse it", action: "Reverse" },
+  skip: { title: "Leave it", action: "Skip" },
+};
+
 const REQUESTS: Readonly<Record<InputKind, string>> = {
   approval: "Approval",
   question: "Question",
@@ -191,12 +198,20 @@ export const ENGLISH = {
       isChanged && id === "approve"
         ? "The call runs once, with your arguments instead of its own."
         : (description ?? EFFECTS[id] ?? ""),
+    /** An answer about an interrupted call: what it amounts to, and what its button says. */
+    recoveryTitle: ({ id, label }: InputOption): string => RECOVERIES[id]?.title ?? label,
+    recoveryAction: ({ id, label }: InputOption): string => RECOVERIES[id]?.action ?? label,
     happened: (tool: string): string => `Did ${tool} happen?`,
     call: "The call",
     known: "What is known",
     begun: "begun",
+    /** Without an age it was less than a minute ago. */
+    begunAt: (when: string, age: string | undefined): string =>
+      `${when} (${age === undefined ? "just now" : `${age} ago`})`,
     attempt: "attempt",
     key: "key sent",
+    approvedBy: "approved by",
+    approvedAt: (by: string | undefined, when: string): string => `${by ?? "a person"}, ${when}`,
     result: "result",
     noResult: "not in the journal: the process ended before it",
     unknown: "unknown",
@@ -261,6 +276,19 @@ export const ENGLISH = {
       invalid: "invalid",
     } as Readonly<Record<CallAnswer["outcome"], string>>,
     by: (responder: string): string => `by ${responder}`,
+    approvedBy: (responder: string | undefined, waited: string): string =>
+      `approved${responder === undefined ? "" : ` by ${responder}`} after ${waited}`,
+    /** What a run waits for; other words are shown as they are. */
+    waitsOn: {
+      input: "a person",
+      recovery: "a decision about an interrupted call",
+      subagent: "a subagent",
+      provider: "the provider",
+      timer: "a timer",
+      budget: "a budget",
+    } as Readonly<Record<string, string>>,
+    waitsFor: (what: string): string => `waits for ${what}`,
+    waitsUntil: (waits: string, moment: string): string => `${waits} until ${moment}`,
   },
   events: {
     label: "Events",
@@ -271,16 +299,18 @@ export const ENGLISH = {
     label: "Sessions",
     empty: "No sessions yet.",
     untitled: "Untitled",
+    /** The status of a session that asks a person. */
+    waitsForYou: "waiting for you",
     status: {
       idle: "idle",
-      pending: "pending",
+      pending: "queued",
       running: "running",
       waiting: "waiting",
       cancelling: "cancelling",
       completed: "completed",
       failed: "failed",
       cancelled: "cancelled",
-      budget_exhausted: "budget exhausted",
+      budget_exhausted: "budget used up",
     } as Readonly<Record<NonNullable<SessionInfo["status"]>, string>>,
   },
   decisions: {

@@ -27,7 +27,7 @@ import {
   type ReactNode,
 } from "react";
 import { Collapsible } from "radix-ui";
-import { cut, formatValue, undisguised } from "./format.js";
+import { cut, formatValue, inOneLine, undisguised } from "./format.js";
 import { labelOf, useWording, type Wording } from "./labels.js";
 import { Badge, Button, CodeView, CopyButton, type Tone } from "./primitives.js";
 import { BUTTONS, CARD, classes, FOCUS } from "./styles.js";
@@ -119,7 +119,7 @@ interface RowsProps extends Pick<MessageListProps, "items" | "onEarlier"> {
 
 function PlainRows({ items, options }: RowsProps): ReactNode {
   return (
-    <div className="flex flex-col gap-5">
+    <div className="flex flex-col gap-6">
       {items.map((item) => (
         <Row key={item.id} item={item} {...options} />
       ))}
@@ -158,7 +158,7 @@ function VirtualRows({ items, options, frame, onEarlier }: RowsProps): ReactNode
             key={key}
             ref={rows.measureElement}
             data-index={index}
-            className="absolute top-0 left-0 w-full pb-5"
+            className="absolute top-0 left-0 w-full pb-6"
             style={{ transform: `translateY(${start}px)` }}
           >
             {item !== undefined && <Row item={item} {...options} />}
@@ -285,6 +285,7 @@ function Message({
 }: RowOptions & { readonly item: MessageItem }): ReactNode {
   const {
     labels: { messages: words },
+    formatClock,
     formatWhen,
   } = useWording();
   const { message, calls, reasoning = "", attachments, isLive } = item;
@@ -293,11 +294,11 @@ function Message({
     <article
       aria-label={isUser ? words.byUser : words.byAgent}
       aria-busy={isLive}
-      className={classes("group/row flex", isUser && "justify-end")}
+      className={classes("group/row relative flex flex-col", isUser && "items-end")}
     >
       <div
         className={classes(
-          "relative min-w-0 max-w-full text-sm text-agent-text",
+          "min-w-0 max-w-full text-sm text-agent-text",
           isUser && "max-w-[85%] rounded-2xl bg-agent-raised px-4 py-2",
           !isUser && "w-full",
         )}
@@ -312,22 +313,23 @@ function Message({
           />
         )}
         <Calls calls={calls} onAnswer={onAnswer} renderers={renderers} reconnects={reconnects} />
-        {!isLive && message.createdAt !== "" && (
-          <div
-            className={classes(
-              "absolute top-full flex items-center gap-2 text-xs whitespace-nowrap text-agent-muted group-focus-within/row:opacity-100 group-hover/row:opacity-100 [@media(hover:hover)]:opacity-0",
-              isUser ? "right-2" : "left-0",
-            )}
-          >
-            <time dateTime={message.createdAt}>{formatWhen(message.createdAt)}</time>
-            {message.content !== "" && <CopyButton text={message.content} label={words.copy} />}
-            {actions?.(item)}
-          </div>
-        )}
       </div>
+      {!isLive && message.createdAt !== "" && (
+        <div className={classes(ACTIONS, isUser ? "justify-end [@media(hover:hover)]:right-2" : "left-0")}>
+          <time dateTime={message.createdAt} title={formatWhen(message.createdAt)}>
+            {formatClock(message.createdAt)}
+          </time>
+          {message.content !== "" && <CopyButton text={message.content} label={words.copy} />}
+          {actions?.(item)}
+        </div>
+      )}
     </article>
   );
 }
+
+/** The row below a message: in the gap while a pointer is over the message; where there is none, in a place of its own. */
+const ACTIONS =
+  "flex max-w-full flex-wrap items-center gap-x-2 text-xs text-agent-muted group-focus-within/row:opacity-100 group-hover/row:opacity-100 [@media(hover:hover)]:absolute [@media(hover:hover)]:top-full [@media(hover:hover)]:flex-nowrap [@media(hover:hover)]:opacity-0";
 
 /** The calls of a message; those that a program made are below the call of the program. */
 function Calls({
@@ -485,7 +487,7 @@ export const ToolCallRenderer = memo(function ToolCallRenderer({
   const Own = renderers !== undefined && Object.hasOwn(renderers, call.name) ? renderers[call.name] : undefined;
   const isAsked = requiresApproval && request !== undefined && onAnswer !== undefined;
   return (
-    <div data-call={call.id} className={classes(CARD, "my-2 text-sm")}>
+    <div data-call={call.id} className={classes(CARD, "my-2 text-sm", isAsked && "border-l-4 border-l-agent-warning")}>
       <Collapsible.Root defaultOpen={isOpen ?? false}>
         <Collapsible.Trigger
           className={classes("flex w-full cursor-pointer items-center gap-2 rounded-lg px-3 py-2 text-left", FOCUS)}
@@ -502,6 +504,7 @@ export const ToolCallRenderer = memo(function ToolCallRenderer({
             key={request.requestId}
             request={request}
             known={view.progress}
+            isBare
             onAnswer={onAnswer}
             reconnects={reconnects}
           />
@@ -547,14 +550,6 @@ function Header({ view }: { readonly view: CallView }): ReactNode {
       )}
     </>
   );
-}
-
-const LINE_CHARS_MAX = 120;
-
-/** The arguments of a call in few words: names and values. */
-function inOneLine(given: ToolCall["arguments"], visible: Wording["visible"]): string {
-  const parts = Object.entries(given).map(([name, value]) => `${name} ${formatValue(value)}`);
-  return cut(visible(parts.join(", ")).replace(/\s+/gu, " "), LINE_CHARS_MAX);
 }
 
 const ANSWERS: Readonly<Partial<Record<CallAnswer["outcome"], Tone>>> = { approved: "good", denied: "bad" };

@@ -172,6 +172,8 @@ export function CopyButton({ text, label }: { readonly text: string; readonly la
 
 /** Texts longer than this are shown whole on demand. */
 const CHARS_MAX = 20_000;
+/** Texts longer than this say how large they are. */
+const SIZED_CHARS_MIN = 2_000;
 
 export interface CodeViewProps {
   readonly text: string;
@@ -181,18 +183,26 @@ export interface CodeViewProps {
   readonly language?: string | undefined;
   /** The label of the button that copies it. */
   readonly copyLabel?: string | undefined;
+  /** More that can be done with it, beside that button. */
+  readonly action?: ReactNode;
 }
 
 /** A text of a program, a tool or a model, as it is, with a title and a button that copies it. */
-export function CodeView({ text, title, language, copyLabel }: CodeViewProps): ReactNode {
+export function CodeView({ text, title, language, copyLabel, action }: CodeViewProps): ReactNode {
   const { labels, formatBytes } = useWording();
   const [isWhole, setIsWhole] = useState(false);
   const isCut = !isWhole && text.length > CHARS_MAX;
   return (
     <div className="min-w-0">
       <div className="mb-1 flex items-center justify-between gap-2 text-xs font-semibold text-agent-muted">
-        <span>{title}</span>
-        <CopyButton text={text} label={copyLabel} />
+        <span>
+          {title}
+          {text.length > SIZED_CHARS_MIN && <span className="font-normal"> {formatBytes(text.length)}</span>}
+        </span>
+        <span className="flex items-center">
+          <CopyButton text={text} label={copyLabel} />
+          {action}
+        </span>
       </div>
       <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={title}>
         <Coloured text={undisguised(isCut ? cut(text, CHARS_MAX) : text)} language={language} />

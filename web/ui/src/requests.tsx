@@ -2,6 +2,7 @@
 import {
   actionName,
   parse,
+  type CallAnswer,
   type InputOption,
   type InputRequest,
   type InputResponse,
@@ -22,6 +23,8 @@ import type { Transport } from "./transport.js";
 
 /** What the journal has about a call that was begun. */
 export interface KnownCall {
+  /** What a person said about it before it was begun. */
+  readonly answer?: CallAnswer | undefined;
   /** When it was begun last. */
   readonly startedAt?: string | undefined;
   /** How often it was begun. */
@@ -40,6 +43,10 @@ export interface RequestCardProps {
   readonly nowMs?: number | undefined;
   /** Number of reconnects: the error of a failed answer is shown until the next one. */
   readonly reconnects?: number | undefined;
+  /** Whether it stands inside of a frame already, and draws none of its own. */
+  readonly isBare?: boolean | undefined;
+  /** Stands before the title, on a page about this request alone. */
+  readonly pill?: ReactNode;
 }
 
 /** The options of an approval that names none. */
@@ -68,76 +75,125 @@ const SUPPLY = "supply";
  * It shows the call, what is known about it, and what each answer does and risks.
  */
 export function InterruptedCard(props: RequestCardProps): ReactNode {
-  const {
-    labels: { requests: words },
-    formatWhen,
-    formatCount,
-  } = useWording();
-  const { request, known = {} } = props;
-  const { state, send } = useAnswer(props);
+  const { requests: words } = useWording().labels;
+  const { request, known = {}, pill } = props;
+  const { state, send, nowMs } = useAnswer(props);
   const [isSupplying, setIsSupplying] = useState(false);
   const [result, setResult] = useState("");
   const tool = actionName(request.action);
+  const box = pill === undefined ? BOX : CARD_BOX;
+  const options = (request.options ?? []).toSorted((one, other) => rankOf(one) - rankOf(other));
   return (
-    <Frame request={request} title={words.happened(tool)} words={request.prompt} state={state}>
+    <Frame {...props} title={words.happened(tool)} words={request.prompt} state={state}>
       <div className="grid gap-3 @lg:grid-cols-2">
-        <Part title={words.call}>
+        <Part title={words.call} className={box}>
           <Fields value={request.action.input} label={words.argumentsOf(tool)} />
         </Part>
-        <Part title={words.known}>
-          <Facts
-            facts={[
-              [
-                words.begun,
-                known.startedAt === undefined ? (
-                  words.unknown
-                ) : (
-                  <time dateTime={known.startedAt}>{formatWhen(known.startedAt)}</time>
-                ),
-              ],
-              [words.attempt, known.attempt === undefined ? words.unknown : formatCount(known.attempt)],
-              [words.key, <code key="key">{known.idempotencyKey ?? words.unknown}</code>],
-              [words.result, words.noResult],
-            ]}
-          />
+        <Part title={words.known} className={box}>
+          <Known known={known} nowMs={nowMs} />
         </Part>
       </div>
-      <ul aria-label={words.answers} className="grid gap-3 @2xl:grid-cols-3">
-        {(request.options ?? []).map((option) => (
-          <li key={option.id} className="flex flex-col gap-2 rounded-lg border border-agent-border bg-agent-bg p-3">
-            <p className="text-sm text-agent-muted">{words.about(option)}</p>
-            {option.id === SUPPLY && isSupplying && (
-              <Words
-                label={words.supply}
-                value={result}
-                onChange={setResult}
-                isDisabled={state.isDone}
-                rows={3}
-                isFocused
-              />
-            )}
-            <button
-              type="button"
-              className={classes(BUTTONS[option.style ?? "default"], "mt-auto self-start")}
-              disabled={state.isDone || (option.id === SUPPLY && isSupplying && result.trim() === "")}
-              onClick={() => {
-                if (option.id !== SUPPLY) send({ optionId: option.id });
-                else if (isSupplying) send({ optionId: SUPPLY, text: result });
-                else setIsSupplying(true);
-              }}
-            >
-              {option.id === SUPPLY && !isSupplying ? `${words.option(option)}…` : words.option(option)}
-            </button>
-          </li>
-        ))}
+      <ul
+        aria-label={words.answers}
+        className={classes("grid gap-3", options.length === 4 ? "@2xl:grid-cols-2" : "@2xl:grid-cols-3")}
+      >
+        {options.map((option) => {
+          const action = words.recoveryAction(option);
+          const isOpen = option.id === SUPPLY && isSupplying;
+          // A call that ended its process more than once is not one to run again without a thought.
+          const isMain = option.id === RETRY && (known.attempt ?? 1) === 1 && !isSupplying;
+          return (
+            <li key={option.id} className={classes(box, "flex flex-col gap-2")}>
+              <p className="text-sm font-semibold">{words.recoveryTitle(option)}</p>
+              <p className="text-sm text-agent-muted">{words.about(option)}</p>
+              {isOpen && (
+                <Words
+                  label={words.supply}
+                  value={result}
+                  onChange={setResult}
+                  isDisabled={state.isDone}
+                  rows={3}
+                  isFocused
+                />
+              )}
+              <button
+                type="button"
+                className={classes(BUTTONS[isMain || isOpen ? "primary" : "default"], "mt-auto self-start")}
+                disabled={state.isDone || (isOpen && result.trim() === "")}
+                onClick={() => {
+                  if (option.id !== SUPPLY) send({ optionId: option.id });
+                  else if (isSupplying) send({ optionId: SUPPLY, text: result });
+                  else setIsSupplying(true);
+                }}
+              >
+                {option.id === SUPPLY && !isSupplying ? `${action}…` : action}
+              </button>
+            </li>
+          );
+        })}
       </ul>
     </Frame>
   );
 }
 
-function Part({ title, children }: { readonly title: string; readonly children: ReactNode }): ReactNode {
+function Known({ known, nowMs }: { readonly known: KnownCall; readonly nowMs: number }): ReactNode {
+  const {
+    labels: { requests: words },
+    formatMoment,
+    formatDuration,
+    formatCount,
+  } = useWording();
+  const { startedAt, attempt, idempotencyKey, answer } = known;
+  const minutes = Math.floor((nowMs - Date.parse(startedAt ?? "")) / MINUTE_MS);
   return (
-    <div className="rounded-lg border border-agent-border bg-agent-bg p-3">
+    <Facts
+      facts={[
+        [
+          words.begun,
+          startedAt === undefined ? (
+            words.unknown
+          ) : (
+            <time dateTime={startedAt}>
+              {words.begunAt(
+                formatMoment(startedAt, nowMs),
+                minutes < 1 ? undefined : formatDuration(minutes * MINUTE_MS),
+              )}
+            </time>
+          ),
+        ],
+        [words.attempt, attempt === undefined ? words.unknown : formatCount(attempt)],
+        [words.key, <code key="key">{idempotencyKey ?? words.unknown}</code>],
+        ...(answer?.outcome === "approved"
+          ? [[words.approvedBy, words.approvedAt(answer.by, formatMoment(answer.at, nowMs))] as const]
+          : []),
+        [words.result, words.noResult],
+      ]}
+    />
+  );
+}
+
+const BOX = "rounded-lg bg-agent-surface p-3";
+const CARD_BOX = classes(CARD, "p-3.5");
+const RETRY = "retry";
+/** The order of the answers: what sends something first, what leaves the call alone last. */
+const RANKS: readonly string[] = [RETRY, SUPPLY, "undo", "skip"];
+
+function rankOf({ id }: InputOption): number {
+  const rank = RANKS.indexOf(id);
+  return rank === -1 ? RANKS.length : rank;
+}
+
+function Part({
+  title,
+  className,
+  children,
+}: {
+  readonly title: string;
+  readonly className: string;
+  readonly children: ReactNode;
+}): ReactNode {
+  return (
+    <div className={className}>
       <p className="mb-2 text-xs font-semibold text-agent-muted">{title}</p>
       {children}
     </div>
@@ -351,8 +407,8 @@ export function ApprovalCard(props: RequestCardProps): ReactNode {
   const options = (request.options ?? APPROVAL_OPTIONS).filter(({ id }) => !draft.isOpen || id !== "approve_session");
   const tool = actionName(action);
   return (
-    <Frame request={request} title={words.approve(tool)} words={wordsOf(request)} state={state}>
-      <div className="rounded-md border border-agent-border px-3 py-2">
+    <Frame {...props} title={words.approve(tool)} words={wordsOf(request)} state={state}>
+      <div className="rounded-lg bg-agent-surface px-3 py-2">
         <div className="flex items-center justify-between text-xs font-semibold text-agent-muted">
           <span>{words.arguments}</span>
           <EditButton input={action.input} draft={draft} isDisabled={state.isDone} />
@@ -443,7 +499,7 @@ export function QuestionCard(props: RequestCardProps): ReactNode {
   const takesWords = request.allowFreeform === true || request.display === "text" || options.length === 0;
   const isEmpty = optionId === "" && text.trim() === "";
   return (
-    <Frame request={request} title={words.question} words={<Markdown text={request.prompt} />} state={state}>
+    <Frame {...props} title={words.question} words={<Markdown text={request.prompt} />} state={state}>
       <form
         className="flex flex-col gap-3"
         onSubmit={(event) => {
@@ -478,11 +534,32 @@ interface AnswerState {
 
 type Given = Pick<InputResponse, "optionId" | "text" | "arguments">;
 
-function useAnswer({ request, onAnswer, nowMs = Date.now(), reconnects = 0 }: RequestCardProps): {
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60 * SECOND_MS;
+
+/** The moment: the given one, or else that of the machine, again and again. */
+function useNow(given: number | undefined): number {
+  const [now, setNow] = useState(Date.now);
+  const isGiven = given !== undefined;
+  useEffect(() => {
+    if (isGiven) return;
+    const timer = setInterval(() => {
+      setNow(Date.now());
+    }, SECOND_MS);
+    return () => {
+      clearInterval(timer);
+    };
+  }, [isGiven]);
+  return given ?? now;
+}
+
+function useAnswer({ request, onAnswer, nowMs: given, reconnects = 0 }: RequestCardProps): {
   readonly state: AnswerState;
   readonly send: (given: Given) => void;
+  readonly nowMs: number;
 } {
   const { labels } = useWording();
+  const nowMs = useNow(given);
   const { requestId, argumentsHash, expiresAt } = request;
   const [isSent, setIsSent] = useState(false);
   const [error, setError] = useErrorUntil(reconnects);
@@ -501,18 +578,18 @@ function useAnswer({ request, onAnswer, nowMs = Date.now(), reconnects = 0 }: Re
   return {
     state: { isSent, isDone: isSent || isExpired, isExpired, error: error && labels.common.error(error) },
     send,
+    nowMs,
   };
 }
 
-interface FrameProps {
-  readonly request: InputRequest;
+interface FrameProps extends Pick<RequestCardProps, "request" | "isBare" | "pill"> {
   readonly title: string;
   readonly words: ReactNode;
   readonly state: AnswerState;
   readonly children: ReactNode;
 }
 
-function Frame({ request, title, words, state, children }: FrameProps): ReactNode {
+function Frame({ request, title, words, state, isBare = false, pill, children }: FrameProps): ReactNode {
   const id = useId();
   const frame = useRef<HTMLDivElement>(null);
   const {
@@ -538,14 +615,30 @@ function Frame({ request, title, words, state, children }: FrameProps): ReactNod
       ref={frame}
       role="group"
       tabIndex={-1}
-      className={classes(CARD, "@container flex flex-col gap-3 border-l-4 border-l-agent-warning p-4 outline-none")}
+      className={classes(
+        "@container flex flex-col gap-3 outline-none",
+        !isBare && classes(CARD, "border-l-4 border-l-agent-warning p-4"),
+      )}
       aria-labelledby={id}
     >
-      <p id={id} className="text-sm font-semibold">
-        {title}
-      </p>
+      <div className="flex items-center gap-2">
+        {pill}
+        <p
+          id={id}
+          className={classes("min-w-0 font-semibold break-words", pill === undefined ? "text-sm" : "text-base")}
+        >
+          {title}
+        </p>
+      </div>
       {typeof words === "string" ? (
-        <p className="whitespace-pre-wrap break-words text-sm empty:hidden">{words}</p>
+        <p
+          className={classes(
+            "whitespace-pre-wrap break-words text-sm empty:hidden",
+            pill !== undefined && "text-agent-muted",
+          )}
+        >
+          {words}
+        </p>
       ) : (
         <div className="text-sm">{words}</div>
       )}

@@ -36,7 +36,7 @@ export function SessionList({
   className,
 }: SessionListProps): ReactNode {
   const transport = useTransport(given);
-  const { labels, formatWhen } = useWording();
+  const { labels, formatClock, formatWhen } = useWording();
   const load = useMemo(() => (signal: AbortSignal) => transport.listSessions({ signal }), [transport]);
   const { data, error } = useAsync(load, pollMs);
   return (
@@ -48,7 +48,7 @@ export function SessionList({
       )}
       {data?.length === 0 && <p className="p-2 text-sm text-agent-muted">{labels.sessions.empty}</p>}
       <ul>
-        {(data ?? []).map(({ sessionId, title, status = "idle", createdAt }) => (
+        {(data ?? []).map(({ sessionId, title, status = "idle", requestCount = 0, createdAt }) => (
           <li key={sessionId}>
             <button
               type="button"
@@ -64,8 +64,16 @@ export function SessionList({
             >
               <span className="w-full truncate">{title === "" ? labels.sessions.untitled : title}</span>
               <span className="flex w-full items-center justify-between gap-2 text-xs text-agent-muted">
-                <Badge tone={TONES[status] ?? "plain"}>{labelOf(labels.sessions.status, status)}</Badge>
-                {createdAt !== undefined && <time dateTime={createdAt}>{formatWhen(createdAt)}</time>}
+                <Badge tone={TONES[status] ?? "plain"}>
+                  {status === "waiting" && requestCount > 0
+                    ? labels.sessions.waitsForYou
+                    : labelOf(labels.sessions.status, status)}
+                </Badge>
+                {createdAt !== undefined && (
+                  <time dateTime={createdAt} title={formatWhen(createdAt)} className="truncate">
+                    {formatClock(createdAt)}
+                  </time>
+                )}
               </span>
             </button>
           </li>

@@ -28,6 +28,8 @@ export interface TraceNode {
   /** Milliseconds since 1970; the end of an open span is the moment that was given. */
   readonly startMs: number;
   readonly endMs: number;
+  /** Since when an agent waits; undefined of one that works or is done. */
+  readonly waitsMs: number | undefined;
   /** Of the span and everything below it. */
   readonly tokens: number;
   readonly costMicros: number | undefined;
@@ -47,7 +49,7 @@ export interface TraceShape {
 export type Interval = readonly [fromMs: number, toMs: number];
 
 /** The words and formats that spans are told with. */
-export type SpanWording = Pick<Wording, "labels" | "formatCount" | "formatShort">;
+export type SpanWording = Pick<Wording, "labels" | "formatCount" | "formatDuration" | "formatMoment" | "formatShort">;
 
 /**
  * Makes the tree of a run.
@@ -120,18 +122,27 @@ class Maker {
       return parent.name === "turn" ? home(parent) : parent.spanId;
     };
     const below = new Map<string, TraceSpan[]>();
+    const approvals = new Map<string, TraceSpan>();
     for (const span of spans) {
       if (span.name === "turn") continue;
+      const callId =
+        span.name === "wait" && span.attrs?.["kind"] === "approval" ? text(span.attrs["callId"]) : undefined;
+      if (callId !== undefined) approvals.set(callId, span);
       const key = home(span);
       const list = below.get(key);
       if (list === undefined) below.set(key, [span]);
       else list.push(span);
     }
-    const make = (span: TraceSpan): TraceNode => this.node(span, runId, (below.get(span.spanId) ?? []).map(make));
+    const make = (span: TraceSpan): TraceNode => {
+      const asked = approvals.get(text(span.attrs?.["callId"]) ?? "");
+      // A call of a subagent may have the same id.
+      const isOfCall = asked !== span && asked?.attrs?.["toolName"] === span.attrs?.["toolName"];
+      return this.node(span, runId, (below.get(span.spanId) ?? []).map(make), isOfCall ? asked : undefined);
+    };
     return byStart((below.get("") ?? []).map(make));
   }
 
-  private node(span: TraceSpan, runId: string, own: readonly TraceNode[]): TraceNode {
+  private node(span: TraceSpan, runId: string, own: readonly TraceNode[], approval: TraceSpan | undefined): TraceNode {
     const { attrs = {} } = span;
     const childId = text(attrs["childRunId"]);
     const child = childId === undefined ? undefined : this.runs.get(childId);
@@ -139,13 +150,15 @@ class Maker {
     const under = child === undefined ? own : [...own, ...this.run(child).flatMap((root) => root.children)];
     const children = byStart(under);
     const kind = kindOf(span, children.length > 0);
-    const status = statusOf(span, kind);
+    // A subagent waits as its own run says; the call of it only says that it is open.
+    const waits = span.endAt === undefined ? waitIn(child?.spans[0] ?? span) : undefined;
+    const status = waits === undefined ? statusOf(span, kind) : "waiting";
     const startMs = Date.parse(span.startAt);
     const interruptedAt = text(attrs["interruptedAt"]);
     const stoppedAt = span.endAt ?? (status === "interrupted" ? interruptedAt : undefined);
     const endMs = Math.max(stoppedAt === undefined ? this.lastMs : Date.parse(stoppedAt), startMs);
     if (isWork(span, kind)) this.work.push([startMs, endMs]);
-    return new Node(span, runId, kind, status, startMs, endMs, children, this.wording);
+    return new Node(span, runId, kind, status, startMs, endMs, children, this.wording, waits, approval);
   }
 }
 
@@ -155,6 +168,7 @@ class Node implements TraceNode {
   readonly attempt: number;
   readonly tokens: number;
   readonly costMicros: number | undefined;
+  readonly waitsMs: number | undefined;
   private told: Pick<TraceNode, "name" | "about" | "words"> | undefined;
 
   constructor(
@@ -166,6 +180,8 @@ class Node implements TraceNode {
     readonly endMs: number,
     readonly children: readonly TraceNode[],
     private readonly wording: SpanWording,
+    private readonly waits: Wait | undefined,
+    private readonly approval: TraceSpan | undefined,
   ) {
     const { spanId, attrs = {} } = span;
     let tokens = (count(attrs["inputTokens"]) ?? 0) + (count(attrs["outputTokens"]) ?? 0);
@@ -175,6 +191,7 @@ class Node implements TraceNode {
       if (child.costMicros !== undefined) cost = (cost ?? 0) + child.costMicros;
     }
     this.id = spanId;
+    this.waitsMs = waits?.sinceMs;
     this.attempt = count(attrs["attempt"]) ?? 1;
     this.tokens = tokens;
     this.costMicros = cost;
@@ -196,10 +213,33 @@ class Node implements TraceNode {
     if (this.told !== undefined) return this.told;
     const { kinds, status: states } = this.wording.labels.trace;
     const name = nameOf(this.span, this.kind, this.wording);
-    const about = aboutOf(this.span, this.kind, this.children, this.wording);
+    const about = [
+      this.waits === undefined ? "" : waitWords(this.waits, this.wording),
+      aboutOf(this.span, this.kind, this.children, this.wording, this.approval),
+    ]
+      .filter((part) => part !== "")
+      .join(" · ");
     const words = `${name} ${about} ${states[this.status]} ${kinds[this.kind]}`.toLowerCase();
     return (this.told = { name, about, words });
   }
+}
+
+/** What a run waits for, and from when to when. */
+interface Wait {
+  readonly on: string;
+  readonly sinceMs: number;
+  readonly until: string | undefined;
+}
+
+function waitIn({ attrs = {} }: TraceSpan): Wait | undefined {
+  const since = text(attrs["waitsSince"]);
+  if (since === undefined) return undefined;
+  return { on: text(attrs["waitsOn"]) ?? "", sinceMs: Date.parse(since), until: text(attrs["waitsUntil"]) };
+}
+
+function waitWords({ on, until }: Wait, { labels: { trace: words }, formatMoment }: SpanWording): string {
+  const what = Object.hasOwn(words.waitsOn, on) ? labelOf(words.waitsOn, on) : on;
+  return until === undefined ? words.waitsFor(what) : words.waitsUntil(words.waitsFor(what), formatMoment(until));
 }
 
 /** The run that a trace is of. */
@@ -270,6 +310,7 @@ function aboutOf(
   kind: SpanKind,
   children: readonly TraceNode[],
   wording: SpanWording,
+  approval: TraceSpan | undefined,
 ): string {
   const { labels, formatCount } = wording;
   const words = labels.trace;
@@ -282,6 +323,7 @@ function aboutOf(
       const steps = children.filter((child) => child.kind === "model").length;
       parts.push(name === "run" ? text(attrs["modelId"]) : words.subagent);
       if (steps > 0) parts.push(words.steps(steps, formatCount(steps)));
+      parts.push(approvedBy(approval, wording), text(attrs["arguments"]));
       break;
     }
     case "model":
@@ -291,17 +333,32 @@ function aboutOf(
       if (children.length > 0) parts.push(words.calls(children.length, formatCount(children.length)));
       break;
     case "tool":
+      parts.push(text(attrs["arguments"]), approvedBy(approval, wording));
       parts.push(known(words.modes, attrs["mode"]), attrs["effect"] === "once" ? words.once : undefined);
       break;
     case "wait":
-      parts.push(known(words.outcomes, attrs["outcome"]));
-      if (typeof attrs["responder"] === "string") parts.push(words.by(attrs["responder"]));
-      parts.push(text(attrs["optionId"]));
+      parts.push(
+        [known(words.outcomes, attrs["outcome"]), text(attrs["responder"]) && words.by(String(attrs["responder"]))]
+          .filter((part) => part !== undefined)
+          .join(" "),
+        // The option of an approval says the same as its outcome.
+        attrs["kind"] === "approval" ? undefined : text(attrs["optionId"]),
+      );
       break;
     case "other":
       break;
   }
   return parts.filter((part) => part !== undefined && part !== "").join(" · ");
+}
+
+/** Who approved a call, and how long it waited for that; nothing of a call that was not. */
+function approvedBy(
+  approval: TraceSpan | undefined,
+  { labels: { trace: words }, formatDuration }: SpanWording,
+): string | undefined {
+  const { startAt, endAt, attrs = {} } = approval ?? {};
+  if (startAt === undefined || endAt === undefined || attrs["outcome"] !== "approved") return undefined;
+  return words.approvedBy(text(attrs["responder"]), formatDuration(Date.parse(endAt) - Date.parse(startAt)));
 }
 
 function usage(

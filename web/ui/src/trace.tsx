@@ -95,7 +95,10 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
   );
   const failed = useMemo(() => all.filter(({ node }) => isFailed(node)), [all]);
   const axis = useMemo(() => axisOf(shape, isFolded), [shape, isFolded]);
-  const at = rows.findIndex(({ node }) => node.id === selected);
+  const at = useMemo(
+    () => (selected === undefined ? -1 : rows.findIndex(({ node }) => node.id === selected)),
+    [rows, selected],
+  );
   const select = (node: TraceNode | undefined): void => {
     if (node !== undefined) onSelect?.(node);
   };
@@ -485,7 +488,7 @@ const Cells = memo(function Cells({
   readonly zoom: Zoom;
   readonly onToggle: (node: TraceNode, isOpen: boolean) => void;
 }): ReactNode {
-  const { name, about, kind, tokens, costMicros, startMs, endMs, status } = node;
+  const { name, about, kind, tokens, costMicros, startMs, endMs, waitsMs, status } = node;
   const {
     labels: { trace: words },
     formatCost,
@@ -513,7 +516,9 @@ const Cells = memo(function Cells({
         <span className="sr-only">{words.kinds[kind]} </span>
         <span className="max-w-[60%] shrink-0 truncate font-semibold">{name}</span>
         <SpanState node={node} />
-        <span className="min-w-0 flex-1 truncate font-normal text-agent-muted">{about}</span>
+        <span className="min-w-0 flex-1 truncate font-normal text-agent-muted" title={about}>
+          {about}
+        </span>
       </span>
       <span className={NUMBER}>
         {tokens > 0 && (
@@ -528,6 +533,7 @@ const Cells = memo(function Cells({
       <Bar
         from={axis.at(startMs)}
         to={axis.at(endMs)}
+        waitsFrom={status === "waiting" ? axis.at(waitsMs ?? startMs) : undefined}
         axis={axis}
         zoom={zoom}
         kind={kind}
@@ -540,6 +546,7 @@ const Cells = memo(function Cells({
 function Bar({
   from,
   to,
+  waitsFrom,
   axis,
   zoom,
   kind,
@@ -547,6 +554,8 @@ function Bar({
 }: {
   readonly from: number;
   readonly to: number;
+  /** Since when it waits: from there on the bar has the colour of waits. */
+  readonly waitsFrom: number | undefined;
   readonly axis: Axis;
   readonly zoom: Zoom;
   readonly kind: SpanKind;
@@ -554,6 +563,7 @@ function Bar({
 }): ReactNode {
   const part = (ms: number): number => Math.min(Math.max((ms / axis.wholeMs - zoom.from) / zoom.size, 0), 1) * 100;
   const [left, right] = [part(from), part(to)];
+  const waits = waitsFrom === undefined ? undefined : part(waitsFrom);
   const isOutside = right === left && (left === 0 || left === 100) && zoom.size < 1;
   return (
     <span aria-hidden className={BARS}>
@@ -566,6 +576,12 @@ function Bar({
             isLive && "motion-safe:animate-pulse",
           )}
           style={{ left: `min(${left}%, 100% - 2px)`, width: `${right - left}%` }}
+        />
+      )}
+      {!isOutside && waits !== undefined && (
+        <span
+          className={classes("absolute top-1/2 h-2.5 min-w-0.5 -translate-y-1/2 rounded-xs", ICONS.wait[1])}
+          style={{ left: `min(${waits}%, 100% - 2px)`, width: `${right - waits}%` }}
         />
       )}
     </span>

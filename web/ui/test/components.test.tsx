@@ -325,14 +325,19 @@ test("an interrupted call shows its arguments line by line, what is known, and t
   const options = ["retry", "skip", "supply"].map((id) => ({ id, label: `${id} it`, description: `risk of ${id}` }));
   const action = { ...APPROVAL.action, input: { to: "ann\nbob\u202e" } };
   const request: InputRequest = { ...APPROVAL, action, kind: "recovery", display: "select", options };
-  const known = { startedAt: "2026-01-31T09:30:00Z", attempt: 2, idempotencyKey: "r1/0/c1" };
-  const { container } = render(<RequestCard request={request} known={known} onAnswer={onAnswer} />);
+  const answer = { outcome: "approved", at: "2026-01-31T09:29:00Z", by: "ann", isChanged: false } as const;
+  const known = { startedAt: "2026-01-31T09:30:00Z", attempt: 2, idempotencyKey: "r1/0/c1", answer };
+  const nowMs = Date.parse("2026-01-31T09:37:30Z");
+  const { container } = render(<RequestCard request={request} known={known} onAnswer={onAnswer} nowMs={nowMs} />);
+  expect(screen.getByText(/\(7 min ago\)$/u)).toBeTruthy();
+  expect(screen.getByText(/^ann, /u)).toBeTruthy();
+  expect(screen.getAllByText(/^(?:Run it again|It did happen|Leave it)$/u)).toHaveLength(3);
   expect(container.textContent).toContain("“ann\nbob\\u202e”");
   for (const text of ["2", "r1/0/c1", "risk of retry", "risk of skip", "risk of supply"])
     expect(screen.getByText(text)).toBeTruthy();
-  await user.click(screen.getByRole("button", { name: "supply it…" }));
+  await user.click(screen.getByRole("button", { name: "Supply result…" }));
   await user.keyboard("done");
-  await user.click(screen.getByRole("button", { name: "supply it" }));
+  await user.click(screen.getByRole("button", { name: "Supply result" }));
   expect(onAnswer.mock.calls).toMatchObject([[{ optionId: "supply", text: "done" }]]);
 });
 

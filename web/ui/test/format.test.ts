@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import {
   cut,
   formatAgo,
+  formatClock,
   formatCost,
   formatDuration,
   formatMoment,
@@ -68,6 +69,12 @@ describe("moments", () => {
     const now = Date.parse("2026-11-16T12:00:00Z");
     expect(formatAgo(new Date(now - ms).toISOString(), now)).toBe(text);
   });
+});
+
+it("the time of a message has its day unless that is today", () => {
+  const at = (day: number): string => new Date(2026, 10, day, 9, 5).toISOString();
+  const now = new Date(2026, 10, 17, 12).getTime();
+  expect([at(17), at(16)].map((one) => formatClock(one, now))).toEqual(["09:05", "16 Nov 2026, 09:05"]);
 });
 
 it("money keeps the digits that tell it from nothing", () => {

@@ -184,6 +184,41 @@ describe("a chat", () => {
     expect(stage.answers).toEqual([{ requestId: "q1", optionId: "approve" }]);
   });
 
+  it("keeps what was said in its session when another one is opened, and begins anew without one", async () => {
+    const onSession = vi.fn();
+    const { result, rerender } = renderHook(({ sessionId }) => useChatStream({ sessionId, onSession }), {
+      wrapper: stage.wrapper,
+      initialProps: { sessionId: "s1" as string | undefined },
+    });
+    await act(() => result.current.sendUserMessage("go"));
+    rerender({ sessionId: "s2" });
+    expect(result.current).toMatchObject({ isStreaming: false, items: [] });
+    rerender({ sessionId: "s1" });
+    expect(result.current.items.map(({ id }) => id)).toEqual(["pending"]);
+    // A session that is begun while another one is opened does not take its place.
+    rerender({ sessionId: undefined });
+    let begun = (): void => undefined;
+    stage.transport.createSession = () =>
+      new Promise((resolve) => {
+        begun = () => {
+          resolve({ sessionId: "s3", runId: "r3" });
+        };
+      });
+    let sending: Promise<void> | undefined;
+    act(() => {
+      sending = result.current.sendUserMessage("new");
+    });
+    rerender({ sessionId: "s2" });
+    expect(result.current.items).toEqual([]);
+    await act(async () => {
+      begun();
+      await sending;
+    });
+    expect(onSession).not.toHaveBeenCalled();
+    rerender({ sessionId: undefined });
+    expect(result.current).toMatchObject({ sessionId: undefined, isStreaming: false, items: [] });
+  });
+
   it("shows a transport error, and the message is not pending", async () => {
     stage.transport.createSession = () => Promise.reject(new Error("away"));
     const { result } = renderHook(() => useChatStream(), { wrapper: stage.wrapper });

@@ -111,14 +111,15 @@ describe("controls", () => {
 });
 
 it("sessions are listed with their state, and one is chosen", async () => {
+  const AT = "2026-01-31T09:30:00.000Z";
   const listed = [
-    { sessionId: "s1", title: "Book the hotel", status: "waiting", createdAt: "2026-01-31T09:30:00.000Z" },
+    { sessionId: "s1", title: "Book the hotel", status: "waiting", requestCount: 1, createdAt: AT },
     { sessionId: "s2", title: "", status: "budget_exhausted", createdAt: "2026-01-30T09:30:00.000Z" },
   ];
   const transport = { listSessions: () => Promise.resolve(listed) } as unknown as Transport;
   const onSelect = vi.fn();
   render(<SessionList transport={transport} current="s1" onSelect={onSelect} />);
-  await userEvent.click(await screen.findByRole("button", { name: /Untitled.*budget exhausted.*30 Jan 2026/u }));
+  await userEvent.click(await screen.findByRole("button", { name: /Untitled.*budget used up.*30 Jan 2026/u }));
   expect(onSelect).toHaveBeenCalledWith("s2");
-  expect(screen.getByRole("button", { current: true }).textContent).toContain("Book the hotel");
+  expect(screen.getByRole("button", { current: true }).textContent).toMatch(/Book the hotel.*waiting for you/u);
 });

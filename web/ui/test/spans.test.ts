@@ -42,13 +42,17 @@ const PARENT = trace(
   }),
   span("r1/wait/6.0", "wait", 200, MINUTE, "r1/turn/2", {
     kind: "approval",
+    callId: "c1",
     toolName: "pay",
     responder: "ann",
     outcome: "approved",
   }),
   span("r1/call/4.0", "tool.dispatch:pay", MINUTE, MINUTE + 300, "r1/turn/2", {
     kind: "tool-call",
+    callId: "c1",
     toolName: "pay",
+    arguments: "cents 4990",
+    mode: "external",
     effect: "once",
     attempt: 2,
   }),
@@ -84,8 +88,8 @@ describe("the tree of a trace", () => {
     expect(told(traceShape([PARENT, CHILD]).roots)).toEqual([
       [0, "agent", "lead", "m · 1 step"],
       [1, "model", "Model call 1", "gpt · cache 92 %"],
-      [1, "wait", "Approval: pay", "approved · by ann"],
-      [1, "tool", "pay", "once"],
+      [1, "wait", "Approval: pay", "approved by ann"],
+      [1, "tool", "pay", "cents 4990 · approved by ann after 59.8 s · external · once"],
       [1, "agent", "writer", "subagent · 1 step"],
       [2, "model", "Model call 1", ""],
       [2, "code", "run_code", "it broke · 1 call"],
@@ -115,6 +119,26 @@ describe("the tree of a trace", () => {
       DAY + 99,
     );
     expect(roots[0]?.children[0]?.status).toBe(status);
+  });
+
+  it("a run that waits says so, and what for; its subagent as its own run says", () => {
+    const waits = { waitsOn: "subagent", waitsSince: at(40) };
+    const lead = trace(
+      "r1",
+      span("r1", "run", 0, undefined, undefined, { agentId: "lead", ...waits }),
+      span("c", "tool.dispatch:writer", 30, undefined, "r1", { childSessionId: "s2", childRunId: "r2" }),
+    );
+    const writer = (attrs: JsonObject): TraceInfo => trace("r2", span("r2", "run", 31, undefined, undefined, attrs));
+    const [root] = traceShape([lead, writer({ waitsOn: "timer", waitsSince: at(50) })], DAY + 99).roots;
+    expect([root?.status, root?.waitsMs, root?.about]).toEqual(["waiting", DAY + 40, "waits for a subagent"]);
+    const child = root?.children[0];
+    expect([child?.status, child?.waitsMs, child?.about]).toEqual([
+      "waiting",
+      DAY + 50,
+      "waits for a timer · subagent",
+    ]);
+    const [busy] = traceShape([lead, writer({})], DAY + 99).roots;
+    expect(busy?.children[0]?.status).toBe("running");
   });
 
   it("an interrupted call ends where its process ended", () => {

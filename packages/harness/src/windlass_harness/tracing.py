@@ -4,8 +4,8 @@ The root span is the run. It contains the turns; a turn contains the model calls
 the tool calls and the waits for people. A tool call starts when it is executed, or when the model requested
 it as long as nothing has executed it; after an interruption it starts again, with the number of its attempt.
 Ids are derived from the run and the numbers of records, so that
-folding the same records always gives the same trace. Every attribute is redacted. A trace holds no content:
-only names, ids, numbers and reasons.
+folding the same records always gives the same trace. Every attribute is redacted. A trace holds names, ids,
+numbers and reasons, and of the content only the arguments of calls, in one short line each.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,6 +14,7 @@ from dataclasses import field, replace
 from typing import Final, cast
 
 from pydantic import JsonValue
+from pydantic_core import to_json
 
 from windlass_harness.record import Record
 from windlass_harness.redact import sanitize_for_trace
@@ -25,6 +26,13 @@ from windlass_protocol.unchecked import changed, maker
 LLM_SPAN: Final = "llm.complete"
 TOOL_SPAN: Final = "tool.dispatch"
 WAIT_SPAN: Final = "wait"
+
+ARGUMENTS_CHARS_MAX: Final = 80
+"""Characters of the arguments of a call on its span."""
+_ARGUMENT_CHARS_MAX: Final = 40
+_MASKED_CHARS_MAX: Final = 2_000
+"""A longer argument is not shown: a secret is masked in a whole text only."""
+_WAIT_FIELDS: Final = ("waitsOn", "waitsUntil", "waitsSince")
 
 _ENDS: Final = {
     "run.completed": TraceOutcome.OK,
@@ -95,6 +103,14 @@ class TraceState:
     asked_by: Mapping[str, str] = field(default_factory=dict[str, str])
     """Calls that wait for people, by the open span of the wait."""
     retried_at: str | None = None
+    touched: tuple[int, ...] = ()
+    """For each span, the number of the record that changed it last."""
+
+    def since(self, seq: int) -> tuple[tuple[TraceSpan, ...], tuple[TraceEvent, ...]]:
+        """Return the spans that records after one began or changed, and the events of those records."""
+        spans = tuple(span for span, at in zip(self.spans, self.touched, strict=True) if at > seq)
+        events = tuple(event for event in self.events if int(event.event_id.rpartition("/")[2]) > seq)
+        return spans, events
 
 
 def fold_trace(
@@ -134,6 +150,8 @@ class _Draft:
         self._open = dict(state.open_spans)
         self._asked_by = dict(state.asked_by)
         self._retried_at = state.retried_at
+        self._touched = list(state.touched)
+        self._seq = 0
 
     def freeze(self) -> TraceState:
         return replace(
@@ -145,9 +163,11 @@ class _Draft:
             open_spans=self._open,
             asked_by=self._asked_by,
             retried_at=self._retried_at,
+            touched=tuple(self._touched),
         )
 
     def apply(self, record: Record) -> None:
+        self._seq = record.seq
         if self._trace is None:
             if record.type == "run.started":
                 self._start(record)
@@ -215,7 +235,7 @@ class _Draft:
         if key not in self._open:
             self._begin_call(record, 0, record.data)
         at = self._open[key]
-        facts = _pick(record.data, "effect", "mode")
+        facts = {**_pick(record.data, "effect", "mode"), **_arguments(record.data.get("arguments"))}
         attrs = dict(self._spans[at].attrs or {})
         if attrs.pop("interruptedAt", None) is not None:
             before = attrs.get("attempt")
@@ -266,7 +286,21 @@ class _Draft:
                     # The answer is the result of the call; no other record follows.
                     self._finish(call, record.at, {"status": "completed"})
 
+    def run_waiting(self, record: Record) -> None:
+        facts: JsonObject = {"waitsSince": record.at, "waitsOn": record.data.get("on")}
+        if (until := record.data.get("until")) is not None:
+            facts["waitsUntil"] = until
+        self._add_facts(self._open["run"], facts)
+
+    def run_resumed(self, record: Record) -> None:
+        at = self._open["run"]
+        attrs = self._spans[at].attrs or {}
+        if "waitsSince" in attrs:
+            rest = {name: value for name, value in attrs.items() if name not in _WAIT_FIELDS}
+            self._change(at, {"attrs": rest})
+
     def run_ended(self, record: Record) -> None:
+        self.run_resumed(record)
         for key in [key for key in self._open if key not in {"run", "turn"}]:
             self._finish(key, record.at, {"interrupted": True})
         self._asked_by.clear()
@@ -288,7 +322,7 @@ class _Draft:
         key = f"call {text_in(action, 'callId')}"
         if key not in self._open:
             span_id = f"{self._id('call', record)}.{index}"
-            facts = {**_pick(action, "callId", "kind"), "toolName": name}
+            facts = {**_pick(action, "callId", "kind"), "toolName": name, **_arguments(action.get("input"))}
             # A call of a program belongs to the call of the program.
             above = f"call {text_in(record.data, 'parentCallId')}"
             self._begin(key, record, span_id, f"{TOOL_SPAN}:{name}", facts, above=above)
@@ -307,6 +341,7 @@ class _Draft:
         parent = {"run": None, "turn": "run"}.get(key, "turn" if "turn" in self._open else "run")
         parent = above if above in self._open else parent
         self._open[key] = len(self._spans)
+        self._touched.append(record.seq)
         self._spans.append(
             _span(
                 span_id=span_id,
@@ -331,6 +366,7 @@ class _Draft:
 
     def _change(self, at: int, fields: dict[str, object]) -> None:
         self._spans[at] = changed(self._spans[at], fields)
+        self._touched[at] = self._seq
 
     def _id(self, kind: str, record: Record) -> str:
         return f"{self._spans[0].span_id}/{kind}/{record.seq}"
@@ -371,6 +407,36 @@ def _clean(facts: JsonObject) -> JsonObject:
     return cast(JsonObject, sanitize_for_trace(facts))
 
 
+def _arguments(given: JsonValue) -> JsonObject:
+    """Return the fact that shows arguments in one line, such as `order 1042, cents 4990`; masked and cut."""
+    line = ""
+    for name, value in given.items() if isinstance(given, dict) else ():
+        word = f"{_one_line(name)} {_argument(name, value)}"
+        if len(line) + len(word) + 2 > ARGUMENTS_CHARS_MAX:
+            line = f"{line}, …" if line else f"{word[: ARGUMENTS_CHARS_MAX - 1]}…"
+            break
+        line = f"{line}, {word}" if line else word
+    return {"arguments": line} if line else {}
+
+
+def _argument(name: str, value: JsonValue) -> str:
+    match value:
+        case dict():
+            return "{…}" if value else "{}"
+        case list():
+            return "[…]" if value else "[]"
+        case str() if len(value) > _MASKED_CHARS_MAX:
+            return "…"
+        case _:
+            shown = _clean({name: value})[name]
+            return _one_line(shown if isinstance(shown, str) else to_json(shown).decode())
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _ARGUMENT_CHARS_MAX else f"{line[: _ARGUMENT_CHARS_MAX - 1]}…"
+
+
 def _pick(data: Mapping[str, JsonValue], *names: str) -> JsonObject:
     """Return some fields; a list or an object is a copy that is independent of the record."""
     return {
@@ -403,6 +469,9 @@ _HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
     "recovery.effect_found": _Draft.effect_found,
     "recovery.effect_settled": _Draft.effect_settled,
     "subagent.called": _Draft.subagent_called,
+    "run.waiting": _Draft.run_waiting,
+    "run.resumed": _Draft.run_resumed,
+    "run.cancel_requested": _Draft.run_resumed,
     "input.requested": _Draft.input_requested,
     "input.resolved": _Draft.input_resolved,
     **dict.fromkeys(_ENDS, _Draft.run_ended),

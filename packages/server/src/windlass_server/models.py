@@ -7,10 +7,11 @@ request writes `outputSchema`, never `output_schema`.
 from typing import Annotated
 
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field, Strict
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, Strict
 from pydantic.alias_generators import to_camel
 
 import windlass_protocol as wire
+from windlass_protocol.limits import INTEGER_MAX
 from windlass_server.settings import PAGE_DEFAULT, PAGE_MAX
 
 Text = Annotated[str, Strict()]
@@ -29,6 +30,21 @@ class Wire(BaseModel):
         hide_input_in_errors=True,
         allow_inf_nan=False,
     )
+
+
+def _with_day(value: object) -> object:
+    """Refuse a number, which pydantic takes for seconds since 1970."""
+    if isinstance(value, str) and "-" not in value[1:]:
+        raise ValueError("expected a time such as 2026-01-31T09:30:00Z")
+    return value
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_with_day)]
+Name = Annotated[str | None, Field(min_length=1, max_length=512)]
+Number = Annotated[int | None, Field(ge=0, le=INTEGER_MAX)]
+
+
+Total = Annotated[bool, Field(description="Whether to count what fits, up to 10,001.")]
 
 
 class PageQuery(Wire):

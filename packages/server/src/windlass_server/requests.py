@@ -23,7 +23,7 @@ from windlass.catalog import (
     RunQuery,
     RunStats,
     SessionInfo,
-    SessionStatus,
+    SessionQuery,
     SettledRequest,
 )
 from windlass.evals import Datasets, ExperimentResult, Results
@@ -145,25 +145,21 @@ class OwnSessions:
         return row if row is not None and row.owner == self.principal.user else None
 
     async def list(
-        self,
-        *,
-        after: str | None,
-        limit: int,
-        agent_id: str | None = None,
-        status: SessionStatus | None = None,
-        text: str | None = None,
-        root_only: bool = True,
+        self, *, after: str | None = None, limit: int = PAGE_DEFAULT, **wanted: Unpack[SessionQuery]
     ) -> Page[SessionInfo]:
-        """Return sessions, newest first."""
-        return await self.tenant.runtime.sessions.list(
-            after=after,
-            limit=limit,
-            agent_id=agent_id,
-            status=status,
-            owner=self.principal.user,
-            text=text,
-            root_only=root_only,
-        )
+        """Return sessions of the user."""
+        wanted["owner"] = self.principal.user
+        return await self.tenant.runtime.sessions.list(after=after, limit=limit, **wanted)
+
+    async def count(self, **wanted: Unpack[SessionQuery]) -> int:
+        """Return how many sessions of the user match a filter."""
+        wanted["owner"] = self.principal.user
+        return await self.tenant.runtime.sessions.count(**wanted)
+
+    async def count_runs(self, **wanted: Unpack[RunQuery]) -> int:
+        """Return how many runs of the user match a filter."""
+        wanted["owner"] = self.principal.user
+        return await self.tenant.runtime.sessions.count_runs(**wanted)
 
     async def runs(
         self, *, after: str | None = None, limit: int = PAGE_DEFAULT, **wanted: Unpack[RunQuery]

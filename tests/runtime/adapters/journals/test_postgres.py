@@ -47,6 +47,8 @@ from windlass.ports.store import (
     RunSort,
     SessionCopy,
     SessionFilter,
+    SessionOrder,
+    SessionSort,
     SessionStatus,
     Store,
 )
@@ -170,7 +172,8 @@ _FILL: Final = (
         n % 100 / 99, n % 100 / 99, n, n FROM generate_series(1001, {0}) n""",
     """INSERT INTO run_tags SELECT 'tag' || n % 100, 'parked' || n, n FROM generate_series(1001, {0}) n""",
     """INSERT INTO catalog SELECT n, n, 't', 'a' || n % 50, CASE WHEN n % 100 = 0 THEN 'waiting' ELSE
-        'completed' END, 'user' || n % 500, '2026', '2026', '{{}}', CASE WHEN n % 5 = 0 THEN 'parked' || n - 1
+        'completed' END, 'user' || n % 500, {1}, {1}, '{{"costMicros":' || n || '}}',
+        CASE WHEN n % 5 = 0 THEN 'parked' || n - 1
         END, NULL, NULL, NULL, '\\x00' FROM generate_series(1001, {0}) n""",
     """INSERT INTO snapshots SELECT n, 3, '\\x00', '\\x00' FROM generate_series(1001, {0}) n""",
     """INSERT INTO asked (session_key, request_id, run_id, agent_id, owner, asked_at, request, seal)
@@ -191,15 +194,19 @@ _FILL: Final = (
     "SELECT setval('positions', {0} * 3), setval('item_numbers', {0}), setval('session_numbers', {0})",
 )
 """Rows of sessions that ended or wait for people, without valid seals: plans do not read them."""
+EARLY, LATE = "2026-01-01T17:30:00.000Z", "2026-01-14T12:00:00.000Z"
+"""Few of the runs are before the first, and few are after the second."""
 SESSION_FILTERS: Final[dict[str, Any]] = {
     "agent_id": "a1",
     "status": SessionStatus.WAITING,
     "owner": "user1",
     "words": ("w1",),
     "root_only": False,
+    "since": LATE,
+    "until": EARLY,
+    "cost_micros": (19_990, None),
+    "run": RunFilter(tag="tag1", has_crashed=True),
 }
-EARLY, LATE = "2026-01-01T17:30:00.000Z", "2026-01-14T12:00:00.000Z"
-"""Few of the runs are before the first, and few are after the second."""
 RUN_FILTERS: Final[dict[str, Any]] = {
     "session_id": "s1",
     "agent_id": "a1",
@@ -218,9 +225,10 @@ RUN_FILTERS: Final[dict[str, Any]] = {
     "cost_micros": (19_990, None),
     "duration_ms": (19_990, None),
     "words": ("w1",),
+    "run_ids": ("parked1500", "parked1501"),
 }
-WHOLE: Final = {"counted_runs", "unfinished", "waiting"}
-"""Methods that count: they read all runs of a time, or all that is unfinished or waits."""
+WHOLE: Final = {"counted_runs", "unfinished", "waiting", "count_listed", "count_listed_runs"}
+"""Methods that count: all runs of a time, all that is unfinished or waits, or rows up to a bound."""
 ANEW: Final = "DELETE FROM words"
 """The search index of another release is made anew."""
 
@@ -261,12 +269,19 @@ async def everything(store: Any) -> None:
     await store.run("r1")
     await store.save("s1", 1, state=b"x")
     for named in ({}, *({name: value} for name, value in SESSION_FILTERS.items())):
-        for before in (None, 15_000):
-            await store.listed(SessionFilter(**named), before=before, limit=10)
+        for by in SessionSort:
+            for order in (SessionOrder(by), SessionOrder(by, is_ascending=True)):
+                await store.listed(SessionFilter(**named), order=order, limit=10)
+        await store.count_listed(SessionFilter(**named), most=100)
+    await store.listed(SessionFilter(), order=SessionOrder(after=(15_000, 15_000)), limit=10)
+    await store.listed(
+        SessionFilter(), order=SessionOrder(SessionSort.UPDATED, after=(EARLY, 1_050)), limit=10
+    )
     for named in ({}, *({name: value} for name, value in RUN_FILTERS.items())):
         for by in RunSort:
             for order in (RunOrder(by), RunOrder(by, is_ascending=True)):
                 await store.listed_runs(RunFilter(**named), order=order, limit=10)
+        await store.count_listed_runs(RunFilter(**named), most=100)
     after = RunOrder(is_ascending=True, after=(EARLY, 1_050))
     await store.listed_runs(RunFilter(root_only=True, until=EARLY), order=after, limit=10)
     await store.listed_requests(limit=10)
@@ -316,7 +331,7 @@ def test_no_statement_of_a_large_store_reads_a_whole_table(
     execute, callers = Link.execute, list[Caller]()
 
     def noted(link: Link, sql: str, parameters: Sequence[Value] = (), /) -> Cursor:
-        if sql.lstrip().startswith(("SELECT", "INSERT", "UPDATE", "DELETE")):
+        if sql.lstrip().startswith(("SELECT", "WITH", "INSERT", "UPDATE", "DELETE")):
             seen[sql] = (callers[0].now, tuple(parameters))
         return execute(link, sql, parameters)
 
@@ -362,7 +377,8 @@ def test_questions_of_an_older_store_are_listed_for_those_whom_they_name(postgre
         with psycopg.connect(address, autocommit=True) as admin:
             admin.execute(f"SET search_path = {schema}".encode())
             assert admin.execute("SELECT name FROM asked_of").fetchall() == [("bob",)]
-            # Revert the last version.
+            # Revert the last versions.
+            admin.execute("DROP INDEX catalog_by_update, catalog_by_cost")
             admin.execute("DROP TABLE asked_of")
             admin.execute("ALTER TABLE asked RENAME COLUMN request TO body")
             admin.execute("UPDATE store SET version = 2")

@@ -44,6 +44,8 @@ from windlass.ports.store import (
     RunSort,
     SessionCopy,
     SessionFilter,
+    SessionOrder,
+    SessionSort,
     SessionStatus,
 )
 from windlass_harness.loop.events import Draft
@@ -124,7 +126,11 @@ def test_every_page_is_answered_by_an_index_and_no_journal_is_read(tmp_path: Pat
     asyncio.run(_made(tmp_path / "a.db", count=3))
     connection = sqlite3.connect(tmp_path / "a.db")
     questions = [
-        *(sessions_query(one, DIALECT, before=9, limit=50) for one in SESSIONS),
+        *(
+            sessions_query(one, DIALECT, order=SessionOrder(by, after=(9, 9)), limit=50)
+            for one in SESSIONS
+            for by in SessionSort
+        ),
         *(runs_query(one, 5 if one.session_id else None, DIALECT, limit=50) for one in RUNS),
         *(requests_query(owner, after=9, limit=50) for owner in (None, "u1")),
         named_query(["u1", "u2"], after=9, limit=50),
@@ -143,9 +149,9 @@ def test_every_page_is_answered_by_an_index_and_no_journal_is_read(tmp_path: Pat
     plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)]
     assert plan.count("SEARCH n USING PRIMARY KEY (name=? AND number>?)") == plan.count(PAGE) == 2
     assert "SEARCH a USING INTEGER PRIMARY KEY (rowid=?)" in plan
-    [sql, parameters] = sessions_query(SESSIONS[5], DIALECT, before=9, limit=50)
+    [sql, parameters] = sessions_query(SESSIONS[5], DIALECT, order=SessionOrder(after=(9, 9)), limit=50)
     plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)]
-    assert plan[0] == "SEARCH c USING INDEX catalog_by_owner (owner=? AND number<?)"
+    assert "SEARCH c USING INDEX catalog_by_owner (owner=? AND number<?)" in plan
     connection.close()
 
 
@@ -220,7 +226,7 @@ def test_listing_fifty_of_many_looks_at_few_rows(tmp_path: Path) -> None:
         """The number of database instructions of a page, in hundreds."""
         ticks: list[int] = []
         connection.set_progress_handler(lambda: ticks.append(1), 100)
-        sql, parameters = sessions_query(wanted, DIALECT, before=None, limit=50)
+        sql, parameters = sessions_query(wanted, DIALECT, limit=50)
         rows = connection.execute(sql, parameters).fetchall()
         connection.set_progress_handler(None, 0)
         assert rows
@@ -236,8 +242,8 @@ def test_listing_fifty_of_many_looks_at_few_rows(tmp_path: Path) -> None:
         connection.close()
     few, many = counts
     assert many[0] <= few[0] + 1
-    assert many[1] <= 60
-    assert many[2] <= 60
+    assert many[1] <= 80
+    assert many[2] <= 80
 
 
 async def _made(path: Path, *, count: int) -> None:
@@ -250,6 +256,11 @@ async def _made(path: Path, *, count: int) -> None:
 
 
 # older files
+
+
+def revert_12(connection: sqlite3.Connection) -> None:
+    for name in ("update", "cost"):
+        connection.execute(f"DROP INDEX catalog_by_{name}")
 
 
 def version_2(path: Path) -> None:
@@ -369,7 +380,8 @@ def test_questions_of_an_older_file_are_listed_for_those_whom_they_name(tmp_path
         await store.aclose()
         connection = sqlite3.connect(path)
         assert connection.execute("SELECT name, number FROM asked_of").fetchall() == [("bob", 2)]
-        # Revert the last version.
+        # Revert the last versions.
+        revert_12(connection)
         connection.execute("DROP TABLE asked_of")
         connection.execute("ALTER TABLE asked RENAME COLUMN request TO body")
         connection.execute("PRAGMA user_version = 10")

@@ -18,8 +18,8 @@ import {
   Fields,
   FOCUS,
   formatAgo,
-  formatExactly,
   formatWhen,
+  inOneLine,
   plural,
   RequestCard,
   shortId,
@@ -28,16 +28,16 @@ import {
   wordsOf,
   type Tone,
 } from "@windlass/ui";
+import { Pause } from "lucide-react";
 import { useEffect, useId, useMemo, useRef, useState, type ReactNode, type RefObject } from "react";
 import { client } from "../auth.js";
 import { Ago, Code, Empty, Failure, Heading, KEY_HINT, Loading, Select, TextLink, useNow } from "../parts.js";
-import { approvalsQuery, askedAboutQuery, toolsQuery, waitingTitlesQuery, type AskedAbout } from "../queries.js";
+import { approvalsQuery, askedAboutQuery, toolsQuery, waitingTitlesQuery, type Said } from "../queries.js";
 import { navigate, to, useQueryState } from "../router.js";
 import { useKeys } from "../shell.js";
 
 const SOON_MS = 5_000;
 /** More than a row has room for. */
-const ASKED_CHARS_MAX = 120;
 const NONE: readonly Approval[] = [];
 const NOTHING_PICKED: ReadonlySet<string> = new Set();
 
@@ -382,17 +382,7 @@ interface InboxProps {
 
 /** The request in one line: a question by its words, a call by its arguments. */
 export function askedFor({ kind, prompt, action }: Approval["request"]): string {
-  const { input } = action;
-  const names = typeof input === "object" && input !== null && !Array.isArray(input) ? Object.entries(input) : [];
-  const words =
-    kind === "question"
-      ? prompt
-      : names.length === 0
-        ? formatExactly(input)
-        : names
-            .map(([name, value]) => `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`)
-            .join(", ");
-  return cut(visible(words).replace(/\s+/gu, " ").trim(), ASKED_CHARS_MAX);
+  return inOneLine(kind === "question" ? prompt : action.input);
 }
 
 /** The session that a request belongs to: its title, or the end of its id. */
@@ -489,6 +479,7 @@ interface ApprovalPanelProps {
 function ApprovalPanel(props: ApprovalPanelProps): ReactNode {
   const { approval, onAnswer } = props;
   const { request, runId } = approval;
+  const now = useNow(SECOND_MS);
   const about = useQuery({
     ...askedAboutQuery(runId ?? "", request.requestId, request.action.callId),
     enabled: runId != null,
@@ -507,31 +498,50 @@ function ApprovalPanel(props: ApprovalPanelProps): ReactNode {
           <RequestCard
             request={request}
             known={about.data?.known}
+            nowMs={now}
+            isBare
+            pill={<Kind kind={kindOf(approval)} />}
             onAnswer={({ optionId, text }) => onAnswer(given(optionId, text))}
           />
         )}
-        <About approval={approval} approvedBy={about.data?.approvedBy} isForeign={isForeign} />
       </div>
-      <Said said={about.data?.said} isForeign={isForeign} />
+      <Conversation
+        said={about.data?.said}
+        agent={approval.agentId ?? "agent"}
+        tool={actionName(request.action)}
+        isForeign={isForeign}
+      />
+      <About approval={approval} nowMs={now} isForeign={isForeign} />
     </section>
   );
 }
 
-/** The last words of the run that asks; their place is kept while they are read. */
-function Said({
-  said,
+/** The last words of the run that asks, and the call that came with them; their place is kept while they are read. */
+function Conversation({
+  said = [],
+  agent,
+  tool,
   isForeign,
 }: {
-  readonly said: AskedAbout["said"] | undefined;
+  readonly said: readonly Said[] | undefined;
+  readonly agent: string;
+  readonly tool: string;
   readonly isForeign: boolean;
 }): ReactNode {
   return (
-    <section aria-label="The conversation" className="flex min-h-40 min-w-0 flex-col gap-2">
+    <section aria-label="The conversation" className="flex min-h-40 min-w-0 flex-col gap-2 2xl:row-span-2">
       <h2 className="text-xs font-semibold text-agent-muted">The conversation</h2>
       {isForeign && <p className="text-agent-muted">It belongs to another user, and only that user can read it.</p>}
-      {(said ?? []).map(({ id, role, text }) => (
+      {said.map(({ id, isUser, text, isAbout }) => (
         <p key={id} className={classes(CARD, "rounded-md! px-2.5 py-2 whitespace-pre-wrap")}>
-          <strong className="text-xs text-agent-muted">{role}</strong> {visible(cut(text, SAID_CHARS_MAX))}
+          <strong className="text-xs text-agent-muted">{isUser ? "user" : agent}</strong>{" "}
+          {visible(cut(text, SAID_CHARS_MAX))}
+          {isAbout && (
+            <Badge tone="wait" className="ml-1.5 align-middle">
+              <Pause aria-hidden className="size-3" strokeWidth={2.5} />
+              {tool}
+            </Badge>
+          )}
         </p>
       ))}
     </section>
@@ -649,15 +659,14 @@ function OptionButton({
 
 function About({
   approval,
-  approvedBy,
+  nowMs: now,
   isForeign,
 }: {
   readonly approval: Approval;
-  readonly approvedBy: string | undefined;
+  readonly nowMs: number;
   /** Whether its session and its run cannot be opened with this key. */
   readonly isForeign: boolean;
 }): ReactNode {
-  const now = useNow(SECOND_MS);
   const tools = useQuery(toolsQuery);
   const { request, agentId, sessionId, runId, askedAt } = approval;
   const name = actionName(request.action);
@@ -693,7 +702,6 @@ function About({
         </>
       ),
     ],
-    approvedBy !== undefined && ["Approved by", approvedBy],
     tool !== undefined && ["Tool", `${tool.description} Mode ${tool.mode}, effect ${tool.effect}.`],
     request.responders !== undefined && ["May answer", request.responders.join(", ")],
     request.argumentsHash !== undefined && [

@@ -1,8 +1,9 @@
 /** A chat with an agent. */
 import { useQuery } from "@tanstack/react-query";
-import type { CallStatus } from "@windlass/protocol";
+import type { CallStatus, CallView, ChatMessage } from "@windlass/protocol";
 import type { AgentInfo, RunRow, SessionInfo } from "@windlass/protocol/client";
 import {
+  Badge,
   Button,
   CARD,
   classes,
@@ -10,43 +11,58 @@ import {
   Connection,
   CopyButton,
   CostMeter,
+  cut,
   FOCUS,
+  formatDuration,
   MessageList,
   OrchestrationPlanCard,
   planOf,
+  plural,
   sentence,
   shortId,
   useChatStream,
+  useTransport,
   type ChatStream,
   type MessageItem,
 } from "@windlass/ui";
-import { Hourglass, RotateCcw, Wrench } from "lucide-react";
-import { useCallback, useMemo, useState, type ReactNode } from "react";
+import { Activity, Hourglass, RotateCcw, ScrollText, SquarePen, Wrench, type LucideIcon } from "lucide-react";
+import { useCallback, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { Judgement } from "../judging.js";
 import { forkAtMessage } from "../records.js";
 import { agentsQuery, recentSessionsQuery, runsOfSessionQuery, sessionQuery } from "../queries.js";
 import { Link, navigate, to, usePlace } from "../router.js";
-import { Ago, ButtonLink, Code, Failure, Heading, Select, Status, useNow } from "../parts.js";
+import { Ago, ButtonLink, Code, Failure, Heading, RunStatus, Select, useNow } from "../parts.js";
 
 /** A chat with any agent. */
 export function ChatPage({ sessionId }: { readonly sessionId: string | undefined }): ReactNode {
   const { query } = usePlace();
   const [begun, setBegun] = useState<{ readonly sessionId: string; readonly key: string }>();
   const [count, setCount] = useState(0);
+  const isDrill = useRef(false);
   // The chat that began a session goes on showing it: its address changes, and nothing flickers.
   const key = begun !== undefined && begun.sessionId === sessionId ? begun.key : (sessionId ?? `new-${count}`);
   const onSession = useCallback(
     (id: string) => {
       setBegun({ sessionId: id, key });
       setCount((before) => before + 1);
-      navigate(to(["chat", id]), { replace: true });
+      navigate(to(["chat", id], { drill: isDrill.current ? 1 : undefined }), { replace: true });
+      isDrill.current = false;
     },
     [key],
   );
   return (
     <div className="flex min-h-0 flex-1">
       <Recent current={sessionId} />
-      <Chat key={key} sessionId={sessionId} wanted={query.get("agent") ?? undefined} onSession={onSession} />
+      <Chat
+        key={key}
+        sessionId={sessionId}
+        wanted={query.get("agent") ?? undefined}
+        isDrill={query.get("drill") !== null}
+        onDrill={() => {
+          isDrill.current = true;
+        }}
+        onSession={onSession}
+      />
     </div>
   );
 }
@@ -54,6 +70,10 @@ export function ChatPage({ sessionId }: { readonly sessionId: string | undefined
 interface ChatProps {
   readonly sessionId: string | undefined;
   readonly wanted: string | undefined;
+  /** Whether the session is one to end the server in. */
+  readonly isDrill: boolean;
+  /** Called before such a session is begun. */
+  readonly onDrill: () => void;
   readonly onSession: (sessionId: string) => void;
 }
 
@@ -74,11 +94,11 @@ function keepDraft(sessionId: string | undefined, text: string): void {
   }
 }
 
-function Chat({ sessionId, wanted, onSession }: ChatProps): ReactNode {
+function Chat({ sessionId, wanted, isDrill, onDrill, onSession }: ChatProps): ReactNode {
   const agents = useQuery(agentsQuery);
   const agent = agents.data?.find(({ agentId }) => agentId === wanted) ?? agents.data?.[0];
   const chat = useChatStream({ sessionId, agent: agent?.agentId, onSession });
-  const { actions, error: forkError } = useFork(sessionId, chat.conversation.run?.agentId);
+  const { actions, error: forkError } = useFork(chat);
   const plan = planOf(chat.conversation);
   const troubles = [loadingError(agents), forkError, chat.error].filter((error) => error != null);
   const isNew = sessionId === undefined;
@@ -101,13 +121,15 @@ function Chat({ sessionId, wanted, onSession }: ChatProps): ReactNode {
           isNew && (
             <Welcome
               agent={agent}
-              onSay={(words) => {
+              onSay={({ words, kind }) => {
+                if (kind === "agent") onDrill();
                 chat.sendUserMessage(words).catch(() => undefined);
               }}
             />
           )
         }
       />
+      {isDrill && !isNew && <Drill chat={chat} />}
       {plan.length > 1 && chat.isStreaming && <OrchestrationPlanCard steps={plan} className="mx-4 mb-2" />}
       {troubles.map((error) => (
         <Failure key={error.message} error={error} />
@@ -138,41 +160,72 @@ function loadingError({
 }
 
 /** Actions of a message: forks of the session that begin there. */
-function useFork(
-  sessionId: string | undefined,
-  agent: string | undefined,
-): { readonly actions: ((item: MessageItem) => ReactNode) | undefined; readonly error: Error | undefined } {
+function useFork(chat: ChatStream): {
+  readonly actions: ((item: MessageItem) => ReactNode) | undefined;
+  readonly error: Error | undefined;
+} {
+  const { sessionId } = chat;
+  const transport = useTransport();
   const [error, setError] = useState<Error>();
+  // The actions stay the same while the chat grows: rows are not drawn again for them.
+  const now = useRef(chat);
+  useEffect(() => {
+    now.current = chat;
+  });
   const actions = useMemo(() => {
     if (sessionId === undefined) return undefined;
     // A second click is no second copy.
     let isForking = false;
-    const fork = (item: MessageItem): void => {
+    const attempt = (work: () => Promise<string>): void => {
       if (isForking) return;
       isForking = true;
       setError(undefined);
+      work().then(navigate, (failure: unknown) => {
+        isForking = false;
+        setError(failure instanceof Error ? failure : new Error(String(failure)));
+      });
+    };
+    const fork = (item: MessageItem): void => {
       const draft = item.message.role === "user" ? item.message.content : undefined;
-      forkAtMessage(sessionId, item.message).then(
-        (id) => {
-          if (draft !== undefined) keepDraft(id, draft);
-          navigate(id === undefined ? to(["chat"], { agent }) : to(["chat", id]));
-        },
-        (failure: unknown) => {
-          isForking = false;
-          setError(failure instanceof Error ? failure : new Error(String(failure)));
-        },
-      );
+      attempt(async () => {
+        const id = await forkAtMessage(sessionId, item.message);
+        const agent = now.current.conversation.run?.agentId;
+        if (draft !== undefined) keepDraft(id, draft);
+        return id === undefined ? to(["chat"], { agent }) : to(["chat", id]);
+      });
+    };
+    const again = (item: MessageItem): void => {
+      attempt(async () => {
+        const asked = askedBefore(now.current, item.message.id);
+        const id = await forkAtMessage(sessionId, asked);
+        const agent = now.current.conversation.run?.agentId;
+        const begun = await (id === undefined
+          ? transport.createSession({ agent, message: asked.content })
+          : transport.send(id, asked.content));
+        return to(["chat", begun.sessionId]);
+      });
     };
     return (item: MessageItem) => (
       <>
         {item.message.role === "assistant" && item.message.content !== "" && (
           <AnswerFeedback sessionId={sessionId} messageId={item.message.id} at={item.message.createdAt} />
         )}
-        <Actions item={item} onFork={fork} />
+        <Actions item={item} onFork={fork} onAgain={again} />
       </>
     );
-  }, [sessionId, agent]);
+  }, [sessionId, transport]);
   return { actions, error };
+}
+
+/** What the user said before an answer, to say it again. Throws if that is not here: the page has no files. */
+function askedBefore({ messages, conversation }: ChatStream, messageId: string): ChatMessage {
+  const at = messages.findIndex(({ id }) => id === messageId);
+  const asked = messages.slice(0, Math.max(at, 0)).findLast(({ role }) => role === "user");
+  if (asked === undefined)
+    throw new Error("The question of this answer is not here yet. Scroll up to it, then repeat.");
+  if (conversation.attachments.has(asked.id))
+    throw new Error("The question came with files, which this page does not keep. Fork and edit it, and attach them.");
+  return asked;
 }
 
 /** The run that was under way at a moment: the last that had begun. */
@@ -225,25 +278,63 @@ function NewHeading({ agents, agent }: NewHeadingProps): ReactNode {
 
 function SessionHeading({ chat, sessionId }: { readonly chat: ChatStream; readonly sessionId: string }): ReactNode {
   const { run } = chat.conversation;
+  const session = useQuery(sessionQuery(sessionId));
   // A long chat is read from its end: the server knows what all of it has cost.
-  const session = useQuery({ ...sessionQuery(sessionId), enabled: chat.hasEarlier });
   const known = session.data && { usage: session.data.usage, steps: 0, toolCalls: 0, delegated: {} };
   const usage = chat.hasEarlier ? known : chat.conversation.usage.session;
+  const agent = run?.agentId ?? session.data?.agentId;
   return (
     <Heading
-      title={run?.agentId === undefined ? "Chat" : `Chat with ${run.agentId}`}
-      facts={run !== undefined && <Status status={run.status} />}
+      title={titleOf(chat, session.data?.title)}
+      facts={run !== undefined && <RunStatus run={{ status: run.status, waitsOn: waitsOn(chat) }} />}
+      isTight
     >
-      <div className="flex flex-wrap items-center gap-2 text-sm">
+      <div className="flex items-center gap-2 text-sm max-sm:w-full">
+        <p className="mr-2 flex min-w-0 flex-1 items-center gap-x-1 text-xs text-agent-muted">
+          {agent !== undefined && agent !== "" && <span className="max-w-28 shrink-0 truncate">{agent} ·</span>}
+          {usage !== undefined && <CostMeter usage={usage} className="min-w-0 truncate" />}
+        </p>
         <Branches sessionId={sessionId} />
-        {usage !== undefined && <CostMeter usage={usage} className="mr-2" />}
-        {run !== undefined && <ButtonLink href={to(["runs", run.runId])}>Run</ButtonLink>}
-        <ButtonLink href={to(["sessions", sessionId])}>Journal</ButtonLink>
-        <ButtonLink href="/chat" className="lg:hidden">
-          New chat
-        </ButtonLink>
+        {run !== undefined && <HeadingLink href={to(["runs", run.runId])} label="Run" icon={Activity} />}
+        <HeadingLink href={to(["sessions", sessionId])} label="Journal" icon={ScrollText} />
+        <HeadingLink href="/chat" label="New chat" icon={SquarePen} className="lg:hidden" />
       </div>
     </Heading>
+  );
+}
+
+/** What its run waits for, in the words of the list of runs: an interrupted call is more than a question. */
+function waitsOn({ conversation: { run, chat } }: ChatStream): string | undefined {
+  const isInterrupted = [...chat.requests.values()].some(({ kind }) => kind === "recovery");
+  return run?.waitsOn === "input" && isInterrupted ? "recovery" : run?.waitsOn;
+}
+
+/** What the chat is about: the first wish of its user. */
+function titleOf({ messages, hasEarlier }: ChatStream, title: string | undefined): string {
+  if (title !== undefined && title !== "") return title;
+  const first = hasEarlier ? undefined : messages.find(({ role }) => role === "user");
+  return first === undefined || first.content === "" ? "Chat" : cut(first.content, TITLE_CHARS_MAX);
+}
+
+const TITLE_CHARS_MAX = 120;
+
+/** A link in words, and on a phone as a sign. */
+function HeadingLink({
+  href,
+  label,
+  icon: Icon,
+  className,
+}: {
+  readonly href: string;
+  readonly label: string;
+  readonly icon: LucideIcon;
+  readonly className?: string;
+}): ReactNode {
+  return (
+    <ButtonLink href={href} title={label} className={classes("max-sm:px-2!", className)}>
+      <Icon aria-hidden className="size-4 sm:hidden" />
+      <span className="max-sm:sr-only">{label}</span>
+    </ButtonLink>
   );
 }
 
@@ -299,32 +390,50 @@ function Branches({ sessionId }: { readonly sessionId: string }): ReactNode {
 
 const UNDER_WAY: ReadonlySet<CallStatus> = new Set(["writing", "requested", "waiting", "running"]);
 
+const QUIET = "min-h-6! px-1.5! py-0! text-xs!";
+
 function Actions({
   item,
   onFork,
+  onAgain,
 }: {
   readonly item: MessageItem;
   readonly onFork: (item: MessageItem) => void;
+  readonly onAgain: (item: MessageItem) => void;
 }): ReactNode {
   const isOwn = item.message.role === "user";
   // A fork begins where nothing is under way.
   const isOpen = item.calls.some(({ status }) => UNDER_WAY.has(status));
   if (item.isLive || item.id === "pending" || isOpen) return null;
   return (
-    <Button
-      variant="quiet"
-      className="min-h-6! px-1.5! py-0! text-xs!"
-      title={
-        isOwn
-          ? "Begin a copy of this session in front of this message, and say something else"
-          : "Begin a copy of this session that ends here"
-      }
-      onClick={() => {
-        onFork(item);
-      }}
-    >
-      {isOwn ? "Fork and edit" : "Fork from here"}
-    </Button>
+    <>
+      {!isOwn && item.message.content !== "" && item.calls.length === 0 && (
+        <Button
+          variant="quiet"
+          className={QUIET}
+          title="Ask the same again in a copy of this session"
+          onClick={() => {
+            onAgain(item);
+          }}
+        >
+          Regenerate
+        </Button>
+      )}
+      <Button
+        variant="quiet"
+        className={QUIET}
+        title={
+          isOwn
+            ? "Begin a copy of this session in front of this message, and say something else"
+            : "Begin a copy of this session that ends here"
+        }
+        onClick={() => {
+          onFork(item);
+        }}
+      >
+        {isOwn ? "Fork and edit" : "Fork from here"}
+      </Button>
+    </>
   );
 }
 
@@ -352,9 +461,8 @@ const EXAMPLES: readonly Example[] = [
   {
     kind: "agent",
     title: "Crash drill",
-    words: "Take the tour.",
-    about:
-      "It uses each tool in turn. End the server in the middle, with kill -9 if you like, start it again, and read here what survived.",
+    words: "Look at the weather in Oslo, then pay.",
+    about: "End the server in the middle with kill -9, start it again, and read what survived. The chat says how.",
   },
 ];
 const ICONS = {
@@ -368,7 +476,7 @@ function Welcome({
   onSay,
 }: {
   readonly agent: AgentInfo | undefined;
-  readonly onSay: (words: string) => void;
+  readonly onSay: (example: Example) => void;
 }): ReactNode {
   if (agent === undefined) return null;
   const { description, tools, model, problem } = agent;
@@ -416,12 +524,13 @@ function Welcome({
 const OWN_AGENT = "windlass init shop && cd shop && windlass dev";
 
 function ExampleCard({
-  example: { kind, title, words, about },
+  example,
   onSay,
 }: {
   readonly example: Example;
-  readonly onSay: (words: string) => void;
+  readonly onSay: (example: Example) => void;
 }): ReactNode {
+  const { kind, title, words, about } = example;
   const [Icon, color] = ICONS[kind];
   return (
     <button
@@ -433,7 +542,7 @@ function ExampleCard({
         FOCUS,
       )}
       onClick={() => {
-        onSay(words);
+        onSay(example);
       }}
     >
       <span aria-hidden className={classes("mb-1 flex size-5 items-center justify-center rounded", color)}>
@@ -443,6 +552,85 @@ function ExampleCard({
       <span className="font-semibold">“{words}”</span>
       <span className="mt-1 text-agent-muted">{about}</span>
     </button>
+  );
+}
+
+const END_SERVER = 'pkill -9 -f "windlass dev"';
+
+/** What was there when the connection broke. */
+interface Before {
+  readonly atMs: number;
+  readonly recordCount: number;
+  /** Calls with a result: how often each was begun. */
+  readonly done: ReadonlyMap<string, number>;
+  readonly names: readonly string[];
+}
+
+/** What a chat has now, to be compared with what it has after a crash. */
+export function beforeCrash({ items, conversation }: Pick<ChatStream, "items" | "conversation">, atMs: number): Before {
+  const done = callsOf(items).filter(({ status }) => status === "succeeded");
+  return {
+    atMs,
+    recordCount: conversation.chat.seq,
+    done: new Map(done.map(({ key, progress }) => [key, progress?.attempt ?? 1])),
+    names: done.map(({ call }) => call.name),
+  };
+}
+
+/** What survived a crash, in sentences. Calls with a result from before it that were begun again are counted. */
+export function survived(before: Before, { items }: Pick<ChatStream, "items">, nowMs: number): readonly string[] {
+  const calls = callsOf(items);
+  const again = calls.filter(({ key, progress }) => (progress?.attempt ?? 1) > (before.done.get(key) ?? Infinity));
+  const waiting = calls.filter(({ status }) => status === "waiting").map(({ call }) => call.name);
+  return [
+    `The server is back after ${formatDuration(Math.max(nowMs - before.atMs, 0))}.`,
+    `${plural(before.recordCount, "record")} from before the crash are in the journal.`,
+    ...(before.names.length === 0
+      ? []
+      : [`The result of ${before.names.join(" and ")} was kept; calls made again: ${again.length}.`]),
+    ...(waiting.length === 0 ? [] : [`The request about ${waiting.join(" and ")} waits for you as before.`]),
+  ];
+}
+
+function callsOf(items: ChatStream["items"]): readonly CallView[] {
+  return items.flatMap((item) => (item.kind === "message" ? item.calls : []));
+}
+
+/** The crash drill: how to end the server, that it is gone, and what survived. */
+function Drill({ chat }: { readonly chat: ChatStream }): ReactNode {
+  const isAway = chat.connection.status === "waiting";
+  const [before, setBefore] = useState<Before>();
+  const [backMs, setBackMs] = useState<number>();
+  const now = useRef(chat);
+  useEffect(() => {
+    now.current = chat;
+  });
+  useEffect(() => {
+    if (isAway) {
+      setBefore((known) => known ?? beforeCrash(now.current, Date.now()));
+      setBackMs(undefined);
+    } else setBackMs(Date.now());
+  }, [isAway]);
+  const step = before === undefined ? 1 : isAway || backMs === undefined ? 2 : 3;
+  return (
+    <div
+      role="status"
+      aria-label="Crash drill"
+      className="mx-auto mb-3 flex w-full max-w-3xl flex-wrap items-center gap-x-2 gap-y-1 rounded-lg border border-agent-accent px-4 py-3 max-md:mx-3 max-md:w-auto"
+    >
+      <Badge tone={step === 3 ? "good" : "info"}>{step === 3 ? "survived a crash" : `Crash drill, ${step} of 3`}</Badge>
+      {step === 1 && (
+        <>
+          <span>End the server now, in another terminal:</span>
+          <Code>{END_SERVER}</Code>
+          <CopyButton text={END_SERVER} label="Copy command" />
+        </>
+      )}
+      {step === 2 && <span>The server is gone. Start it again with the command that you started it with.</span>}
+      {step === 3 && before !== undefined && (
+        <span className="min-w-0 flex-1 basis-80">{survived(before, chat, backMs ?? before.atMs).join(" ")}</span>
+      )}
+    </div>
   );
 }
 
@@ -498,7 +686,7 @@ function Recent({ current }: { readonly current: string | undefined }): ReactNod
             >
               <span className="truncate">{session.title === "" ? "Untitled" : session.title}</span>
               <span className="flex items-center justify-between gap-2 text-xs text-agent-muted">
-                <Status status={session.status} />
+                <RunStatus run={session} />
                 <Ago at={session.createdAt} nowMs={now} />
               </span>
             </Link>

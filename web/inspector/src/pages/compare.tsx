@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import type { RunInfo, RunRow } from "@windlass/protocol/client";
 import {
+  BUTTONS,
   classes,
   formatCost,
   formatCount,
@@ -11,11 +12,11 @@ import {
   shortId,
   useSession,
 } from "@windlass/ui";
-import { useMemo, type ReactNode } from "react";
+import { useMemo, useState, type ReactNode } from "react";
 import { isKnown, type Event } from "@windlass/protocol";
 import { WordDiff } from "../changes.js";
 import { Crashes, Empty, Failure, Heading, Loading, Status, TextLink, VirtualList } from "../parts.js";
-import { runQuery, runsOfSessionQuery } from "../queries.js";
+import { runQuery } from "../queries.js";
 import { tell } from "../records.js";
 import { to, useQueryState } from "../router.js";
 
@@ -54,7 +55,11 @@ function Comparison({ first, second }: { readonly first: string; readonly second
   const actsOne = useMemo(() => actsOf(journalOne.records, first), [journalOne.records, first]);
   const actsTwo = useMemo(() => actsOf(journalTwo.records, second), [journalTwo.records, second]);
   const pairs = useMemo(() => pairUp(actsOne, actsTwo), [actsOne, actsTwo]);
-  const shown = useMemo(() => (isAll ? pairs : pairs.filter(({ isSame }) => !isSame)), [pairs, isAll]);
+  const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
+  const shown = useMemo(
+    () => folded(isAll ? pairs : pairs.filter(({ isSame }) => !isSame), opened),
+    [pairs, isAll, opened],
+  );
   const error = [one.error, two.error, journalOne.error, journalTwo.error].find((found) => found != null);
   const differences = pairs.filter(({ isSame }) => !isSame).length;
   return (
@@ -83,9 +88,20 @@ function Comparison({ first, second }: { readonly first: string; readonly second
       <VirtualList
         items={shown}
         label="Differences"
-        keyOf={keyOf}
+        keyOf={(row) => keyOf("pairs" in row ? row.pairs[0] : row)}
         rowPx={ROW_PX}
-        render={(pair) => <Row pair={pair} first={first} second={second} />}
+        render={(row) =>
+          "pairs" in row ? (
+            <FoldedRow
+              fold={row}
+              onOpen={() => {
+                setOpened((before) => new Set(before).add(keyOf(row.pairs[0])));
+              }}
+            />
+          ) : (
+            <Row pair={row} first={first} second={second} />
+          )
+        }
       />
     </>
   );
@@ -95,15 +111,55 @@ function keyOf({ first, second }: Pair): string {
   return `${first?.seq ?? ""} ${second?.seq ?? ""}`;
 }
 
-/** A run, and what lists tell about it as soon as that is read. */
+/** Acts that one run has and the other has not, one after the other. */
+export interface Fold {
+  readonly side: "first" | "second";
+  readonly pairs: readonly [Pair, ...Pair[]];
+}
+
+/** Acts in a row on one side only that are shown as they are. */
+const ALONE_MAX = 3;
+
+/** Rows with long parts of one side folded, but those that were opened: a part is named by its first row. */
+export function folded(pairs: readonly Pair[], opened: ReadonlySet<string>): readonly (Pair | Fold)[] {
+  const rows: (Pair | Fold)[] = [];
+  for (let at = 0; at < pairs.length;) {
+    const pair = pairs[at];
+    if (pair === undefined) break;
+    const side = sideOf(pair);
+    let end = at + 1;
+    while (side !== undefined && end < pairs.length && sideOf(pairs[end]) === side) end += 1;
+    const others = pairs.slice(at + 1, end);
+    if (side === undefined || others.length < ALONE_MAX || opened.has(keyOf(pair))) rows.push(pair, ...others);
+    else rows.push({ side, pairs: [pair, ...others] });
+    at = end;
+  }
+  return rows;
+}
+
+/** The one side of a row that is there; undefined if both are. */
+function sideOf(pair: Pair | undefined): Fold["side"] | undefined {
+  return pair?.second === undefined ? "first" : pair.first === undefined ? "second" : undefined;
+}
+
+function FoldedRow({ fold: { side, pairs }, onOpen }: { readonly fold: Fold; readonly onOpen: () => void }): ReactNode {
+  return (
+    <div className="grid grid-cols-2 gap-4 border-b border-agent-border px-4 py-2 text-sm">
+      <button
+        type="button"
+        className={classes(BUTTONS.quiet, "justify-start text-left", side === "second" && "col-start-2")}
+        onClick={onOpen}
+      >
+        Show {formatCount(pairs.length)} acts that only this run has
+      </button>
+    </div>
+  );
+}
+
+/** A run, and what lists tell about it. */
 interface Told {
   readonly info: RunInfo;
   readonly row: RunRow | undefined;
-}
-
-function useRow({ run: { sessionId, runId } }: RunInfo): RunRow | undefined {
-  const { data = [] } = useQuery({ ...runsOfSessionQuery(sessionId ?? ""), enabled: sessionId !== undefined });
-  return data.find((one) => one.runId === runId);
 }
 
 const NUMBERS: readonly {
@@ -130,8 +186,8 @@ const NUMBERS: readonly {
 
 /** Two runs beside each other, and by how much their numbers differ. */
 function Sides({ first, second }: { readonly first: RunInfo; readonly second: RunInfo }): ReactNode {
-  const one = { info: first, row: useRow(first) };
-  const two = { info: second, row: useRow(second) };
+  const one = { info: first, row: first.row };
+  const two = { info: second, row: second.row };
   return (
     <div className="grid grid-cols-2 gap-4 border-b border-agent-border px-4 py-3">
       <Side told={one} />
@@ -233,7 +289,7 @@ interface Act {
 }
 
 /** A row of the comparison: the same, changed, or on one side only. */
-interface Pair {
+export interface Pair {
   readonly first: Act | undefined;
   readonly second: Act | undefined;
   readonly isSame: boolean;

@@ -14,13 +14,12 @@ import {
   useColumns,
   type TableColumn,
 } from "@windlass/ui";
-import { useCallback, useMemo, useState, type ReactNode, type SyntheticEvent } from "react";
+import { useMemo, useState, type ReactNode, type SyntheticEvent } from "react";
 import { client } from "../auth.js";
+import { DeleteButton, SaveButton } from "../bulk.js";
 import { datasetAddress, expectedIn, textOf } from "../add-to-dataset.js";
 import {
   Ago,
-  Confirm,
-  download,
   Empty,
   Failure,
   Heading,
@@ -33,7 +32,7 @@ import {
   TextLink,
   useNow,
 } from "../parts.js";
-import { datasetQuery, datasetsQuery } from "../queries.js";
+import { datasetQuery, datasetsQuery, useNextPage } from "../queries.js";
 import { navigate, to, useQueryState } from "../router.js";
 import { tellDone } from "../shell.js";
 
@@ -107,7 +106,7 @@ function NewDataset(): ReactNode {
         }}
       />
       <button type="submit" className={BUTTONS.default} disabled={make.isPending || name.trim() === ""}>
-        Make it
+        Create
       </button>
       {make.error !== null && <Failure error={make.error} />}
     </form>
@@ -156,21 +155,20 @@ function listColumns(now: number): readonly TableColumn<EvalDataset>[] {
 
 /** A data set with its cases; the chosen one is edited beside them. */
 export function DatasetPage({ name }: { readonly name: string }): ReactNode {
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(datasetQuery(name));
+  const list = useInfiniteQuery(datasetQuery(name));
+  const { data, error, refetch, hasNextPage } = list;
   const [query, change] = useQueryState();
   const layout = useColumns("dataset-cases");
   const now = useNow();
   const info = data?.pages.at(-1)?.dataset;
   const all = useMemo(() => data?.pages.flatMap(({ cases }) => cases), [data]);
-  const onEnd = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
   const text = (query.get("text") ?? "").toLowerCase();
   const rows = all?.filter((one) =>
     [one.name, textOf(one.inputs), textOf(one.expected), ...(one.tags ?? [])].some((words) =>
       words.toLowerCase().includes(text),
     ),
   );
+  const onEnd = useNextPage(list, rows?.length);
   const chosen = all?.find((one) => one.name === query.get("case"));
   return (
     <>
@@ -208,12 +206,13 @@ export function DatasetPage({ name }: { readonly name: string }): ReactNode {
           </div>
           <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
             <div className="flex min-h-0 min-w-0 flex-1 flex-col">
-              {rows.length > 0 ? (
+              {rows.length > 0 || hasNextPage ? (
                 <DataTable
                   label="Cases"
                   rows={rows}
                   columns={CASE_COLUMNS}
                   keyOf={(one) => one.name}
+                  opened={chosen?.name}
                   onOpen={(one) => {
                     change({ case: one.name });
                   }}
@@ -256,67 +255,31 @@ export function shellWord(text: string): string {
 }
 
 function Actions({ info }: { readonly info: EvalDataset }): ReactNode {
-  const [isAsking, setIsAsking] = useState(false);
   const queries = useQueryClient();
-  const save = useMutation({
-    mutationFn: () => client.datasetFile(info.name),
-    onSuccess: (text) => {
-      download(text, `${info.name.replaceAll(/[^\w-]/gu, "-")}.yaml`, "application/yaml");
-    },
-  });
-  const remove = useMutation({
-    mutationFn: () => client.deleteDataset(info.name),
-    onSuccess: () => {
-      tellDone(`Deleted the data set ${info.name}.`);
-      void queries.invalidateQueries({ queryKey: ["datasets"] });
-      navigate("/experiments?view=datasets", { replace: true });
-    },
-    onSettled: () => {
-      setIsAsking(false);
-    },
-  });
-  const failure = save.error ?? remove.error;
+  const remove = async (): Promise<void> => {
+    await client.deleteDataset(info.name);
+    tellDone(`Deleted the data set ${info.name}.`);
+    void queries.invalidateQueries({ queryKey: ["datasets"] });
+    navigate("/experiments?view=datasets", { replace: true });
+  };
   return (
     <div className="flex flex-wrap items-center gap-2">
       <TextLink className="text-sm" href={to(["experiments"], { dataset: info.name })}>
         Experiments
       </TextLink>
-      <button
-        type="button"
-        className={BUTTONS.default}
-        disabled={save.isPending}
-        onClick={() => {
-          save.mutate();
-        }}
-      >
-        Download
-      </button>
-      <button
-        type="button"
-        className={BUTTONS.danger}
-        onClick={() => {
-          setIsAsking(true);
-        }}
-      >
-        Delete
-      </button>
-      {failure !== null && <Failure error={failure} />}
-      <Confirm
-        title={`Delete the data set ${info.name}?`}
-        action="Delete for good"
-        isOpen={isAsking}
-        isBusy={remove.isPending}
-        onConfirm={() => {
-          remove.mutate();
-        }}
-        onClose={() => {
-          setIsAsking(false);
-        }}
-      >
+      <SaveButton
+        label="Download"
+        file={async () => ({
+          text: await client.datasetFile(info.name),
+          name: `${info.name.replaceAll(/[^\w-]/gu, "-")}.yaml`,
+          type: "application/yaml",
+        })}
+      />
+      <DeleteButton title={`Delete the data set ${info.name}?`} onDelete={remove}>
         <p>
           {plural(info.cases, "case")} are deleted. Experiments on them, and the runs that they were taken from, stay.
         </p>
-      </Confirm>
+      </DeleteButton>
     </div>
   );
 }

@@ -2,18 +2,17 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import type { RunRow } from "@windlass/protocol/client";
 import { DataTable, shortId, useColumns, type TableColumn } from "@windlass/ui";
-import { useCallback, useMemo, type ReactNode } from "react";
+import { useMemo, type ReactNode } from "react";
 import { Ledger } from "../ledger.js";
-import { ButtonLink, Empty, Failure, Heading, Loading, RunStatus, Select, Tabs, TextLink } from "../parts.js";
-import { agentsQuery, isOver, runsQuery } from "../queries.js";
+import { Ago, ButtonLink, Empty, Failure, Heading, Loading, RunStatus, Select, TextLink, useNow } from "../parts.js";
+import { agentsQuery, isOver, runsQuery, useNextPage } from "../queries.js";
 import { to, useQueryState } from "../router.js";
 import { Failures } from "./failures.js";
 import { Proposals } from "./proposals.js";
 import { Versions } from "./versions.js";
 
-/** The views of the page, and the names of what they show. */
+/** The views of the page besides the decisions; each has an entry in the navigation. */
 const TITLES: ReadonlyMap<string, string> = new Map([
-  ["choices", "Decisions"],
   ["failures", "Failures"],
   ["versions", "Versions"],
   ["proposals", "Proposals"],
@@ -25,7 +24,7 @@ export function DecisionsPage(): ReactNode {
   const agent = query.get("agent") ?? "";
   const agents = useQuery(agentsQuery);
   const wanted = agent === "" ? undefined : agent;
-  const view = query.get("view") ?? "choices";
+  const view = query.get("view") ?? "";
   return (
     <>
       <Heading title={TITLES.get(view) ?? "Decisions"}>
@@ -46,36 +45,21 @@ export function DecisionsPage(): ReactNode {
           }}
         />
       </Heading>
-      <Tabs
-        label="Views of decisions"
-        value={view}
-        onChange={(next) => {
-          change({ view: next }, { push: true });
-        }}
-        tabs={[
-          {
-            id: "choices",
-            label: "Choices",
-            content: () => <Choices agent={wanted} selected={query.get("run") ?? undefined} />,
-          },
-          { id: "failures", label: "Failures by cause", content: () => <Failures agent={wanted} /> },
-          {
-            id: "versions",
-            label: "Versions",
-            content: () =>
-              wanted === undefined && agents.data === undefined ? (
-                agents.error === null ? (
-                  <Loading />
-                ) : (
-                  <Failure error={agents.error} onRetry={() => void agents.refetch()} />
-                )
-              ) : (
-                <Versions agent={wanted ?? agents.data?.[0]?.agentId} />
-              ),
-          },
-          { id: "proposals", label: "Proposals", content: () => <Proposals agent={wanted} /> },
-        ]}
-      />
+      {view === "failures" ? (
+        <Failures agent={wanted} />
+      ) : view === "versions" && wanted === undefined && agents.data === undefined ? (
+        agents.error === null ? (
+          <Loading />
+        ) : (
+          <Failure error={agents.error} onRetry={() => void agents.refetch()} />
+        )
+      ) : view === "versions" ? (
+        <Versions agent={wanted ?? agents.data?.[0]?.agentId} />
+      ) : view === "proposals" ? (
+        <Proposals agent={wanted} />
+      ) : (
+        <Choices agent={wanted} selected={query.get("run") ?? undefined} />
+      )}
     </>
   );
 }
@@ -89,27 +73,26 @@ function Choices({
 }): ReactNode {
   const [, change] = useQueryState();
   const layout = useColumns("decision-runs");
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    runsQuery({ filter: { agent, subagents: false } }),
-  );
+  const now = useNow();
+  const columns = useMemo(() => columnsAt(now), [now]);
+  const list = useInfiniteQuery(runsQuery({ filter: { agent, subagents: false } }));
+  const { data, error, refetch, hasNextPage } = list;
   const runs = useMemo(
     () => data?.pages.flatMap((page) => page.runs).filter(({ startedAt }) => startedAt != null),
     [data],
   );
-  const onEnd = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const onEnd = useNextPage(list, runs?.length);
   if (error !== null && runs === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
   if (runs === undefined) return <Loading />;
-  if (runs.length === 0) return <NoDecisions />;
+  if (runs.length === 0) return hasNextPage ? <Loading /> : <NoDecisions />;
   const current = selected ?? runs[0]?.runId;
   return (
     <div className="flex min-h-0 flex-1 flex-col md:flex-row">
-      <div className="flex shrink-0 flex-col border-agent-border max-md:h-44 max-md:border-b md:w-80 md:border-r xl:w-100">
+      <div className="flex shrink-0 flex-col border-agent-border max-md:h-44 max-md:border-b md:w-80 md:border-r xl:w-100 2xl:w-136">
         <DataTable
           label="Runs, the newest first"
           rows={runs}
-          columns={RUNS}
+          columns={columns}
           keyOf={({ runId }) => runId}
           opened={current}
           onOpen={({ runId }) => {
@@ -135,21 +118,30 @@ function Choices({
   );
 }
 
-const RUNS: readonly TableColumn<RunRow>[] = [
-  {
-    id: "input",
-    label: "Run",
-    width: 120,
-    share: 1,
-    cell: ({ runId, agentId, input }) => (
-      <span title={input}>
-        <span className="font-semibold">{input || shortId(runId)}</span>{" "}
-        <span className="text-agent-muted">{agentId}</span>
-      </span>
-    ),
-  },
-  { id: "status", label: "Status", width: 150, cell: (run) => <RunStatus run={run} /> },
-];
+function columnsAt(now: number): readonly TableColumn<RunRow>[] {
+  return [
+    {
+      id: "input",
+      label: "Run",
+      width: 120,
+      share: 1,
+      cell: ({ runId, input }) => (
+        <span className="font-semibold" title={input}>
+          {input || shortId(runId)}
+        </span>
+      ),
+    },
+    { id: "agent", label: "Agent", width: 76, fromPx: 480, cell: ({ agentId }) => agentId },
+    { id: "status", label: "Status", width: 150, cell: (run) => <RunStatus run={run} /> },
+    {
+      id: "started",
+      label: "Started",
+      width: 90,
+      fromPx: 480,
+      cell: ({ startedAt }) => startedAt !== undefined && <Ago at={startedAt} nowMs={now} />,
+    },
+  ];
+}
 
 function NoDecisions(): ReactNode {
   return (

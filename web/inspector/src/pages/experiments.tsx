@@ -25,7 +25,7 @@ import {
   type TableColumn,
 } from "@windlass/ui";
 import { Check, X } from "lucide-react";
-import { useCallback, useMemo, useState, type ReactNode } from "react";
+import { useMemo, useState, type ReactNode } from "react";
 import { AddToDataset } from "../add-to-dataset.js";
 import {
   Ago,
@@ -39,11 +39,10 @@ import {
   RowLink,
   SidePanel,
   Status,
-  Tabs,
   TextLink,
   useNow,
 } from "../parts.js";
-import { experimentQuery, experimentsComparedQuery, experimentsQuery } from "../queries.js";
+import { experimentQuery, experimentsComparedQuery, experimentsQuery, useNextPage } from "../queries.js";
 import { Link, navigate, to, useQueryState } from "../router.js";
 import { Datasets } from "./datasets.js";
 
@@ -58,22 +57,17 @@ export function interval({ low, high }: Estimate): string {
   return low === undefined || high === undefined ? "" : `${(low * 100).toFixed(0)}–${(high * 100).toFixed(0)} %`;
 }
 
-export function ExperimentsPage(): ReactNode {
-  const [query, change] = useQueryState();
-  return (
+export function ExperimentsPage({ view }: { readonly view?: "datasets" | undefined }): ReactNode {
+  const [query] = useQueryState();
+  return (view ?? query.get("view")) === "datasets" ? (
+    <>
+      <Heading title="Data sets" about="Cases: what an agent is asked, and what is expected" />
+      <Datasets />
+    </>
+  ) : (
     <>
       <Heading title="Experiments" about="Agents run on the cases of data sets, and scored" />
-      <Tabs
-        label="Experiments and data sets"
-        value={query.get("view") ?? "experiments"}
-        onChange={(view) => {
-          change({ view: view === "experiments" ? undefined : view }, { push: true });
-        }}
-        tabs={[
-          { id: "experiments", label: "Experiments", content: () => <List /> },
-          { id: "datasets", label: "Data sets", content: () => <Datasets /> },
-        ]}
-      />
+      <List />
     </>
   );
 }
@@ -83,19 +77,17 @@ function List(): ReactNode {
   const layout = useColumns("experiments");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const filter = { agent: query.get("agent") ?? undefined, dataset: query.get("dataset") ?? undefined };
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    experimentsQuery(filter),
-  );
+  const list = useInfiniteQuery(experimentsQuery(filter));
+  const { data, error, refetch, hasNextPage } = list;
   const rows = useMemo(() => data?.pages.flatMap(({ experiments }) => experiments), [data]);
-  const onEnd = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const onEnd = useNextPage(list, rows?.length);
   const now = useNow();
   const columns = useMemo(() => listColumns(now), [now]);
   if (rows === undefined)
     return error === null ? <Loading /> : <Failure error={error} onRetry={() => void refetch()} />;
   const isFiltered = filter.agent !== undefined || filter.dataset !== undefined;
-  if (rows.length === 0 && !isFiltered) return <NoExperiments />;
+  const isEmpty = rows.length === 0 && !hasNextPage;
+  if (isEmpty && !isFiltered) return <NoExperiments />;
   // The list has the newest first: of two, the first one is the new one.
   const [newer, older] = rows.filter(({ id }) => chosen.has(id));
   return (
@@ -124,7 +116,7 @@ function List(): ReactNode {
           <ColumnMenu columns={columns} layout={layout} />
         </span>
       </div>
-      {rows.length === 0 ? (
+      {isEmpty ? (
         <Empty title="No experiment fits.">
           <p>
             <TextLink href="/experiments">Show all experiments</TextLink>
@@ -414,6 +406,7 @@ function Cases({ info, cases }: { readonly info: EvalExperiment; readonly cases:
               rows={rows}
               columns={columns}
               keyOf={keyOfCase}
+              opened={chosen && keyOfCase(chosen)}
               onOpen={(one) => {
                 change({ case: keyOfCase(one) });
               }}
@@ -714,6 +707,7 @@ function Compared({ experimentId, old }: { readonly experimentId: string; readon
               rows={rows}
               columns={PAIR_COLUMNS}
               keyOf={({ name }) => name}
+              opened={query.get("case") ?? undefined}
               onOpen={({ name }) => {
                 change({ case: name });
               }}

@@ -1,10 +1,10 @@
 /** Failures by cause. */
-import { useQuery } from "@tanstack/react-query";
-import type { FailureCause } from "@windlass/protocol/client";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import type { FailureCause, RunRow } from "@windlass/protocol/client";
 import { DataTable, formatCount, formatPercent, plural, shortId, useColumns, type TableColumn } from "@windlass/ui";
 import { useMemo, type ReactNode } from "react";
-import { Empty, Failure, Loading, RowLink, SidePanel, TextLink } from "../parts.js";
-import { failuresQuery, runQuery } from "../queries.js";
+import { Ago, Empty, Failure, Loading, RowLink, SidePanel, TextLink, useNow } from "../parts.js";
+import { failuresQuery, runsByIdQuery, useNextPage } from "../queries.js";
 import { navigate, to, useQueryState } from "../router.js";
 
 /** Names of failure kinds, with advice. */
@@ -69,7 +69,8 @@ export function Failures({ agent }: { readonly agent: string | undefined }): Rea
       <div className="flex min-h-0 min-w-0 flex-1 flex-col">
         <p className="border-b border-agent-border px-4 py-2 text-agent-muted">
           {formatCount(data.failed)} of {data.isAll ? "" : "the newest "}
-          {plural(data.runs, "run")} failed.
+          {plural(data.runs, "ended run")} did not succeed: they failed, were cancelled, used up their budget, or missed
+          their goal.
         </p>
         <DataTable
           label="Causes of failures"
@@ -151,41 +152,51 @@ function columnsOf(failed: number): readonly TableColumn<Row>[] {
   ];
 }
 
-/** Every run of a cause; what a row says is read when it is seen. */
+/** The runs of a cause, newest first, read page by page. */
 function RunsOf({ runIds }: { readonly runIds: readonly string[] }): ReactNode {
   const layout = useColumns("cause-runs");
+  const list = useInfiniteQuery(runsByIdQuery(runIds));
+  const { data: rows, error, refetch } = list;
+  const onEnd = useNextPage(list, rows?.length);
+  const now = useNow();
+  const columns = useMemo(() => runColumnsAt(now), [now]);
   return (
     <div className="-mx-4 flex min-h-60 flex-1 flex-col border-t border-agent-border">
-      <DataTable
-        label="Runs of the cause"
-        rows={runIds}
-        columns={RUNS}
-        keyOf={(runId) => runId}
-        onOpen={(runId) => {
-          navigate(to(["runs", runId]));
-        }}
-        layout={layout}
-      />
+      {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
+      {rows === undefined ? (
+        error === null && <Loading />
+      ) : (
+        <DataTable
+          label="Runs of the cause"
+          rows={rows}
+          count={runIds.length}
+          columns={columns}
+          keyOf={({ runId }) => runId}
+          onOpen={({ runId }) => {
+            navigate(to(["runs", runId]));
+          }}
+          onEnd={onEnd}
+          layout={layout}
+        />
+      )}
     </div>
   );
 }
 
-const RUNS: readonly TableColumn<string>[] = [
-  {
-    id: "run",
-    label: "Run",
-    width: 104,
-    cell: (runId) => <RowLink href={to(["runs", runId])}>{shortId(runId)}</RowLink>,
-  },
-  { id: "told", label: "Error", width: 120, share: 1, cell: (runId) => <ErrorOf runId={runId} /> },
-];
-
-function ErrorOf({ runId }: { readonly runId: string }): ReactNode {
-  const { data } = useQuery(runQuery(runId));
-  const words = data?.result?.error?.message ?? "";
-  return (
-    <span className="text-agent-muted" title={words}>
-      {words}
-    </span>
-  );
+function runColumnsAt(now: number): readonly TableColumn<RunRow>[] {
+  return [
+    {
+      id: "input",
+      label: "Run",
+      width: 160,
+      share: 1,
+      cell: ({ runId, input }) => <RowLink href={to(["runs", runId])}>{input || shortId(runId)}</RowLink>,
+    },
+    {
+      id: "started",
+      label: "Started",
+      width: 100,
+      cell: ({ at = "", startedAt = at }) => (startedAt === "" ? "–" : <Ago at={startedAt} nowMs={now} />),
+    },
+  ];
 }

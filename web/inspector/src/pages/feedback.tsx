@@ -11,6 +11,7 @@ import {
   Failure,
   Heading,
   KEY_HINT,
+  Listed,
   Loading,
   NoteField,
   RunStatus,
@@ -40,7 +41,15 @@ export function FeedbackPage(): ReactNode {
   };
   return (
     <>
-      <Heading title="Feedback" about="Ended runs that no one has judged, the newest first">
+      <Heading
+        title="Feedback"
+        facts={
+          data !== undefined && (
+            <Listed count={waiting.length} noun="run" hasMore={hasNextPage} total={data.pages[0]?.total} />
+          )
+        }
+        about="Ended runs that no one has judged, the newest first"
+      >
         <Select
           label="Agent"
           value={agent ?? ""}

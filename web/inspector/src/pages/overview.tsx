@@ -1,11 +1,15 @@
 /** Counts, durations and cost of runs. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import type { Approval, RunNumbers, Stats, StatsBucket, ToolBucket, ToolGroup } from "@windlass/protocol/client";
+import type { Approval, RunNumbers, Stats, ToolBucket, ToolGroup } from "@windlass/protocol/client";
 import {
-  Chip,
-  classes,
+  BUTTONS,
   CARD,
+  Chip,
+  CHIPS,
+  classes,
+  CodeView,
   cut,
+  DataTable,
   formatAgo,
   formatCost,
   formatCount,
@@ -14,24 +18,42 @@ import {
   formatShort,
   Panel,
   plural,
+  sentence,
   shortHash,
+  useColumns,
+  type TableColumn,
 } from "@windlass/ui";
-import { useId, useMemo, type ReactNode } from "react";
-import { Chart, colorOf, Swatch, type ChartSeries } from "../chart.js";
+import { ChartColumn, Table2 } from "lucide-react";
+import { useId, useMemo, useState, type ReactNode } from "react";
+import {
+  Chart,
+  colorOf,
+  intervalOf,
+  niceCount,
+  niceMicros,
+  niceMs,
+  Swatch,
+  valueAt,
+  type ChartProps,
+  type ChartSeries,
+} from "../chart.js";
 import { Empty, Failure, Heading, Loading, Select, TextLink, useNow } from "../parts.js";
 import { agentsQuery, approvalsQuery, failuresQuery, runsQuery, statsQuery } from "../queries.js";
 import { navigate, to, useQueryState } from "../router.js";
-import { Foot } from "../shell.js";
 
 const HOUR_MS = 3_600_000;
 const RANGES = { "1h": HOUR_MS, "24h": 24 * HOUR_MS, "7d": 168 * HOUR_MS, "30d": 720 * HOUR_MS } as const;
 type Range = keyof typeof RANGES;
-const SPLITS = ["agent", "model", "version", "tool"] as const;
-type Split = (typeof SPLITS)[number];
+/** What a chart is split by. A subagent is counted with the run that it works for, and so with the model of that. */
+const SPLITS = { agent: "by agent", model: "by agent's model", version: "by version", tool: "by tool" } as const;
+type Split = keyof typeof SPLITS;
+const GROUPED: readonly Split[] = ["agent", "model", "version"];
+const CALLED: readonly Split[] = [...GROUPED, "tool"];
 /** Divides every range into parts of whole seconds. */
 const PARTS = 48;
 const TOOLS_MAX = 6;
 const CAUSES_MAX = 6;
+const CAUSES_MS = 60_000;
 /** Fewer calls than this say little about how often a tool fails. */
 const CALLS_ENOUGH = 5;
 
@@ -40,10 +62,9 @@ export function OverviewPage(): ReactNode {
   const [query, change] = useQueryState();
   const range = readRange(query.get("range"));
   const agent = query.get("agent") ?? "";
-  const split = SPLITS.find((one) => one === query.get("split"));
   const isCompared = query.get("compare") !== "no";
   const agents = useQuery(agentsQuery);
-  const wanted = { agent: agent === "" ? undefined : agent, split };
+  const wanted = { agent: agent === "" ? undefined : agent };
   const { data, error, refetch } = useQuery(statsQuery(RANGES[range], PARTS, wanted));
   const before = useQuery({
     ...statsQuery(RANGES[range], PARTS, { agent: wanted.agent, isBefore: true }),
@@ -59,14 +80,6 @@ export function OverviewPage(): ReactNode {
             options={[["", "all"], ...(agents.data ?? []).map(({ agentId }) => [agentId, agentId] as const)]}
             onChange={(next) => {
               change({ agent: next });
-            }}
-          />
-          <Select
-            label="Split"
-            value={split ?? ""}
-            options={[["", "none"], ...SPLITS.map((one) => [one, one] as const)]}
-            onChange={(next) => {
-              change({ split: next });
             }}
           />
           <Select
@@ -90,17 +103,8 @@ export function OverviewPage(): ReactNode {
       {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
       {data === undefined && error === null && <Loading />}
       {data !== undefined && (
-        <Body
-          stats={data}
-          before={isCompared ? before.data?.total : undefined}
-          range={range}
-          agent={wanted.agent}
-          split={split}
-        />
+        <Body stats={data} before={isCompared ? before.data?.total : undefined} range={range} agent={wanted.agent} />
       )}
-      <div className="flex flex-wrap gap-2 border-t border-agent-border p-3 sm:hidden">
-        <Foot />
-      </div>
     </>
   );
 }
@@ -115,47 +119,95 @@ interface BodyProps {
   readonly before: RunNumbers | undefined;
   readonly range: Range;
   readonly agent: string | undefined;
-  readonly split: Split | undefined;
 }
 
 function Body(props: BodyProps): ReactNode {
   const { stats, range, agent } = props;
   if (stats.total.runs === 0 && stats.waiting.runs === 0) {
-    return (
-      <Empty title={`Nothing ran in the last ${range}.`}>
-        <p>
-          Throughput, latency, errors, tokens and cost appear here with the first run.{" "}
-          <TextLink href="/chat">Begin one</TextLink>, or look at a longer time.
-        </p>
-      </Empty>
-    );
+    return <NoRuns range={range} agent={agent} />;
   }
   return (
     <div className="flex min-h-0 flex-1 flex-col gap-3 overflow-y-auto p-4">
-      <Charts {...props} />
-      <div className="grid items-start gap-3 md:grid-cols-2 2xl:grid-cols-4">
+      <div className="grid gap-3 md:grid-cols-2">
+        <RunsFigure {...props} />
+        <FailedFigure {...props} />
+        <TimeFigure {...props} />
+        <CostFigure {...props} />
+      </div>
+      <div className="grid gap-3 md:grid-cols-2 xl:grid-cols-3">
         <NeedsPeople />
-        <Durability stats={stats} range={range} agent={agent} />
         <ToolsByRate tools={stats.failingTools} range={range} />
-        <Causes agent={agent} />
+        <Durability stats={stats} range={range} agent={agent} />
+      </div>
+      <div className="grid gap-3 md:grid-cols-2">
+        <TokensFigure {...props} />
+        <Causes stats={stats} agent={agent} range={range} />
       </div>
     </div>
   );
 }
 
-type Measure = (numbers: RunNumbers) => number | undefined;
+function NoRuns({ range, agent }: Pick<BodyProps, "range" | "agent">): ReactNode {
+  const agents = useQuery(agentsQuery);
+  const name = agent ?? agents.data?.[0]?.agentId ?? "AGENT";
+  const body = JSON.stringify({ agent: name, message: "Hello" });
+  return (
+    <Empty title={`Nothing ran in the last ${range}.`}>
+      <p>
+        Runs, failures, durations, tokens and cost over time appear here with the first run.{" "}
+        <TextLink href="/chat">Begin one</TextLink>, or look at a longer time.
+      </p>
+      <div className="text-left">
+        <CodeView
+          title="Start a run"
+          text={`curl ${location.origin}/v1/sessions -H 'content-type: application/json' -d '${body}'`}
+          copyLabel="Copy the command"
+        />
+      </div>
+    </Empty>
+  );
+}
 
 /** The rows of a chart: one, or one for each group and one for all others. */
-export function seriesOf(stats: Stats, pick: Measure, label: string): readonly ChartSeries[] {
-  const of = (buckets: readonly StatsBucket[]): readonly (number | undefined)[] => buckets.map(pick);
+export function seriesOf(
+  stats: Stats,
+  pick: (numbers: RunNumbers) => number,
+  label: string,
+  format: (value: number) => string = formatCount,
+): readonly ChartSeries[] {
   const { groups } = stats;
-  if (groups === undefined || groups.length === 0) return [{ label, values: of(stats.buckets) }];
-  const rows = groups.map(({ name, buckets }) => ({ label: nameOf(name), values: of(buckets) }));
+  if (groups === undefined || groups.length === 0) return [{ label, values: stats.buckets.map(pick) }];
+  const rows = groups.map(({ name, buckets, total }) => ({
+    label: nameOf(name),
+    values: buckets.map(pick),
+    total: format(pick(total)),
+  }));
   const rest = stats.buckets.map(
-    (bucket, at) => (pick(bucket) ?? 0) - rows.reduce((sum, { values }) => sum + (values[at] ?? 0), 0),
+    (bucket, at) => pick(bucket) - rows.reduce((sum, { values }) => sum + (values[at] ?? 0), 0),
   );
-  return rest.some((value) => value > 0) ? [...rows, { label: "others", values: rest }] : rows;
+  if (!rest.some((value) => value > 0)) return rows;
+  return [...rows, { label: "others", values: rest, total: format(rest.reduce((sum, one) => sum + one, 0)) }];
 }
+
+/** Runs or calls, and how many of them failed. */
+interface Tally {
+  readonly count: number;
+  readonly failed: number;
+}
+
+/** The share that failed, interval by interval; the counts stand beside it. Nothing ran, nothing is drawn. */
+export function rateRow(label: string, buckets: readonly Tally[], total?: Tally): ChartSeries {
+  return {
+    label,
+    values: buckets.map(({ count, failed }) => (count === 0 ? undefined : failed / count)),
+    notes: buckets.map(({ count, failed }) =>
+      count === 0 ? undefined : `${formatCount(failed)} of ${formatCount(count)}`,
+    ),
+    total: total && formatPercent(total.failed / Math.max(total.count, 1)),
+  };
+}
+
+const tallyOf = ({ runs, failed }: RunNumbers): Tally => ({ count: runs, failed });
 
 /** A version by the start of its fingerprint; agents and models as they are. */
 function nameOf(name: string): string {
@@ -182,234 +234,348 @@ function tokensOf({ inputTokens, outputTokens }: RunNumbers): number {
   return inputTokens + outputTokens;
 }
 
-function Charts({ stats, before, agent, split }: BodyProps): ReactNode {
-  const { total } = stats;
-  const times = useMemo(() => stats.buckets.map(({ at }) => Date.parse(at) / 1_000), [stats.buckets]);
-  const rows = useMemo(() => {
-    const lines: readonly ChartSeries[] =
-      stats.groups === undefined
-        ? [
-            { label: "p50", values: stats.buckets.map(({ p50Ms }) => p50Ms) },
-            { label: "p95", values: stats.buckets.map(({ p95Ms }) => p95Ms), color: "text-agent-kind-wait" },
-          ]
-        : stats.groups
-            .map(({ name, buckets }) => ({ label: nameOf(name), values: buckets.map(({ p50Ms }) => p50Ms) }))
-            .filter(({ values }) => values.some((value) => value !== undefined));
-    const failed = seriesOf(stats, (one) => one.failed, "failed");
-    return {
-      runs: seriesOf(stats, (one) => one.runs, "runs"),
-      failed: split === undefined ? failed.map((one) => ({ ...one, color: "text-agent-danger" })) : failed,
-      lines,
-      tokens: seriesOf(stats, tokensOf, "tokens"),
-      cost: seriesOf(stats, (one) => one.costMicros, "cost").map((one) =>
-        split === undefined ? { ...one, color: "text-agent-kind-tool" } : one,
-      ),
-    };
-  }, [stats, split]);
-  const shared = {
-    times,
-    bucketS: stats.bucketS,
-    open: (at: number, status?: string): void => {
-      const from = times[at];
-      if (from === undefined) return;
-      const moment = (seconds: number): string => new Date(seconds * 1_000).toISOString();
-      navigate(to(["runs"], { agent, status, since: moment(from), until: moment(from + stats.bucketS) }));
+/** The charts, by the names of their splits in the address. */
+type PanelName = "runs" | "failed" | "time" | "cost" | "tokens";
+
+/** What a chart needs of the statistics that it is about, split as its panel says. */
+interface Shown {
+  readonly stats: Stats;
+  readonly split: Split | undefined;
+  /** The calls of tools, if it is split by them. */
+  readonly tools: readonly ToolGroup[] | undefined;
+  readonly figure: Pick<FigureProps, "name" | "splits" | "split" | "onSplit" | "times" | "bucketS" | "open">;
+}
+
+/** Each panel has a split of its own, kept in the address. Panels with the same one share a request. */
+function useSplit(name: PanelName, splits: readonly Split[], { stats, range, agent }: BodyProps): Shown {
+  const [query, change] = useQueryState();
+  const split = splits.find((one) => one === query.get(`${name}-by`));
+  const { data } = useQuery({
+    ...statsQuery(RANGES[range], PARTS, { agent, split }),
+    enabled: split !== undefined,
+  });
+  // Until the split is here, the whole is shown.
+  const isHere = split === "tool" ? data?.tools !== undefined : data?.groups !== undefined;
+  const found = split !== undefined && isHere ? (data ?? stats) : stats;
+  const times = useMemo(() => found.buckets.map(({ at }) => Date.parse(at) / 1_000), [found.buckets]);
+  return {
+    stats: found,
+    split: found === stats ? undefined : split,
+    tools: found === stats || split !== "tool" ? undefined : found.tools,
+    figure: {
+      name,
+      splits,
+      split,
+      onSplit: (next) => {
+        change({ [`${name}-by`]: next });
+      },
+      times,
+      bucketS: found.bucketS,
+      open: (at, status) => {
+        const from = times[at];
+        if (from === undefined) return;
+        const moment = (seconds: number): string => new Date(seconds * 1_000).toISOString();
+        navigate(to(["runs"], { agent, status, since: moment(from), until: moment(from + found.bucketS) }));
+      },
     },
   };
+}
+
+function RunsFigure(props: BodyProps): ReactNode {
+  const { stats, tools, figure } = useSplit("runs", CALLED, props);
+  const series = useMemo(
+    () =>
+      tools === undefined
+        ? seriesOf(stats, ({ runs }) => runs, "runs")
+        : toolSeries(tools, ({ calls }) => calls, formatCount),
+    [stats, tools],
+  );
+  const { total } = stats;
   return (
-    <div className="grid gap-3 md:grid-cols-2 xl:grid-cols-6">
-      {stats.tools === undefined ? (
-        <RunFigures {...shared} stats={stats} before={before} rows={rows} />
-      ) : (
-        <ToolFigures {...shared} tools={stats.tools} />
-      )}
-      <Figure
-        {...shared}
-        className="xl:col-span-3"
-        title="Cost"
-        total={formatCost(total.costMicros)}
-        change={changeOf(total.costMicros, before?.costMicros)}
-        about={total.runs === 0 ? undefined : `${formatCost(total.costMicros / total.runs)} a run`}
-        kind="bars"
-        format={formatCost}
-        series={rows.cost}
-      />
-      <Figure
-        {...shared}
-        className="md:max-xl:col-span-2 xl:col-span-3"
-        title="Tokens"
-        total={formatShort(tokensOf(total))}
-        change={changeOf(tokensOf(total), before === undefined ? undefined : tokensOf(before))}
-        about={`${formatShort(total.inputTokens)} in, ${formatShort(total.outputTokens)} out`}
-        kind="bars"
-        format={formatShort}
-        series={rows.tokens}
-      />
-    </div>
+    <Figure
+      {...figure}
+      title={tools === undefined ? "Runs" : "Calls"}
+      total={formatCount(tools === undefined ? total.runs : sumOf(tools, ({ calls }) => calls))}
+      change={tools === undefined ? changeOf(total.runs, props.before?.runs) : undefined}
+      kind="bars"
+      format={formatShort}
+      scale={niceCount}
+      series={series}
+    />
   );
 }
 
-type Shared = Pick<FigureProps, "times" | "bucketS" | "open">;
-
-/** How many runs, how many of them failed, and how long they took. */
-function RunFigures({
-  stats: { total },
-  before,
-  rows,
-  ...shared
-}: Shared &
-  Pick<BodyProps, "stats" | "before"> & {
-    readonly rows: Readonly<Record<"runs" | "failed" | "lines", readonly ChartSeries[]>>;
-  }): ReactNode {
+/** The share of runs that failed, or of calls. Shares cannot stand on each other: groups are lines. */
+function FailedFigure(props: BodyProps): ReactNode {
+  const { stats, tools, split, figure } = useSplit("failed", CALLED, props);
+  const series = useMemo((): readonly ChartSeries[] => {
+    if (tools !== undefined)
+      return tools
+        .filter(({ failed }) => failed > 0)
+        .map((one) => rateRow(nameOf(one.tool), one.buckets.map(callsOf), callsOf(one)));
+    if (stats.groups === undefined)
+      return [{ ...rateRow("failed", stats.buckets.map(tallyOf)), color: "text-agent-danger" }];
+    return stats.groups.map(({ name, buckets, total }) => rateRow(nameOf(name), buckets.map(tallyOf), tallyOf(total)));
+  }, [stats, tools]);
+  const { count, failed }: Tally =
+    tools === undefined
+      ? tallyOf(stats.total)
+      : { count: sumOf(tools, ({ calls }) => calls), failed: sumOf(tools, (one) => one.failed) };
   return (
-    <>
-      <Figure
-        {...shared}
-        className="xl:col-span-2"
-        title="Runs"
-        total={formatCount(total.runs)}
-        change={changeOf(total.runs, before?.runs)}
-        kind="bars"
-        format={formatShort}
-        series={rows.runs}
-      />
-      <Figure
-        {...shared}
-        className="xl:col-span-2"
-        title="Failed"
-        total={formatPercent(failedShare(total))}
-        change={pointsOf(total, before)}
-        about={`${formatCount(total.failed)} of ${formatCount(total.runs)}`}
-        kind="bars"
-        format={formatShort}
-        series={rows.failed}
-        status="failed"
-      />
-      <Figure
-        {...shared}
-        className="xl:col-span-2"
-        title="Time to answer"
-        total={total.p50Ms === undefined ? "–" : `p50 ${formatDuration(total.p50Ms)}`}
-        change={changeOf(total.p50Ms, before?.p50Ms)}
-        about={total.p95Ms === undefined ? undefined : `p95 ${formatDuration(total.p95Ms)}`}
-        kind="lines"
-        format={formatDuration}
-        series={rows.lines}
-      />
-    </>
+    <Figure
+      {...figure}
+      title={tools === undefined ? "Failed" : "Failed calls"}
+      total={formatPercent(failed / Math.max(count, 1))}
+      change={tools === undefined ? pointsOf(stats.total, props.before) : undefined}
+      about={`${formatCount(failed)} of ${formatCount(count)}`}
+      kind={split === undefined ? "bars" : "lines"}
+      format={formatPercent}
+      series={series}
+      status={tools === undefined ? "failed" : undefined}
+    />
   );
 }
 
-/** The rows of a chart of calls, one for each tool. */
+function TimeFigure(props: BodyProps): ReactNode {
+  const { stats, tools, figure } = useSplit("time", CALLED, props);
+  const series = useMemo((): readonly ChartSeries[] => {
+    if (tools !== undefined) return toolSeries(tools, ({ meanMs }) => meanMs, formatDuration);
+    if (stats.groups === undefined)
+      return [
+        { label: "p50", values: stats.buckets.map(({ p50Ms }) => p50Ms) },
+        {
+          label: "p95",
+          values: stats.buckets.map(({ p95Ms }) => p95Ms),
+          total: stats.total.p95Ms === undefined ? undefined : formatDuration(stats.total.p95Ms),
+          color: "text-agent-kind-wait",
+        },
+      ];
+    return stats.groups
+      .map(({ name, buckets, total }) => ({
+        label: nameOf(name),
+        values: buckets.map(({ p50Ms }) => p50Ms),
+        total: total.p50Ms === undefined ? undefined : formatDuration(total.p50Ms),
+      }))
+      .filter(({ values }) => values.some((value) => value !== undefined));
+  }, [stats, tools]);
+  const { p50Ms } = stats.total;
+  const slowest = tools?.toSorted((one, other) => (other.meanMs ?? 0) - (one.meanMs ?? 0))[0];
+  return tools === undefined ? (
+    <Figure
+      {...figure}
+      title="Time to answer"
+      total={p50Ms === undefined ? "–" : `p50 ${formatDuration(p50Ms)}`}
+      change={changeOf(p50Ms, props.before?.p50Ms)}
+      kind="lines"
+      format={formatDuration}
+      scale={niceMs}
+      series={series}
+    />
+  ) : (
+    <Figure
+      {...figure}
+      title="Mean time of a call"
+      total={slowest?.meanMs === undefined ? "–" : formatDuration(slowest.meanMs)}
+      about={slowest === undefined ? undefined : `${nameOf(slowest.tool)}, the slowest`}
+      kind="lines"
+      format={formatDuration}
+      scale={niceMs}
+      series={series}
+    />
+  );
+}
+
+function CostFigure(props: BodyProps): ReactNode {
+  const { stats, split, figure } = useSplit("cost", GROUPED, props);
+  const series = useMemo(() => {
+    const rows = seriesOf(stats, ({ costMicros }) => costMicros, "cost", formatCost);
+    return split === undefined ? rows.map((one) => ({ ...one, color: "text-agent-kind-tool" })) : rows;
+  }, [stats, split]);
+  const { costMicros, runs } = stats.total;
+  return (
+    <Figure
+      {...figure}
+      title="Cost"
+      total={formatCost(costMicros)}
+      change={changeOf(costMicros, props.before?.costMicros)}
+      about={runs === 0 ? undefined : `${formatCost(costMicros / runs)} a run`}
+      kind="bars"
+      format={formatCost}
+      scale={niceMicros}
+      series={series}
+    />
+  );
+}
+
+function TokensFigure(props: BodyProps): ReactNode {
+  const { stats, figure } = useSplit("tokens", GROUPED, props);
+  const series = useMemo(() => seriesOf(stats, tokensOf, "tokens", formatShort), [stats]);
+  const { total } = stats;
+  const before = props.before === undefined ? undefined : tokensOf(props.before);
+  return (
+    <Figure
+      {...figure}
+      title="Tokens"
+      total={formatShort(tokensOf(total))}
+      change={changeOf(tokensOf(total), before)}
+      about={`${formatShort(total.inputTokens)} in, ${formatShort(total.outputTokens)} out`}
+      kind="bars"
+      format={formatShort}
+      scale={niceCount}
+      series={series}
+    />
+  );
+}
+
+const callsOf = ({ calls, failed }: { readonly calls: number; readonly failed: number }): Tally => ({
+  count: calls,
+  failed,
+});
+
+function sumOf<T>(all: readonly T[], pick: (one: T) => number): number {
+  return all.reduce((sum, one) => sum + pick(one), 0);
+}
+
+/** The rows of a chart of calls, one for each tool that has a value. */
 export function toolSeries(
   tools: readonly ToolGroup[],
-  pick: (bucket: ToolBucket) => number | undefined,
+  pick: (calls: Pick<ToolBucket, "calls" | "failed" | "meanMs">) => number | undefined,
+  format: (value: number) => string,
 ): readonly ChartSeries[] {
   return tools
-    .map(({ tool, buckets }) => ({ label: nameOf(tool), values: buckets.map(pick) }))
+    .map((one) => {
+      const total = pick(one);
+      return {
+        label: nameOf(one.tool),
+        values: one.buckets.map(pick),
+        total: total === undefined ? undefined : format(total),
+      };
+    })
     .filter(({ values }) => values.some((value) => value !== undefined && value > 0));
 }
 
-/** The calls of the tools that are called most: how many, how many of them failed, and how long they took. */
-function ToolFigures({ tools, ...shared }: Shared & { readonly tools: readonly ToolGroup[] }): ReactNode {
-  const rows = useMemo(
-    () => ({
-      calls: toolSeries(tools, ({ calls }) => calls),
-      failed: toolSeries(tools, ({ failed }) => failed),
-      means: toolSeries(tools, ({ meanMs }) => meanMs),
-    }),
-    [tools],
-  );
-  const calls = tools.reduce((sum, one) => sum + one.calls, 0);
-  const failed = tools.reduce((sum, one) => sum + one.failed, 0);
-  const slowest = tools.toSorted((one, other) => (other.meanMs ?? 0) - (one.meanMs ?? 0))[0];
-  return (
-    <>
-      <Figure
-        {...shared}
-        className="xl:col-span-2"
-        title="Calls"
-        total={formatCount(calls)}
-        about={`of ${plural(tools.length, "tool")}`}
-        kind="bars"
-        format={formatShort}
-        series={rows.calls}
-      />
-      <Figure
-        {...shared}
-        className="xl:col-span-2"
-        title="Failed calls"
-        total={formatPercent(failed / Math.max(calls, 1))}
-        about={`${formatCount(failed)} of ${formatCount(calls)}`}
-        kind="bars"
-        format={formatShort}
-        series={rows.failed}
-      />
-      <Figure
-        {...shared}
-        className="xl:col-span-2"
-        title="Mean time of a call"
-        total={slowest?.meanMs === undefined ? "–" : formatDuration(slowest.meanMs)}
-        about={slowest === undefined ? undefined : `${nameOf(slowest.tool)}, the slowest`}
-        kind="lines"
-        format={formatDuration}
-        series={rows.means}
-      />
-    </>
-  );
-}
-
-interface FigureProps {
+interface FigureProps extends Omit<ChartProps, "label" | "onPick"> {
+  readonly name: PanelName;
   readonly title: string;
   /** The number that sums it up. */
   readonly total: string;
   /** How that changed from the time before. */
   readonly change?: string | undefined;
   readonly about?: string | undefined;
-  readonly kind: "bars" | "lines";
-  readonly format: (value: number) => string;
-  readonly series: readonly ChartSeries[];
-  readonly times: readonly number[];
-  readonly bucketS: number;
+  readonly splits: readonly Split[];
+  readonly split: Split | undefined;
+  readonly onSplit: (split: string) => void;
   readonly open: (at: number, status?: string) => void;
   /** Which of the runs are meant. */
   readonly status?: string | undefined;
-  readonly className?: string | undefined;
 }
 
-/** A number, how it changed, and its course over time. */
-function Figure({ title, total, change, about, status, open, className, ...chart }: FigureProps): ReactNode {
+/** A number, how it changed, and its course over time as a chart or as a table. */
+function Figure(props: FigureProps): ReactNode {
+  const { name, title, total, change, about, splits, split, onSplit, open, status, ...chart } = props;
   const id = useId();
+  const [isTable, setIsTable] = useState(false);
+  const onPick = (at: number): void => {
+    open(at, status);
+  };
+  const Other = isTable ? ChartColumn : Table2;
+  const other = isTable ? "Show as a chart" : "Show as a table";
   return (
-    <section aria-labelledby={id} className={classes(CARD, "flex min-w-0 flex-col gap-1 px-4 py-3", className)}>
-      <div className="flex flex-wrap items-center justify-between gap-x-3">
-        <h2 id={id} className="text-sm text-agent-muted">
+    <section aria-labelledby={id} className={classes(CARD, "flex min-w-0 flex-col gap-1 px-4 py-3")}>
+      <div className="flex items-center gap-x-1.5">
+        <h2 id={id} className="mr-auto text-sm text-agent-muted">
           {title}
         </h2>
-        {chart.series.length > 1 && (
-          <ul aria-hidden className="flex min-w-0 flex-wrap gap-x-3 text-xs text-agent-muted">
+        <select
+          aria-label={`Split of ${title.toLowerCase()}`}
+          className={classes(CHIPS.off, "field-sizing-content border-agent-field! bg-agent-bg!")}
+          value={split ?? ""}
+          onChange={(event) => {
+            onSplit(event.target.value);
+          }}
+        >
+          <option value="">no split</option>
+          {splits.map((one) => (
+            <option key={one} value={one}>
+              {SPLITS[one]}
+            </option>
+          ))}
+        </select>
+        <button
+          type="button"
+          aria-label={`${other}: ${title.toLowerCase()}`}
+          title={other}
+          className={classes(BUTTONS.quiet, "min-h-6! px-1.5! py-0!")}
+          onClick={() => {
+            setIsTable(!isTable);
+          }}
+        >
+          <Other aria-hidden size={14} />
+        </button>
+      </div>
+      <div className="flex flex-wrap items-baseline gap-x-3 text-xs text-agent-muted tabular-nums">
+        <p className="flex flex-wrap items-baseline gap-x-2">
+          <span className="text-number font-bold text-agent-text">{total}</span>
+          {change !== undefined && <span title="against the time before">{change}</span>}
+          {about !== undefined && <span>{about}</span>}
+        </p>
+        {(chart.series.length > 1 || chart.series[0]?.total !== undefined) && (
+          <ul className="flex min-w-0 flex-wrap gap-x-3">
             {chart.series.map((one, at) => (
               <li key={one.label} className="inline-flex items-center gap-1.5">
                 <Swatch color={colorOf(one, at)} />
                 {one.label}
+                {one.total !== undefined && <span className="font-semibold text-agent-text">{one.total}</span>}
               </li>
             ))}
           </ul>
         )}
       </div>
-      <p className="flex flex-wrap items-baseline gap-x-2 text-xs text-agent-muted tabular-nums">
-        <span className="text-number font-bold text-agent-text">{total}</span>
-        {change !== undefined && <span title="against the time before">{change}</span>}
-        {about !== undefined && <span>{about}</span>}
-      </p>
-      <Chart
-        label={title}
-        {...chart}
-        onPick={(at) => {
-          open(at, status);
-        }}
-      />
+      {isTable ? (
+        <IntervalTable {...chart} name={name} label={title} onPick={onPick} />
+      ) : (
+        <Chart label={title} {...chart} onPick={onPick} />
+      )}
     </section>
+  );
+}
+
+/** The intervals of a chart as rows, the newest first. */
+function IntervalTable({
+  name,
+  label,
+  times,
+  bucketS,
+  series,
+  format,
+  onPick,
+}: ChartProps & { readonly name: PanelName }): ReactNode {
+  const layout = useColumns(`overview-${name}`);
+  const rows = useMemo(() => times.map((_, at) => at).toReversed(), [times]);
+  const columns = useMemo(
+    (): readonly TableColumn<number>[] => [
+      { id: "interval", label: "Interval", width: 150, share: 1, cell: (at) => intervalOf(times[at] ?? 0, bucketS) },
+      ...series.map((one) => ({
+        id: one.label,
+        label: one.label,
+        width: 110,
+        isNumber: true,
+        cell: (at: number) => valueAt(one, at, format),
+      })),
+    ],
+    [times, bucketS, series, format],
+  );
+  return (
+    <div className="-mx-4 -mb-3 flex h-52 flex-col border-t border-agent-border">
+      <DataTable
+        label={`${label}: intervals`}
+        rows={rows}
+        columns={columns}
+        keyOf={String}
+        onOpen={onPick}
+        layout={layout}
+      />
+    </div>
   );
 }
 
@@ -451,11 +617,14 @@ function NeedsPeople(): ReactNode {
   );
 }
 
-/** What the journal was good for: runs that outlived their process, and runs that are kept while they wait. */
+/** What the journal was good for: runs that outlived their process, and calls that are kept while they wait. */
 function Durability({ stats, range, agent }: Pick<BodyProps, "stats" | "range" | "agent">): ReactNode {
+  const now = useNow();
   const { data } = useInfiniteQuery(runsQuery({ time: range, filter: { agent, crashed: true } }));
   const page = data?.pages[0];
   const crashed = page === undefined ? "–" : `${formatCount(page.runs.length)}${page.next == null ? "" : "+"}`;
+  const { requests, oldestAskedAt } = stats.waiting;
+  const waited = oldestAskedAt === undefined ? "–" : formatDuration(Math.max(now - Date.parse(oldestAskedAt), 0));
   return (
     <Panel title="Durability">
       <ul>
@@ -466,8 +635,12 @@ function Durability({ stats, range, agent }: Pick<BodyProps, "stats" | "range" |
           <span className="tabular-nums">{crashed}</span>
         </li>
         <li className={ROW}>
-          <TextLink href={to(["runs"], { status: "waiting", agent })}>Runs kept while they wait</TextLink>
-          <span className="tabular-nums">{formatCount(stats.waiting.runs)}</span>
+          <TextLink href={to(["approvals"])}>Calls parked for a person</TextLink>
+          <span className="tabular-nums">{formatCount(requests)}</span>
+        </li>
+        <li className={ROW}>
+          <span>Longest wait so far</span>
+          <span className="tabular-nums">{waited}</span>
         </li>
       </ul>
     </Panel>
@@ -479,7 +652,11 @@ function ToolsByRate({ tools, range }: { readonly tools: Stats["failingTools"]; 
   return (
     <Panel
       title="Tools by failure rate"
-      aside={<TextLink href={to(["overview"], { split: "tool", range })}>Over time</TextLink>}
+      aside={
+        <TextLink href={to(["overview"], { range, "runs-by": "tool", "failed-by": "tool", "time-by": "tool" })}>
+          Over time
+        </TextLink>
+      }
     >
       {shown.length === 0 && <p className="text-sm text-agent-muted">No call failed in the last {range}.</p>}
       <ul>
@@ -498,8 +675,14 @@ function ToolsByRate({ tools, range }: { readonly tools: Stats["failingTools"]; 
   );
 }
 
-function Causes({ agent }: { readonly agent: string | undefined }): ReactNode {
-  const { data } = useQuery(failuresQuery(agent));
+/** The words of an error, without the class that a program raised. */
+export function causeWords(told: string): string {
+  return sentence(told.replace(/^(?:[A-Za-z_]\w*\.)+[A-Z]\w*: (?=\S)/u, ""));
+}
+
+function Causes({ stats, agent, range }: Pick<BodyProps, "stats" | "agent" | "range">): ReactNode {
+  // Read from up to 10,000 runs.
+  const { data } = useQuery({ ...failuresQuery(agent, stats.from), refetchInterval: CAUSES_MS });
   const causes = (data?.groups ?? [])
     .flatMap((group) => group.causes)
     .toSorted((one, other) => other.count - one.count)
@@ -509,7 +692,9 @@ function Causes({ agent }: { readonly agent: string | undefined }): ReactNode {
       title="Why runs fail"
       aside={<TextLink href={to(["decisions"], { view: "failures", agent })}>By cause</TextLink>}
     >
-      {data !== undefined && causes.length === 0 && <p className="text-sm text-agent-muted">None failed.</p>}
+      {data !== undefined && causes.length === 0 && (
+        <p className="text-sm text-agent-muted">No run failed in the last {range}.</p>
+      )}
       <ul>
         {causes.map(({ told, count }) => (
           <li key={told} className={ROW}>
@@ -518,7 +703,7 @@ function Causes({ agent }: { readonly agent: string | undefined }): ReactNode {
               className="min-w-0 flex-1 truncate"
               title={told}
             >
-              {told}
+              {causeWords(told)}
             </TextLink>
             <span className="shrink-0 tabular-nums">{formatCount(count)}</span>
           </li>

@@ -1,7 +1,7 @@
 /** The playground: a recorded model call is changed and run again, beside the answer that it got. */
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { JsonValue, ModelMessage } from "@windlass/protocol";
-import type { NewPlaygroundRun, PlaygroundDraft, StepAnswer, TraceInfo } from "@windlass/protocol/client";
+import type { NewPlaygroundRun, PlaygroundDraft, RunRow, StepAnswer, TraceInfo } from "@windlass/protocol/client";
 import {
   Badge,
   Button,
@@ -9,7 +9,11 @@ import {
   CARD,
   CHIPS,
   classes,
+  CodeView,
+  cut,
+  DataTable,
   FIELD,
+  FOCUS,
   formatCost,
   formatCount,
   formatDuration,
@@ -19,15 +23,31 @@ import {
   plural,
   sentence,
   shortId,
+  useColumns,
+  type TableColumn,
 } from "@windlass/ui";
 import { Play, Plus, RotateCcw, Square, X } from "lucide-react";
-import { useEffect, useId, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { useCallback, useEffect, useId, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 import { client } from "../auth.js";
 import { WordDiff } from "../changes.js";
 import { AddToDataset } from "../add-to-dataset.js";
-import { Empty, Failure, Heading, KEY_HINT, Loading, Select, SMALL_FIELD, Status, TextLink } from "../parts.js";
-import { isOver, playgroundQuery, runQuery, traceQuery } from "../queries.js";
-import { to } from "../router.js";
+import {
+  Ago,
+  Empty,
+  Failure,
+  Heading,
+  KEY_HINT,
+  Loading,
+  RowLink,
+  RunStatus,
+  Select,
+  SMALL_FIELD,
+  Status,
+  TextLink,
+  useNow,
+} from "../parts.js";
+import { isOver, playgroundQuery, runQuery, runsQuery, traceQuery } from "../queries.js";
+import { navigate, to } from "../router.js";
 
 type Size = "call" | "run";
 type Calls = "recorded" | "real";
@@ -82,13 +102,11 @@ export function PlaygroundPage({
   if (stepIndex === undefined)
     return (
       <>
-        <Heading title="Playground" />
-        <Empty title="Choose a model call.">
-          <p>
-            Open a run from the <TextLink href="/runs">list of runs</TextLink>, choose a model call in its trace, and
-            press “Open in playground”.
-          </p>
-        </Empty>
+        <Heading
+          title="Playground"
+          about="A recorded model call, changed and run again beside the answer that it got"
+        />
+        <ChooseRun />
       </>
     );
   if (data === undefined)
@@ -99,6 +117,76 @@ export function PlaygroundPage({
       </>
     );
   return <Bench key={`${runId} ${stepIndex}`} draft={data} />;
+}
+
+/** Runs, the newest first: one opens with its first model call. */
+function ChooseRun(): ReactNode {
+  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
+    runsQuery({ filter: { subagents: false } }),
+  );
+  const layout = useColumns("playground-runs");
+  const now = useNow();
+  const columns = useMemo(() => runColumns(now), [now]);
+  const runs = useMemo(
+    () => data?.pages.flatMap((page) => page.runs).filter(({ startedAt }) => startedAt != null),
+    [data],
+  );
+  const onEnd = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  if (runs === undefined)
+    return error === null ? <Loading /> : <Failure error={error} onRetry={() => void refetch()} />;
+  if (runs.length === 0)
+    return (
+      <Empty title="There is no model call to change yet.">
+        <p>
+          The playground runs a recorded model call again with other instructions, messages, tools or another model, and
+          shows both answers side by side. Tools answer from the record.
+        </p>
+        <p>
+          <TextLink href="/chat">Ask an agent for something</TextLink>, then choose its run here.
+        </p>
+      </Empty>
+    );
+  return (
+    <>
+      <p className="border-b border-agent-border px-4 py-2 text-agent-muted">
+        Choose a run: its first model call opens. Any other call opens from its trace.
+      </p>
+      <DataTable
+        label="Runs, the newest first"
+        rows={runs}
+        columns={columns}
+        keyOf={({ runId }) => runId}
+        onOpen={({ runId }) => {
+          navigate(to(["playground", runId, "0"]));
+        }}
+        onEnd={onEnd}
+        layout={layout}
+      />
+    </>
+  );
+}
+
+function runColumns(now: number): readonly TableColumn<RunRow>[] {
+  return [
+    {
+      id: "input",
+      label: "Run",
+      width: 140,
+      share: 1,
+      cell: ({ runId, input }) => <RowLink href={to(["playground", runId, "0"])}>{input || shortId(runId)}</RowLink>,
+    },
+    { id: "agent", label: "Agent", width: 120, fromPx: 560, cell: ({ agentId }) => agentId },
+    { id: "status", label: "Status", width: 150, cell: (run) => <RunStatus run={run} /> },
+    {
+      id: "started",
+      label: "Started",
+      width: 100,
+      fromPx: 480,
+      cell: ({ startedAt }) => startedAt != null && <Ago at={startedAt} nowMs={now} />,
+    },
+  ];
 }
 
 function asRecorded({ instructions, messages, tools, model, temperature }: PlaygroundDraft): Work {
@@ -524,6 +612,8 @@ function MessageForm({ message, place, onChange, onRemove }: MessageFormProps): 
   );
 }
 
+const SUMMARY_CHARS = 120;
+
 function Tools({ draft, work, change }: FormProps): ReactNode {
   const set = (name: string, choice: ToolChoice): void => {
     change({ tools: { ...work.tools, [name]: choice } });
@@ -535,7 +625,7 @@ function Tools({ draft, work, change }: FormProps): ReactNode {
         {draft.tools.map(({ name, description, inputSchema }) => {
           const choice = work.tools[name] ?? { isOn: true, description };
           return (
-            <li key={name} className={classes(CARD, "flex flex-col gap-2 p-3")}>
+            <li key={name} className={classes(CARD, "flex flex-col gap-1 px-3 py-2")}>
               <label className="flex w-fit cursor-pointer items-center gap-2 font-mono text-xs font-semibold">
                 <input
                   type="checkbox"
@@ -549,22 +639,22 @@ function Tools({ draft, work, change }: FormProps): ReactNode {
                 {name}
               </label>
               {choice.isOn && (
-                <>
-                  <Words
-                    label="Description"
-                    name={`Description of ${name}`}
-                    value={choice.description}
-                    onChange={(text) => {
-                      set(name, { ...choice, description: text });
-                    }}
-                  />
-                  <details className="text-xs">
-                    <summary className="w-fit cursor-pointer text-agent-muted">Arguments</summary>
-                    <pre className="mt-1 overflow-auto rounded-md bg-agent-code p-2 font-mono whitespace-pre-wrap wrap-anywhere">
-                      {formatValue(inputSchema)}
-                    </pre>
-                  </details>
-                </>
+                <details className="text-xs open:pb-1">
+                  <summary className={classes("cursor-pointer truncate rounded text-agent-muted", FOCUS)}>
+                    {choice.description === "" ? "No description" : cut(choice.description, SUMMARY_CHARS)}
+                  </summary>
+                  <div className="mt-2 flex flex-col gap-2">
+                    <Words
+                      label="Description"
+                      name={`Description of ${name}`}
+                      value={choice.description}
+                      onChange={(text) => {
+                        set(name, { ...choice, description: text });
+                      }}
+                    />
+                    <CodeView title="Arguments" text={formatValue(inputSchema)} language="json" />
+                  </div>
+                </details>
               )}
             </li>
           );

@@ -2,20 +2,35 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { Proposal, ProposalCheck } from "@windlass/protocol";
 import { ApiError, type ProposalView, type ProposalWork, type Verdict } from "@windlass/protocol/client";
-import { BUTTONS, CARD, classes, FIELD, FOCUS, plural, shortId, Facts } from "@windlass/ui";
-import { useId, useState, type ReactNode } from "react";
+import {
+  BUTTONS,
+  classes,
+  CodeView,
+  DataTable,
+  Facts,
+  FIELD,
+  FOCUS,
+  plural,
+  sentence,
+  shortId,
+  useColumns,
+  type TableColumn,
+} from "@windlass/ui";
+import { useId, useMemo, useState, type ReactNode } from "react";
 import { client } from "../auth.js";
 import { ChangedValue } from "../changes.js";
 import { Ago, Code, Empty, Failure, Loading, Status, TextLink, useNow } from "../parts.js";
 import { proposalsQuery } from "../queries.js";
-import { Link, to, useQueryState } from "../router.js";
+import { to, useQueryState } from "../router.js";
 import { ComparisonTable } from "./versions.js";
 
 /** Proposed changes to agents, with their reasons and check results, to approve or refuse. */
 export function Proposals({ agent }: { readonly agent: string | undefined }): ReactNode {
   const { data, error, refetch } = useQuery(proposalsQuery(agent));
-  const [query] = useQueryState();
+  const [query, change] = useQueryState();
+  const layout = useColumns("proposals");
   const now = useNow();
+  const columns = useMemo(() => columnsOf(now), [now]);
   if (error !== null && data === undefined)
     return isHidden(error) ? <NotForYou /> : <Failure error={error} onRetry={() => void refetch()} />;
   if (data === undefined) return <Loading />;
@@ -23,47 +38,54 @@ export function Proposals({ agent }: { readonly agent: string | undefined }): Re
   const selected = data.proposals.find(({ proposal }) => proposal.id === query.get("proposal")) ?? data.proposals[0];
   return (
     <div className="flex min-h-0 flex-1 flex-col md:flex-row">
-      <nav
-        aria-label="Proposals"
-        className="shrink-0 overflow-y-auto border-agent-border max-md:max-h-44 max-md:border-b md:w-80 md:border-r"
-      >
-        <ul>
-          {data.work.map((work) => (
-            <li key={work.proposalId} className="border-b border-agent-border px-4 py-2">
-              <Work work={work} now={now} />
-            </li>
-          ))}
-          {data.proposals.map((view) => (
-            <li key={view.proposal.id}>
-              <Link
-                href={to(["decisions"], { view: "proposals", agent, proposal: view.proposal.id })}
-                aria-current={view === selected ? "true" : undefined}
-                className={classes(
-                  "flex flex-col gap-1 px-4 py-2 text-sm",
-                  view === selected ? "bg-agent-raised" : "hover:bg-agent-surface",
-                  FOCUS,
-                )}
-              >
-                <span className="flex justify-between gap-2">
-                  <span className="truncate">
-                    {view.proposal.agentId}: {titleOf(view.proposal)}
-                  </span>
-                  <span className="text-xs text-agent-muted">
-                    <Ago at={view.proposal.at} nowMs={now} />
-                  </span>
-                </span>
-                <span className="flex items-center gap-2">
-                  <Status status={view.status} />
-                  <span className="truncate text-xs text-agent-muted">{view.proposal.goalId}</span>
-                </span>
-              </Link>
-            </li>
-          ))}
-        </ul>
-      </nav>
+      <div className="flex shrink-0 flex-col border-agent-border max-md:max-h-44 max-md:border-b md:w-80 md:border-r xl:w-100">
+        {data.work.map((work) => (
+          <div key={work.proposalId} className="border-b border-agent-border px-4 py-2">
+            <Work work={work} now={now} />
+          </div>
+        ))}
+        <div className="flex min-h-0 flex-1 flex-col max-md:min-h-24">
+          <DataTable
+            label="Proposals, the newest first"
+            rows={data.proposals}
+            columns={columns}
+            keyOf={({ proposal }) => proposal.id}
+            opened={selected?.proposal.id}
+            onOpen={({ proposal }) => {
+              change({ proposal: proposal.id });
+            }}
+            layout={layout}
+          />
+        </div>
+      </div>
       {selected !== undefined && <One key={selected.proposal.id} view={selected} />}
     </div>
   );
+}
+
+function columnsOf(now: number): readonly TableColumn<ProposalView>[] {
+  return [
+    {
+      id: "change",
+      label: "Change",
+      width: 120,
+      share: 1,
+      cell: ({ proposal }) => (
+        <span title={`${titleOf(proposal)}, for the goal ${proposal.goalId}`}>
+          <span className="font-semibold">{titleOf(proposal)}</span>{" "}
+          <span className="text-agent-muted">{proposal.agentId}</span>
+        </span>
+      ),
+    },
+    { id: "status", label: "Status", width: 104, cell: ({ status }) => <Status status={status} /> },
+    {
+      id: "at",
+      label: "Proposed",
+      width: 96,
+      fromPx: 340,
+      cell: ({ proposal }) => <Ago at={proposal.at} nowMs={now} />,
+    },
+  ];
 }
 
 function isHidden(error: Error): boolean {
@@ -88,10 +110,13 @@ function NoProposals(): ReactNode {
         description of a tool, another budget. It stands here with the runs that speak for it, until a person approves
         or refuses it.
       </p>
-      <p>
-        Ask for one:{" "}
-        <Code>{`curl ${location.origin}/v1/proposals -H 'content-type: application/json' -d '{"goal": "GOAL"}'`}</Code>
-      </p>
+      <div className="text-left">
+        <CodeView
+          title="Ask for one"
+          text={`curl ${location.origin}/v1/proposals -H 'content-type: application/json' -d '{"goal": "GOAL"}'`}
+          copyLabel="Copy the command"
+        />
+      </div>
     </Empty>
   );
 }
@@ -112,7 +137,7 @@ function Work({ work, now }: { readonly work: ProposalWork; readonly now: number
   return (
     <p className="text-xs text-agent-muted">
       <Status status={work.status} /> {name} {work.status === "working" ? "is under way" : "came to nothing"},{" "}
-      <Ago at={work.startedAt} nowMs={now} />. {work.problem ?? ""}
+      <Ago at={work.startedAt} nowMs={now} />. {sentence(work.problem ?? "")}
     </p>
   );
 }
@@ -120,12 +145,20 @@ function Work({ work, now }: { readonly work: ProposalWork; readonly now: number
 function One({ view }: { readonly view: ProposalView }): ReactNode {
   const { proposal, check, settled, settledAt, status, work } = view;
   const now = useNow();
+  const checkId = useId();
   return (
-    <section aria-label="The selected proposal" className="min-h-0 min-w-0 flex-1 overflow-y-auto p-4">
-      <div className="flex max-w-4xl flex-col gap-4 text-sm">
+    <section aria-label="The selected proposal" className="flex min-h-0 min-w-0 flex-1 flex-col text-sm">
+      <div className="flex min-h-0 flex-1 flex-col gap-4 overflow-y-auto p-4 *:max-w-4xl">
         <div className="flex flex-wrap items-center gap-3">
-          <h2 className="text-base font-semibold wrap-anywhere">{titleOf(proposal)}</h2>
+          <h2 className="text-base font-semibold wrap-anywhere">
+            {sentence(titleOf(proposal))} of {proposal.agentId}
+          </h2>
           <Status status={status} />
+          {check !== undefined && (
+            <a href={`#${checkId}`} className={classes("rounded text-agent-link underline underline-offset-2", FOCUS)}>
+              {check.fixed} fixed, {check.broken} broken
+            </a>
+          )}
         </div>
         <p className="wrap-anywhere whitespace-pre-wrap">{proposal.rationale}</p>
         <Facts
@@ -167,9 +200,9 @@ function One({ view }: { readonly view: ProposalView }): ReactNode {
         {work.map((one) => (
           <Work key={`${one.kind} ${one.startedAt}`} work={one} now={now} />
         ))}
-        {check !== undefined && <Checked check={check} />}
-        {status === "open" && <Settle view={view} />}
+        {check !== undefined && <Checked id={checkId} check={check} />}
       </div>
+      {status === "open" && <Settle view={view} />}
     </section>
   );
 }
@@ -205,11 +238,13 @@ function Evidence({ runIds }: { readonly runIds: readonly string[] }): ReactNode
   );
 }
 
-function Checked({ check }: { readonly check: ProposalCheck }): ReactNode {
+function Checked({ id, check }: { readonly id: string; readonly check: ProposalCheck }): ReactNode {
   const { comparison, replays, fixed, broken, diverged } = check;
   return (
     <div className="flex flex-col gap-3">
-      <h3 className="font-semibold">Checked on recorded runs</h3>
+      <h3 id={id} className="font-semibold">
+        Checked on recorded runs
+      </h3>
       <p>
         <span className="text-agent-success">{fixed} fixed</span>,{" "}
         <span className={broken > 0 ? "text-agent-danger-text" : "text-agent-muted"}>{broken} broken</span>
@@ -246,7 +281,6 @@ type Given = "approve" | "refuse" | "check";
 /** Approves or refuses what was read: a proposal that changed meanwhile is not settled. */
 function Settle({ view: { proposal, check, work } }: { readonly view: ProposalView }): ReactNode {
   const [reason, setReason] = useState("");
-  const id = useId();
   const queries = useQueryClient();
   const act = useMutation({
     mutationFn: async (given: Given): Promise<void> => {
@@ -260,31 +294,28 @@ function Settle({ view: { proposal, check, work } }: { readonly view: ProposalVi
   const isChecking = work.some(({ kind, status }) => kind === "check" && status === "working");
   return (
     <form
-      className={classes(CARD, "flex flex-col gap-3 p-4")}
+      aria-label="Decide"
+      className="flex shrink-0 flex-col gap-2 border-t border-agent-border bg-agent-surface px-4 py-3"
       onSubmit={(event) => {
         event.preventDefault();
       }}
     >
       {check === undefined && (
         <p className="text-agent-muted">
-          It was not checked yet. A check does recorded runs again with the change, and says what it fixes and breaks.
+          Not checked yet: a check runs recorded runs again with the change, and counts what it fixes and breaks.
         </p>
       )}
-      <div className="flex flex-col gap-1">
-        <label htmlFor={id} className="text-xs text-agent-muted">
+      <div className="flex flex-wrap items-end gap-2">
+        <label className="flex min-w-40 flex-1 flex-col gap-1 text-xs text-agent-muted max-sm:basis-full">
           Comment (recorded with your name)
+          <input
+            className={FIELD}
+            value={reason}
+            onChange={(event) => {
+              setReason(event.target.value);
+            }}
+          />
         </label>
-        <textarea
-          id={id}
-          rows={2}
-          className={FIELD}
-          value={reason}
-          onChange={(event) => {
-            setReason(event.target.value);
-          }}
-        />
-      </div>
-      <div className="flex flex-wrap gap-2">
         <button
           type="button"
           className={BUTTONS.primary}

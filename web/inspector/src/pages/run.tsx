@@ -36,7 +36,7 @@ import {
   TextLink,
   useNow,
 } from "../parts.js";
-import { feedbackQuery, isOver, recentRunsQuery, runQuery, runsOfSessionQuery, traceQuery } from "../queries.js";
+import { feedbackQuery, isOver, recentRunsQuery, runQuery, traceQuery } from "../queries.js";
 import { isStory } from "../records.js";
 import { navigate, to, useQueryState } from "../router.js";
 import { JournalView, RecordPanel } from "../journal.js";
@@ -47,6 +47,15 @@ import { UndoRun } from "../undo.js";
 import { useKeys } from "../shell.js";
 
 const SECOND_MS = 1_000;
+/** A run that is over needs no clock. */
+const NEVER_MS = 2_147_483_647;
+/** Each tick of a live trace places every span anew: a long one ticks less often. */
+const SPANS_FEW = 2_000;
+
+function tickMs(traces: readonly TraceInfo[], isLive: boolean): number {
+  if (!isLive) return NEVER_MS;
+  return traces.reduce((sum, { spans }) => sum + spans.length, 0) <= SPANS_FEW ? SECOND_MS : 5 * SECOND_MS;
+}
 
 /** Subagents whose traces are read with that of their run. */
 const TRACES_MAX = 200;
@@ -65,7 +74,7 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
   const { records, error: unread } = useRunRecords(
     WITHOUT_RECORDS.has(query.get("view") ?? "trace") ? undefined : runId,
   );
-  const { row, isTitled } = useRow(run.data);
+  const row = run.data?.row;
   const onSelect = useCallback(
     (seq: number) => {
       change({ at: seq, span: undefined });
@@ -80,6 +89,7 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
       <RecordPanel
         runId={place?.runId ?? runId}
         seq={place?.seq ?? at}
+        callId={place?.callId}
         onClose={() => {
           change({ at: undefined, span: undefined });
         }}
@@ -90,8 +100,7 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
     <>
       <Heading
         title={wishOf(row) ?? `Run ${shortId(runId)}`}
-        // Beside the title as soon as that is known, so that nothing moves.
-        facts={run.data !== undefined && isTitled && <State info={run.data} row={row} />}
+        facts={run.data !== undefined && <State info={run.data} row={row} />}
         about={
           <span className="flex min-h-6 items-center justify-between gap-3">
             {run.data !== undefined && (
@@ -148,6 +157,7 @@ interface Place {
   readonly spanId: string;
   readonly runId: string;
   readonly seq: number | undefined;
+  readonly callId: string | undefined;
 }
 
 /** The trace of a run and those of its subagents, as far as they are read. */
@@ -179,22 +189,16 @@ function findSpan(
     spanId === undefined ? at === 0 && span.seq === seq : span.spanId === spanId;
   for (const [at, trace] of traces.entries()) {
     const span = trace.spans.find((one) => isMeant(one, at));
-    if (span !== undefined) return { spanId: span.spanId, runId: runIdOf(trace), seq: span.seq };
+    const callId = span?.attrs?.["callId"];
+    if (span !== undefined)
+      return {
+        spanId: span.spanId,
+        runId: runIdOf(trace),
+        seq: span.seq,
+        callId: typeof callId === "string" ? callId : undefined,
+      };
   }
   return undefined;
-}
-
-/** The run as lists show it, and whether that is read. */
-function useRow(info: RunInfo | undefined): { readonly row: RunRow | undefined; readonly isTitled: boolean } {
-  const { sessionId, runId } = info?.run ?? {};
-  const { data = [], isPending } = useQuery({
-    ...runsOfSessionQuery(sessionId ?? ""),
-    enabled: sessionId !== undefined,
-  });
-  return {
-    row: data.find((one) => one.runId === runId),
-    isTitled: !isPending || sessionId === undefined,
-  };
 }
 
 /** What the user wanted, in the words that lists show. */
@@ -361,7 +365,9 @@ function RunFacts({
           run.agentId,
           run.modelId,
           version,
-          `${formatDuration(root.endMs - root.startMs)} (${formatDuration(workMs)} of work)`,
+          root.span.endAt === undefined
+            ? `${formatDuration(workMs)} of work so far`
+            : `${formatDuration(root.endMs - root.startMs)} (${formatDuration(workMs)} of work)`,
           root.tokens > 0 ? `${formatCount(root.tokens)} tokens` : "",
           root.costMicros === undefined ? "" : formatCost(root.costMicros),
           formatWhen(root.span.startAt),
@@ -401,7 +407,7 @@ function Story({ records, ...rest }: ViewProps & { readonly records: readonly Ev
 
 /** The agents of the run and of its subagents, live. */
 function Relatives({ traces, isLive }: { readonly traces: readonly TraceInfo[]; readonly isLive: boolean }): ReactNode {
-  const now = useNow(SECOND_MS);
+  const now = useNow(tickMs(traces, isLive));
   return traces.length === 0 ? <Loading /> : <Family traces={traces} nowMs={isLive ? now : undefined} />;
 }
 
@@ -415,7 +421,7 @@ function Spans({
   readonly chosen: Place | undefined;
 }): ReactNode {
   const [, change] = useQueryState();
-  const now = useNow(SECOND_MS);
+  const now = useNow(tickMs(traces, isLive));
   const find = useRef<HTMLInputElement>(null);
   useKeys({
     "/": () => {

@@ -2,41 +2,37 @@
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { DeliveryInfo, ScheduleInfo } from "@windlass/protocol/client";
 import {
+  Button,
   BUTTONS,
   Chip,
-  classes,
   CodeView,
   DataTable,
+  Facts,
   formatCount,
   formatDuration,
   formatWhen,
   useColumns,
   type TableColumn,
 } from "@windlass/ui";
-import { useCallback, useMemo, type ReactNode } from "react";
+import { useMemo, type ReactNode } from "react";
 import { client } from "../auth.js";
 import { ruleWords } from "../rules.js";
-import { Ago, Empty, Failure, Heading, Listed, Loading, SidePanel, Status, Tabs, TextLink, useNow } from "../parts.js";
-import { deliveriesQuery, schedulesQuery, ticksQuery } from "../queries.js";
+import { Ago, Empty, Failure, Heading, Listed, Loading, SidePanel, Status, TextLink, useNow } from "../parts.js";
+import { deliveriesQuery, schedulesQuery, ticksQuery, useNextPage } from "../queries.js";
 import { navigate, to, useQueryState } from "../router.js";
 import { tellDone } from "../shell.js";
 
 export function SchedulesPage(): ReactNode {
-  const [query, change] = useQueryState();
-  return (
+  const [query] = useQueryState();
+  return query.get("view") === "deliveries" ? (
     <>
-      <Heading title="Schedules" about="Runs that start by themselves, and what is told to others" />
-      <Tabs
-        label="Schedules and deliveries"
-        value={query.get("view") ?? "schedules"}
-        onChange={(view) => {
-          change({ view: view === "schedules" ? undefined : view, schedule: undefined }, { push: true });
-        }}
-        tabs={[
-          { id: "schedules", label: "Schedules", content: () => <Schedules /> },
-          { id: "deliveries", label: "Deliveries", content: () => <Deliveries /> },
-        ]}
-      />
+      <Heading title="Deliveries" about="Notifications that another service has not taken yet" />
+      <Deliveries />
+    </>
+  ) : (
+    <>
+      <Heading title="Schedules" about="Runs that start by themselves" />
+      <Schedules />
     </>
   );
 }
@@ -71,6 +67,7 @@ function Schedules(): ReactNode {
           rows={data.schedules}
           columns={columns}
           keyOf={({ name }) => name}
+          opened={chosen?.name}
           onOpen={({ name }) => {
             change({ schedule: name });
           }}
@@ -275,14 +272,11 @@ const TICKS = 5;
 function Deliveries(): ReactNode {
   const [query, change] = useQueryState();
   const isAll = query.get("show") === "all";
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    deliveriesQuery(!isAll),
-  );
+  const list = useInfiniteQuery(deliveriesQuery(!isAll));
+  const { data, error, refetch, hasNextPage } = list;
   const layout = useColumns("deliveries");
   const rows = useMemo(() => data?.pages.flatMap(({ deliveries }) => deliveries), [data]);
-  const onEnd = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const onEnd = useNextPage(list, rows?.length);
   const now = useNow();
   const queries = useQueryClient();
   const act = useMutation({
@@ -296,7 +290,8 @@ function Deliveries(): ReactNode {
     },
   });
   const { mutate } = act;
-  const columns = useMemo(() => deliveryColumns(now, mutate), [now, mutate]);
+  const columns = useMemo(() => deliveryColumns(now), [now]);
+  const chosen = rows?.find(({ deliveryId }) => deliveryId === query.get("delivery"));
   return (
     <>
       <div
@@ -318,7 +313,7 @@ function Deliveries(): ReactNode {
             change({ show: "all" });
           }}
         >
-          All that were not taken
+          All undelivered
         </Chip>
         {rows !== undefined && <Listed count={rows.length} noun="delivery" hasMore={hasNextPage} />}
       </div>
@@ -326,22 +321,108 @@ function Deliveries(): ReactNode {
       {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
       {rows === undefined ? (
         error === null && <Loading />
-      ) : rows.length === 0 ? (
+      ) : rows.length === 0 && !hasNextPage ? (
         <NoDeliveries isAll={isAll} />
       ) : (
-        <DataTable
-          label="Deliveries"
-          rows={rows}
-          columns={columns}
-          keyOf={({ deliveryId }) => deliveryId}
-          onOpen={({ runId, sessionId }) => {
-            navigate(runId === undefined ? to(["sessions", sessionId]) : to(["runs", runId]));
-          }}
-          onEnd={onEnd}
-          layout={layout}
-        />
+        <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
+          <div className="flex min-h-0 min-w-0 flex-1 flex-col">
+            <DataTable
+              label="Deliveries"
+              rows={rows}
+              columns={columns}
+              keyOf={({ deliveryId }) => deliveryId}
+              opened={chosen?.deliveryId}
+              onOpen={({ deliveryId }) => {
+                change({ delivery: deliveryId });
+              }}
+              onEnd={onEnd}
+              layout={layout}
+            />
+          </div>
+          {chosen !== undefined && (
+            <SidePanel
+              key={chosen.deliveryId}
+              kind="Delivery"
+              title={`${chosen.event ?? "message"} to ${chosen.target}`}
+              onClose={() => {
+                change({ delivery: undefined });
+              }}
+            >
+              <DeliveryFacts delivery={chosen} now={now} />
+              <Actions delivery={chosen} act={mutate} isBusy={act.isPending} />
+            </SidePanel>
+          )}
+        </div>
       )}
     </>
+  );
+}
+
+type Act = (what: readonly ["retry" | "remove", string]) => void;
+
+function DeliveryFacts({ delivery, now }: { readonly delivery: DeliveryInfo; readonly now: number }): ReactNode {
+  const { runId, sessionId, isDead, attempts, problem = "none", createdAt, nextAt, deliveryId } = delivery;
+  return (
+    <Facts
+      facts={[
+        ["State", <DeliveryState key="state" isDead={isDead} />],
+        ["Reason", problem],
+        ["Attempts", formatCount(attempts)],
+        ["Since", formatWhen(createdAt)],
+        ["Next attempt", nextAt === undefined ? "none" : <Soon key="next" at={nextAt} nowMs={now} />],
+        [
+          "About",
+          runId === undefined ? (
+            <TextLink key="about" href={to(["sessions", sessionId])}>
+              its session
+            </TextLink>
+          ) : (
+            <TextLink key="about" href={to(["runs", runId])}>
+              its run
+            </TextLink>
+          ),
+        ],
+        ["Id", <code key="id">{deliveryId}</code>],
+      ]}
+    />
+  );
+}
+
+function DeliveryState({ isDead }: { readonly isDead: boolean }): ReactNode {
+  return <Status status={isDead ? "failed" : "waiting"} words={isDead ? "given up" : "retried"} />;
+}
+
+function Actions({
+  delivery: { deliveryId, target },
+  act,
+  isBusy,
+}: {
+  readonly delivery: DeliveryInfo;
+  readonly act: Act;
+  readonly isBusy: boolean;
+}): ReactNode {
+  return (
+    <div className="flex flex-wrap gap-2">
+      <Button
+        variant="primary"
+        disabled={isBusy}
+        onClick={() => {
+          act(["retry", deliveryId]);
+        }}
+      >
+        Retry now
+      </Button>
+      <Button
+        variant="danger"
+        disabled={isBusy}
+        aria-label={`Remove the delivery to ${target}`}
+        onClick={() => {
+          act(["remove", deliveryId]);
+        }}
+      >
+        Remove
+      </Button>
+    </div>
   );
 }
 
@@ -354,7 +435,7 @@ function NoDeliveries({ isAll }: { readonly isAll: boolean }): ReactNode {
       </p>
       <div className="text-left">
         <CodeView
-          title="Tell another service when runs fail, in windlass.toml"
+          title="Notify a service, in windlass.toml"
           text={
             '[notifications.ops]\nurl = "https://ops.example.com/hooks/agents"\nevents = ["run.failed"]\nsecrets = ["OPS_WEBHOOK_SECRET"]'
           }
@@ -365,19 +446,14 @@ function NoDeliveries({ isAll }: { readonly isAll: boolean }): ReactNode {
   );
 }
 
-function deliveryColumns(
-  now: number,
-  act: (what: readonly ["retry" | "remove", string]) => void,
-): readonly TableColumn<DeliveryInfo>[] {
+function deliveryColumns(now: number): readonly TableColumn<DeliveryInfo>[] {
   return [
     {
       id: "event",
       label: "About",
       width: 100,
       share: 1,
-      cell: ({ event = "message", runId, sessionId }) => (
-        <TextLink href={runId === undefined ? to(["sessions", sessionId]) : to(["runs", runId])}>{event}</TextLink>
-      ),
+      cell: ({ event = "message" }) => <span className="font-semibold">{event}</span>,
     },
     { id: "target", label: "To", width: 110, fromPx: 500, cell: ({ target }) => target },
     {
@@ -385,13 +461,13 @@ function deliveryColumns(
       label: "State",
       width: 120,
       fromPx: 620,
-      cell: ({ isDead }) => <Status status={isDead ? "failed" : "waiting"} words={isDead ? "given up" : "retried"} />,
+      cell: ({ isDead }) => <DeliveryState isDead={isDead} />,
     },
     {
       id: "problem",
       label: "Reason",
       width: 110,
-      share: 1,
+      share: 2,
       cell: ({ problem = "–" }) => <span title={problem}>{problem}</span>,
     },
     { id: "attempts", label: "Attempts", width: 84, isNumber: true, fromPx: 710, cell: ({ attempts }) => attempts },
@@ -408,35 +484,6 @@ function deliveryColumns(
       width: 110,
       fromPx: 930,
       cell: ({ nextAt }) => (nextAt === undefined ? "–" : <Soon at={nextAt} nowMs={now} />),
-    },
-    {
-      id: "actions",
-      label: "Actions",
-      width: 140,
-      cell: ({ deliveryId, target }) => (
-        <span className="inline-flex gap-1">
-          <button
-            type="button"
-            className={classes(BUTTONS.quiet, "min-h-6! px-1.5! py-0!")}
-            aria-label={`Retry the delivery to ${target}`}
-            onClick={() => {
-              act(["retry", deliveryId]);
-            }}
-          >
-            Retry
-          </button>
-          <button
-            type="button"
-            className={classes(BUTTONS.quiet, "min-h-6! px-1.5! py-0! text-agent-danger-text!")}
-            aria-label={`Remove the delivery to ${target}`}
-            onClick={() => {
-              act(["remove", deliveryId]);
-            }}
-          >
-            Remove
-          </button>
-        </span>
-      ),
     },
   ];
 }

@@ -1,25 +1,14 @@
 /** One session, now and after any record. */
-import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { chatItems, type Event } from "@windlass/protocol";
 import type { SessionInfo } from "@windlass/protocol/client";
 import { BUTTONS, classes, CostMeter, FIELD, formatWhen, MessageList, shortId, useSession } from "@windlass/ui";
 import { useCallback, useDeferredValue, useMemo, useState, type ReactNode } from "react";
+import { DeleteButton, SaveButton } from "../bulk.js";
 import { forkAt, TimeMachine } from "../records.js";
 import { isOver, runsOfSessionQuery, safePointQuery, sessionQuery } from "../queries.js";
 import { navigate, to, useQueryState } from "../router.js";
-import {
-  ButtonLink,
-  Confirm,
-  download,
-  Empty,
-  Failure,
-  Heading,
-  Loading,
-  Status,
-  Tabs,
-  TextLink,
-  useNow,
-} from "../parts.js";
+import { ButtonLink, Empty, Failure, Heading, Loading, RunStatus, Tabs, TextLink, useNow } from "../parts.js";
 import { JournalView, RecordPanel } from "../journal.js";
 import { tellDone, useKeys } from "../shell.js";
 import { RunLine } from "./sessions.js";
@@ -43,7 +32,8 @@ export function SessionPage({ sessionId }: { readonly sessionId: string }): Reac
       <Heading
         title={titleOf(session.data)}
         parent={{ label: "Sessions", href: "/sessions" }}
-        facts={session.data !== undefined && <Status status={session.data.status} />}
+        facts={session.data !== undefined && <RunStatus run={session.data} />}
+        isTight
       >
         {session.data !== undefined && <Links session={session.data} />}
       </Heading>
@@ -242,7 +232,7 @@ function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNod
         )}
       </div>
       {record !== undefined && (
-        <p className="truncate text-xs text-agent-muted">
+        <p className="text-xs text-agent-muted sm:truncate">
           <span className="font-mono">{record.type}</span> at{" "}
           <time dateTime={record.meta.at}>{formatWhen(record.meta.at)}</time>{" "}
           <TextLink href={to(["sessions", sessionId], { view: "journal", at: seq })}>Show the record</TextLink>
@@ -278,76 +268,37 @@ function Runs({ sessionId }: { readonly sessionId: string }): ReactNode {
 /** Takes a session out as a file, or removes it for good. */
 function Keeping({ session, title }: { readonly session: SessionInfo; readonly title: string }): ReactNode {
   const { sessionId, status = "idle", runCount = 0 } = session;
-  const [isAsking, setIsAsking] = useState(false);
   const queries = useQueryClient();
-  const save = useMutation({
-    mutationFn: async () => {
-      download(await client.exportSession(sessionId), `session-${sessionId}.jsonl`, "application/x-ndjson");
-    },
-  });
-  const remove = useMutation({
-    mutationFn: () => client.deleteSession(sessionId),
-    onSuccess: (gone) => {
-      for (const id of gone) queries.removeQueries({ queryKey: ["session", id] });
-      void queries.invalidateQueries({ queryKey: ["sessions"] });
-      const others = gone.filter((id) => id !== sessionId);
-      tellDone(
-        `Deleted “${title}” (${shortId(sessionId)})${others.length === 0 ? "" : `, and ${others.length === 1 ? "the session of its subagent" : `${others.length} sessions of its subagents`}: ${others.map(shortId).join(", ")}`}.`,
-      );
-      navigate("/sessions", { replace: true });
-    },
-    onError: () => {
-      setIsAsking(false);
-    },
-  });
+  const remove = async (): Promise<void> => {
+    const gone = await client.deleteSession(sessionId);
+    for (const id of gone) queries.removeQueries({ queryKey: ["session", id] });
+    void queries.invalidateQueries({ queryKey: ["sessions"] });
+    const others = gone.filter((id) => id !== sessionId);
+    tellDone(
+      `Deleted “${title}” (${shortId(sessionId)})${others.length === 0 ? "" : `, and ${others.length === 1 ? "the session of its subagent" : `${others.length} sessions of its subagents`}: ${others.map(shortId).join(", ")}`}.`,
+    );
+    navigate("/sessions", { replace: true });
+  };
   const isOpen = !isOver(status) && status !== "idle";
-  const error = save.error ?? remove.error;
   return (
     <>
-      <button
-        type="button"
-        className={BUTTONS.default}
+      <SaveButton
+        label="Export"
         title="Everything that is stored of it, as lines of JSON"
-        disabled={save.isPending}
-        onClick={() => {
-          save.mutate();
-        }}
-      >
-        Export
-      </button>
-      <button
-        type="button"
-        className={BUTTONS.danger}
-        onClick={() => {
-          setIsAsking(true);
-        }}
-      >
-        Delete
-      </button>
-      <Confirm
-        title={`Delete “${title}”?`}
-        action="Delete for good"
-        isOpen={isAsking}
-        isBusy={remove.isPending}
-        onConfirm={() => {
-          remove.mutate();
-        }}
-        onClose={() => {
-          setIsAsking(false);
-        }}
-      >
+        file={async () => ({
+          text: await client.exportSession(sessionId),
+          name: `session-${sessionId}.jsonl`,
+          type: "application/x-ndjson",
+        })}
+      />
+      <DeleteButton title={`Delete “${title}”?`} onDelete={remove}>
         <p>
           Its journal goes, with {runCount === 1 ? "its run" : `its ${runCount} runs`} and the sessions of its
           subagents. Nothing brings them back; forks of it stay.
         </p>
         {isOpen && <p className="text-agent-warning">A run is {status} in it: it ends.</p>}
         <p>Export it first if it may be needed again.</p>
-      </Confirm>
-      {error !== null && (
-        <div className="w-full">
-          <Failure error={error} />
-        </div>
-      )}
+      </DeleteButton>
     </>
   );
 }

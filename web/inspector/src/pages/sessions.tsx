@@ -1,12 +1,11 @@
 /** The list of sessions, and a run as a line of a list. */
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import type { Usage } from "@windlass/protocol";
 import type { RunRow, SessionInfo } from "@windlass/protocol/client";
 import {
   classes,
   ColumnMenu,
   DataTable,
-  FIELD,
   FOCUS,
   formatCost,
   formatDuration,
@@ -14,33 +13,45 @@ import {
   shortId,
   useColumns,
   type TableColumn,
+  type TableSort,
 } from "@windlass/ui";
-import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
+import { useDeferredValue, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { DeleteSessions, ExportButton } from "../bulk.js";
+import { Filters, isFiltered, sharedView } from "../filters.js";
 import {
   Ago,
   Code,
+  Crashes,
   Empty,
   Failure,
   Heading,
   Listed,
   Loading,
   RowLink,
-  Select,
-  Status,
+  RunStatus,
   TextLink,
   useNow,
 } from "../parts.js";
-import { agentsQuery, sessionsQuery } from "../queries.js";
+import { sessionsQuery, useNextPage, type SessionView } from "../queries.js";
 import { Link, navigate, to, useQueryState } from "../router.js";
 import { useKeys } from "../shell.js";
 
-const STATUSES = ["running", "waiting", "completed", "failed", "cancelled", "budget_exhausted"] as const;
+/** What the server is asked for by an address. */
+export function viewOf(query: URLSearchParams): SessionView {
+  const { time, filter, values } = sharedView(query);
+  return {
+    time,
+    filter: {
+      ...filter,
+      subagents: query.get("subagents") === "1" ? true : undefined,
+      sort: values.one("sort", ["created", "cost"]) ?? "updated",
+    },
+  };
+}
 
-/** All sessions: live, searchable, however many. */
+/** All sessions: found, sorted and paged by the server; the address is the view. */
 export function SessionsPage(): ReactNode {
   const [query, change] = useQueryState();
-  const agents = useQuery(agentsQuery);
   const layout = useColumns("sessions");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const search = useRef<HTMLInputElement>(null);
@@ -49,68 +60,30 @@ export function SessionsPage(): ReactNode {
       search.current?.focus();
     },
   });
-  const status = STATUSES.find((one) => one === query.get("status"));
-  const agent = query.get("agent") ?? "";
-  const text = query.get("text") ?? "";
-  const subagents = query.get("subagents") === "1";
-  const words = useDeferredValue(text.trim());
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    sessionsQuery({ text: orNone(words), status, agent: orNone(agent), subagents: subagents ? true : undefined }),
-  );
+  const address = useDeferredValue(query.toString());
+  const view = useMemo(() => viewOf(new URLSearchParams(address)), [address]);
+  const list = useInfiniteQuery(sessionsQuery(view));
+  const { data, error, refetch, hasNextPage } = list;
   const items = useMemo(() => data?.pages.flatMap(({ sessions }) => sessions), [data]);
   const picked = items?.filter(({ sessionId }) => chosen.has(sessionId)) ?? [];
   useEffect(() => {
     setChosen(new Set());
-  }, [words, status, agent, subagents]);
-  const onEnd = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  }, [address]);
+  const onEnd = useNextPage(list, items?.length);
   const now = useNow();
   const columns = useMemo(() => columnsAt(now), [now]);
+  const sort: TableSort = { id: view.filter.sort ?? "updated", isAscending: view.filter.ascending === true };
   return (
     <>
       <Heading
         title="Sessions"
-        facts={items !== undefined && <Listed count={items.length} noun="session" hasMore={hasNextPage} />}
+        facts={
+          items !== undefined && (
+            <Listed count={items.length} noun="session" hasMore={hasNextPage} total={data?.pages[0]?.total} />
+          )
+        }
       >
-        <div className="flex flex-wrap items-center gap-3">
-          <input
-            ref={search}
-            type="search"
-            aria-label="Search messages and tools"
-            placeholder="Search messages  /"
-            className={classes(FIELD, "w-48!")}
-            value={text}
-            onChange={(event) => {
-              change({ text: event.target.value });
-            }}
-          />
-          <Select
-            label="Status"
-            value={status ?? ""}
-            options={[["", "any"], ...STATUSES.map((one) => [one, one.replaceAll("_", " ")] as const)]}
-            onChange={(next) => {
-              change({ status: next });
-            }}
-          />
-          <Select
-            label="Agent"
-            value={agent}
-            options={[["", "any"], ...(agents.data ?? []).map(({ agentId }) => [agentId, agentId] as const)]}
-            onChange={(next) => {
-              change({ agent: next });
-            }}
-          />
-          <label className="inline-flex items-center gap-2 text-xs text-agent-muted">
-            <input
-              type="checkbox"
-              checked={subagents}
-              onChange={(event) => {
-                change({ subagents: event.target.checked ? 1 : undefined });
-              }}
-            />
-            Subagents
-          </label>
+        <div className="flex flex-wrap items-center gap-2">
           <ExportButton name="sessions" chosen={picked} all={items} />
           {picked.length > 0 && (
             <DeleteSessions
@@ -126,19 +99,24 @@ export function SessionsPage(): ReactNode {
           <ColumnMenu columns={columns} layout={layout} />
         </div>
       </Heading>
+      <Filters list="sessions" query={query} change={change} search={search} />
       {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
       {items === undefined ? (
         error === null && <Loading />
-      ) : items.length === 0 ? (
-        <NoSessions isFiltered={text !== "" || status !== undefined || agent !== ""} />
+      ) : items.length === 0 && !hasNextPage ? (
+        <NoSessions isFiltered={isFiltered(query)} />
       ) : (
         <DataTable
-          label="Sessions, the newest first"
+          label="Sessions"
           rows={items}
           columns={columns}
           keyOf={({ sessionId }) => sessionId}
           onOpen={({ sessionId }) => {
             navigate(to(["sessions", sessionId]));
+          }}
+          sort={sort}
+          onSort={({ id, isAscending }) => {
+            change({ sort: id === "updated" ? undefined : id, up: isAscending ? 1 : undefined });
           }}
           chosen={chosen}
           onChoose={setChosen}
@@ -155,30 +133,45 @@ function columnsAt(now: number): readonly TableColumn<SessionInfo>[] {
     {
       id: "title",
       label: "Session",
-      width: 180,
+      width: 130,
       share: 1,
       cell: ({ sessionId, title, predecessorId, parentSessionId }) => (
         <>
-          <RowLink href={to(["sessions", sessionId])}>{title == null || title === "" ? "Untitled" : title}</RowLink>
-          {predecessorId != null && <span className="text-agent-muted"> fork</span>}
-          {parentSessionId != null && <span className="text-agent-muted"> subagent</span>}
+          <RowLink href={to(["sessions", sessionId])}>{title || "Untitled"}</RowLink>
+          {predecessorId !== undefined && <span className="text-agent-muted"> fork</span>}
+          {parentSessionId !== undefined && <span className="text-agent-muted"> subagent</span>}
         </>
       ),
     },
-    { id: "agent", label: "Agent", width: 110, fromPx: 640, cell: ({ agentId = "" }) => agentId },
+    {
+      id: "output",
+      label: "Output, or what it waits for",
+      width: 170,
+      share: 1,
+      fromPx: 860,
+      cell: ({ output }) => (
+        <span className="text-agent-muted" title={output}>
+          {output}
+        </span>
+      ),
+    },
+    { id: "agent", label: "Agent", width: 76, fromPx: 640, cell: ({ agentId }) => agentId },
     {
       id: "status",
       label: "Status",
-      width: 160,
-      cell: ({ status, requestCount = 0 }) => (
-        <Status status={status ?? "idle"} words={requestCount > 0 ? "waiting for you" : undefined} />
+      width: 192,
+      cell: (session) => (
+        <span className="flex items-center gap-1.5">
+          <RunStatus run={{ status: session.status ?? "idle", waitsOn: session.waitsOn }} />
+          <Crashes count={session.crashes ?? 0} isShort />
+        </span>
       ),
     },
-    { id: "runs", label: "Runs", width: 64, isNumber: true, fromPx: 760, cell: ({ runCount = 0 }) => runCount },
+    { id: "runs", label: "Runs", width: 60, isNumber: true, fromPx: 760, cell: ({ runCount }) => runCount },
     {
       id: "tokens",
       label: "Tokens",
-      width: 76,
+      width: 68,
       isNumber: true,
       fromPx: 820,
       cell: ({ usage }) => shortTokens(usage),
@@ -186,8 +179,9 @@ function columnsAt(now: number): readonly TableColumn<SessionInfo>[] {
     {
       id: "cost",
       label: "Cost",
-      width: 80,
+      width: 74,
       isNumber: true,
+      isSortable: true,
       fromPx: 700,
       cell: ({ usage }) => (usage?.costMicros === undefined ? "–" : formatCost(usage.costMicros)),
     },
@@ -199,11 +193,20 @@ function columnsAt(now: number): readonly TableColumn<SessionInfo>[] {
       cell: ({ sessionId }) => <code className="font-mono text-xs">{shortId(sessionId)}</code>,
     },
     {
+      id: "created",
+      label: "Began",
+      width: 96,
+      isSortable: true,
+      fromPx: 1_080,
+      cell: ({ createdAt }) => createdAt !== undefined && <Ago at={createdAt} nowMs={now} />,
+    },
+    {
       id: "updated",
-      label: "When",
-      width: 100,
+      label: "Active",
+      width: 96,
+      isSortable: true,
       fromPx: 480,
-      cell: ({ updatedAt }) => updatedAt != null && <Ago at={updatedAt} nowMs={now} />,
+      cell: ({ updatedAt }) => updatedAt !== undefined && <Ago at={updatedAt} nowMs={now} />,
     },
   ];
 }
@@ -213,20 +216,16 @@ function shortTokens(usage: Usage | undefined): string {
   return tokens === 0 ? "–" : formatShort(tokens);
 }
 
-function orNone(text: string): string | undefined {
-  return text === "" ? undefined : text;
-}
-
 const ROW = "flex items-center gap-4 px-4 py-2 text-sm hover:bg-agent-surface";
 const AGENT = "hidden w-28 shrink-0 truncate md:block";
 const NUMBER = "hidden w-20 shrink-0 text-right text-xs tabular-nums text-agent-muted lg:block";
-const STATE = "w-28 shrink-0 max-sm:w-auto";
+const STATE = "w-44 shrink-0 max-sm:w-auto";
 const WHEN = "hidden w-20 shrink-0 text-right text-xs text-agent-muted sm:block";
 
 function NoSessions({ isFiltered }: { readonly isFiltered: boolean }): ReactNode {
   if (isFiltered)
     return (
-      <Empty title="Nothing fits.">
+      <Empty title="No session fits.">
         <p>
           Search looks at the beginnings of words in messages, answers and names of tools.{" "}
           <TextLink href="/sessions">Show all sessions</TextLink>
@@ -256,7 +255,7 @@ export function RunLine({
   readonly now: number;
   readonly isNarrow?: boolean;
 }): ReactNode {
-  const { runId, agentId, status, startedAt, usage, input } = run;
+  const { runId, agentId, startedAt, usage, input } = run;
   const tookMs = durationOf(run);
   return (
     <Link href={to(["runs", runId])} className={classes(ROW, FOCUS)}>
@@ -273,7 +272,7 @@ export function RunLine({
         <span className={NUMBER}>{usage.costMicros === undefined ? "–" : formatCost(usage.costMicros)}</span>
       )}
       <span className={isNarrow ? "" : STATE}>
-        <Status status={status} />
+        <RunStatus run={run} />
       </span>
       <span className={WHEN}>{startedAt != null && <Ago at={startedAt} nowMs={now} />}</span>
     </Link>

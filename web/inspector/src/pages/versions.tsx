@@ -233,8 +233,9 @@ export function ComparisonTable({ comparison }: { readonly comparison: VersionCo
         ))}
       </ul>
       <p className="border-t border-agent-border px-4 py-2 text-xs text-agent-muted">
-        A line is the 95 % confidence interval; versions with overlapping lines may be equal. A version is better or
-        worse only by an exact test and with enough runs.
+        A run succeeds if it meets its goal; a run without a goal, if it completes. A line is the 95 % confidence
+        interval; versions with overlapping lines may be equal. A version is better or worse only by an exact test and
+        with enough runs.
       </p>
     </section>
   );

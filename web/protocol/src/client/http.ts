@@ -13,14 +13,41 @@ import {
   EvalDatasetView,
   EvalExperimentPage,
   EvalResult,
+  TraceSpan,
   type AgentSessionChange,
   type InputResponse,
   type RunStatus,
 } from "../generated/index.js";
 import * as rest from "../generated/rest.js";
+import { open, quickArray, type JsonValue } from "../wire.js";
 
 /** Bytes of one answer; pages and exports are larger than a message. */
 const ANSWER_BYTES_MAX = 64 * 1_048_576;
+/** A trace may have tens of thousands of spans: each is looked at once, and by the validators only if it does not fit. */
+const TraceInfo = open({ ...rest.TraceInfo.shape, spans: quickArray(TraceSpan, isSpan) });
+
+function isSpan(value: JsonValue): boolean {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  const { spanId, name, seq, startAt, endAt, parentId, attrs } = value;
+  return (
+    typeof spanId === "string" &&
+    typeof name === "string" &&
+    isUtc(startAt) &&
+    (endAt === undefined || isUtc(endAt)) &&
+    (parentId === undefined || typeof parentId === "string") &&
+    (seq === undefined || (Number.isSafeInteger(seq) && Number(seq) > 0)) &&
+    (attrs === undefined || (typeof attrs === "object" && attrs !== null && !Array.isArray(attrs)))
+  );
+}
+
+/** A moment as the server writes it; days that not every month has are left to the validator. */
+const UTC =
+  /^[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])T(?:[01][0-9]|2[0-3])(?::[0-5][0-9]){2}\.[0-9]{3}Z$/u;
+
+function isUtc(value: JsonValue | undefined): boolean {
+  return typeof value === "string" && UTC.test(value);
+}
+
 const LIMITS = { messageBytesMax: ANSWER_BYTES_MAX, depthMax: DEPTH_MAX };
 
 /** Where the server is, and how to reach it. */
@@ -44,6 +71,8 @@ export interface RequestOptions {
 export interface TraceOptions extends RequestOptions {
   /** Whether its events come too; yes when absent. */
   readonly events?: boolean | undefined;
+  /** The `seq` of an earlier answer: only spans and events that are new or changed since. */
+  readonly after?: number | undefined;
 }
 
 /** Which part of a list. */
@@ -53,22 +82,35 @@ export interface PageQuery {
 }
 
 /** Filters of a list of sessions. */
-export interface SessionQuery extends PageQuery {
+export interface SessionQuery extends ListQuery {
   readonly agent?: string | undefined;
   readonly status?: rest.SessionStatus | undefined;
   /** Words of messages, answers and names of called tools, or beginnings of them. */
   readonly text?: string | undefined;
   /** Whether sessions of subagents are listed as well. */
   readonly subagents?: boolean | undefined;
+  readonly sort?: "created" | "updated" | "cost" | undefined;
 }
 
 /** Filters of a list of runs. */
-export interface RunQuery extends PageQuery {
+export interface RunQuery extends ListQuery {
   readonly session?: string | undefined;
+  /** Ids of runs, one a line; at most 100. */
+  readonly runs?: string | undefined;
   readonly agent?: string | undefined;
   readonly status?: RunStatus | undefined;
   /** Whether runs of subagents are listed as well; they are when left out. */
   readonly subagents?: boolean | undefined;
+  /** Milliseconds. */
+  readonly durationMin?: number | undefined;
+  readonly durationMax?: number | undefined;
+  /** Words that must all occur in the session of the run. */
+  readonly text?: string | undefined;
+  readonly sort?: "started" | "duration" | "cost" | undefined;
+}
+
+/** Filters that runs and sessions share: of a run, or of one of the runs of a session. */
+interface ListQuery extends PageQuery {
   /** What a waiting run waits for: input, recovery, person (one of both), subagent, provider, timer or budget. */
   readonly waitsOn?: string | undefined;
   /** The fingerprint of the package. */
@@ -79,19 +121,15 @@ export interface RunQuery extends PageQuery {
   readonly feedback?: "up" | "down" | "none" | undefined;
   /** Whether a process took the run over after a crash. */
   readonly crashed?: boolean | undefined;
-  /** ISO moments; the end is left out. */
+  /** ISO moments, the end left out: when a run started, or a session changed. */
   readonly since?: string | undefined;
   readonly until?: string | undefined;
   /** Millionths of a dollar. */
   readonly costMin?: number | undefined;
   readonly costMax?: number | undefined;
-  /** Milliseconds. */
-  readonly durationMin?: number | undefined;
-  readonly durationMax?: number | undefined;
-  /** Words that must all occur in the session of the run. */
-  readonly text?: string | undefined;
-  readonly sort?: "started" | "duration" | "cost" | undefined;
   readonly ascending?: boolean | undefined;
+  /** Whether what fits is counted, up to 10,001. */
+  readonly total?: boolean | undefined;
 }
 
 /** Which decisions of a run; all without a limit. */
@@ -251,7 +289,7 @@ export class Client {
 
   /** Everything that is stored of a session, as lines of JSON. */
   exportSession(sessionId: string, options: RequestOptions = {}): Promise<string> {
-    return this.send(at("sessions", sessionId, "export"), options);
+    return this.sendText(at("sessions", sessionId, "export"), options);
   }
 
   // Runs.
@@ -350,7 +388,7 @@ export class Client {
 
   /** A data set as a YAML file of pydantic-evals. */
   datasetFile(name: string, options: RequestOptions = {}): Promise<string> {
-    return this.send(at("datasets", name, "yaml"), options);
+    return this.sendText(at("datasets", name, "yaml"), options);
   }
 
   /** Deletes a data set; experiments on it stay. */
@@ -405,8 +443,8 @@ export class Client {
   }
 
   /** The trace of a run: its spans with durations, and its events unless they are not wanted. */
-  trace(runId: string, { events, ...options }: TraceOptions = {}): Promise<rest.TraceInfo> {
-    return this.ask(rest.TraceInfo, at("runs", runId, "trace"), { ...options, query: { events } });
+  trace(runId: string, { events, after, ...options }: TraceOptions = {}): Promise<rest.TraceInfo> {
+    return this.ask(TraceInfo, at("runs", runId, "trace"), { ...options, query: { events, after } });
   }
 
   /** The decisions of a run, with their outcomes; with a limit a page of them, behind the first `after`. */
@@ -566,20 +604,24 @@ export class Client {
   }
 
   private async ask<S extends z.ZodType>(schema: S, path: string, call: Call = {}): Promise<z.output<S>> {
-    const text = await this.send(path, call);
+    const bytes = await this.send(path, call);
     try {
-      return decode(schema, text, LIMITS);
+      return decode(schema, bytes, LIMITS);
     } catch (error) {
       if (!(error instanceof CodecError)) throw error;
       throw new ProtocolError(`the answer to ${path} cannot be read: ${error.message}`);
     }
   }
 
-  private async send(path: string, call: Call): Promise<string> {
+  private async sendText(path: string, call: Call): Promise<string> {
+    return new TextDecoder().decode(await this.send(path, call));
+  }
+
+  private async send(path: string, call: Call): Promise<Uint8Array> {
     const response = await this.request(path, call, "application/json");
     if (!response.ok) throw await toApiError(response, this.clock.now());
     try {
-      return await response.text();
+      return new Uint8Array(await response.arrayBuffer());
     } catch (error) {
       throw this.broken(error, call.signal);
     }

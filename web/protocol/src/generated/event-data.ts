@@ -316,6 +316,8 @@ export const RunWaitingData = open({
   requestIds: z.array(Id).optional(),
   /** When it stops waiting. */
   until: Timestamp.optional(),
+  /** Usage of the run so far, with that of its subagents that have ended. */
+  usage: Usage.optional(),
   /** Why, for people. */
   reason: z.string().optional(),
 });

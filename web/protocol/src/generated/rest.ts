@@ -207,7 +207,7 @@ export const SessionInfo = open({
   runCount: Count,
   /** Number of open requests to people. */
   requestCount: Count,
-  /** Usage of the runs that have ended. */
+  /** Usage of its runs; of an unfinished one up to its last wait. */
   usage: Usage,
   /** The session at the top of the tree of subagents. */
   rootSessionId: z.string(),
@@ -217,17 +217,27 @@ export const SessionInfo = open({
   predecessorId: z.string().optional(),
   /** The last record that the fork copied. */
   predecessorSeq: Count.optional(),
+  /** The first words of the answer or error of the newest run, or of the question that it waits with. */
+  output: z.string().optional(),
+  /** What the newest run waits for: input, recovery, subagent, provider, timer or budget. */
+  waitsOn: z.string().optional(),
+  /** The kind of the error that the newest run ended with. */
+  error: z.string().optional(),
+  /** How often a process took one of its runs over after a crash. */
+  crashes: Count.optional(),
   /** The token to continue from here. */
   continuationToken: z.string().optional(),
 });
 export type SessionInfo = z.infer<typeof SessionInfo>;
 
-/** A page of sessions, newest first. */
+/** A page of sessions. */
 export const SessionPage = open({
   /** The sessions. */
   sessions: z.array(SessionInfo),
   /** The value of `after` for the next page; absent on the last page. */
   next: z.string().optional(),
+  /** How many fit, if asked for; 10,001 if there are more than 10,000. */
+  total: Count.optional(),
 });
 export type SessionPage = z.infer<typeof SessionPage>;
 
@@ -257,7 +267,7 @@ export const RunRow = open({
   agentId: z.string(),
   /** Its status. */
   status: RunStatus,
-  /** Its usage; empty until it has ended. */
+  /** Its usage; up to its last wait until it has ended. */
   usage: Usage,
   /** When it started; absent while it is queued. */
   startedAt: Timestamp.optional(),
@@ -294,6 +304,8 @@ export const RunPage = open({
   runs: z.array(RunRow),
   /** The value of `after` for the next page; absent on the last page. */
   next: z.string().optional(),
+  /** How many fit, if asked for; 10,001 if there are more than 10,000. */
+  total: Count.optional(),
 });
 export type RunPage = z.infer<typeof RunPage>;
 
@@ -510,6 +522,8 @@ export type DeliveryPage = z.infer<typeof DeliveryPage>;
 export const RunInfo = open({
   /** The state. */
   run: RunSnapshot,
+  /** The run as lists show it, with its input and when it started. */
+  row: RunRow.optional(),
   /** Open requests to people. */
   requests: z.array(InputRequest),
   /** The result, once the run has ended. */
@@ -583,6 +597,8 @@ export const TraceInfo = open({
   spans: z.array(TraceSpan),
   /** Moments within spans. */
   events: z.array(TraceEvent),
+  /** The last record that it is made of: the value of `after` for what is new since. */
+  seq: Count.optional(),
 });
 export type TraceInfo = z.infer<typeof TraceInfo>;
 

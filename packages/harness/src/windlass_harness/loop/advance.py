@@ -418,6 +418,8 @@ def _wait(state: LoopState, plan: _Calls, now: Moment) -> Plan:
     data: JsonObject = {"runId": run.run_id, "on": reason}
     if ids:
         data["requestIds"] = [*ids]
+    if notes.usage:
+        data["usage"] = {**notes.usage}
     turn = state.draft("turn.waiting", {**state.turn_place(), "on": reason}, now=now)
     return Plan((turn, state.draft("run.waiting", data, now=now)), wake_at_ms=wake)
 

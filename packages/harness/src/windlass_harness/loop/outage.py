@@ -103,6 +103,8 @@ def waiting(state: LoopState, delay_ms: int, reason: str, *, now: Moment, on: st
     until = stamp_of(now.ms + delay_ms)
     turn = state.draft("turn.waiting", {**state.turn_place(), "on": on}, now=now)
     data: JsonObject = {"runId": run.run_id, "on": on, "until": until, "reason": reason}
+    if state.run_notes.usage:
+        data["usage"] = {**state.run_notes.usage}
     return [turn, state.draft("run.waiting", data, now=now)]
 
 

@@ -107,7 +107,7 @@ class RunTold:
     agent_id: str | None = None
     begins: bool = False
     usage: Usage | None = None
-    """The usage of a run that has ended."""
+    """The usage of a run that has ended or waits."""
     is_unstarted: bool = False
     """The run ended before it started, so the current run is another one."""
     fingerprint: str = ""
@@ -142,7 +142,7 @@ class RunFacts:
     started_at: str | None = None
     ended_at: str | None = None
     usage: Usage | None = None
-    """The usage of a run that has ended."""
+    """The usage of the run, up to its last wait until it has ended."""
     input: str = ""
     output: str = ""
     waits_on: str | None = None
@@ -183,7 +183,9 @@ class RunFacts:
                 input=told.input or self.input,
                 tags=told.tags or self.tags,
             )
-        return replace(found, ended_at=told.at, usage=told.usage) if told.status in _ENDED else found
+        if told.status in _ENDED:
+            return replace(found, ended_at=told.at, usage=told.usage)
+        return found if told.usage is None else replace(found, usage=told.usage)
 
     def and_more(self, told: "Told", run_id: str) -> "RunFacts":
         """Return the facts with the crashes and the feedback of a run."""

@@ -96,6 +96,22 @@ def add_usage(first: Usage, second: Usage) -> Usage:
     )
 
 
+def subtract_usage(whole: Usage, part: Usage) -> Usage:
+    """Return an amount without a part that it includes; a field that the part does not know stays."""
+    return Usage(
+        input_tokens=_subtract(whole.input_tokens, part.input_tokens),
+        output_tokens=_subtract(whole.output_tokens, part.output_tokens),
+        cache_read_tokens=_subtract(whole.cache_read_tokens, part.cache_read_tokens),
+        cache_write_tokens=_subtract(whole.cache_write_tokens, part.cache_write_tokens),
+        reasoning_tokens=_subtract(whole.reasoning_tokens, part.reasoning_tokens),
+        cost_micros=_subtract(whole.cost_micros, part.cost_micros),
+    )
+
+
+def _subtract(whole: int | None, part: int | None) -> int | None:
+    return whole if whole is None or part is None else max(whole - part, 0)
+
+
 def _add(first: int | None, second: int | None) -> int | None:
     if first is None and second is None:
         return None

@@ -406,7 +406,7 @@ def _make_RunResumedData() -> object:
 
 def _make_RunWaitingData() -> object:
     from windlass_protocol._wire import Maybe, Open, Str
-    from windlass_protocol.generated.common import Id, Timestamp
+    from windlass_protocol.generated.common import Id, Timestamp, Usage
 
     class RunWaitingData(Open):
         """A run waits; it costs a row and nothing else."""
@@ -417,6 +417,7 @@ def _make_RunWaitingData() -> object:
         on: Str
         request_ids: Maybe[tuple[Id, ...]] = None
         until: Maybe[Timestamp] = None
+        usage: Maybe[Usage] = None
         reason: Maybe[Str] = None
 
     return RunWaitingData

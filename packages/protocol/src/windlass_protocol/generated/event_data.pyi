@@ -350,6 +350,8 @@ class RunWaitingData(Open):
     """Requests it waits for."""
     until: Maybe[Timestamp] = None
     """When it stops waiting."""
+    usage: Maybe[Usage] = None
+    """Usage of the run so far, with that of its subagents that have ended."""
     reason: Maybe[Str] = None
     """Why, for people."""
 

@@ -332,6 +332,10 @@ def _make_SessionInfo() -> object:
         parent_session_id: Maybe[Str] = None
         predecessor_id: Maybe[Str] = None
         predecessor_seq: Maybe[Count] = None
+        output: Maybe[Str] = None
+        waits_on: Maybe[Str] = None
+        error: Maybe[Str] = None
+        crashes: Maybe[Count] = None
         continuation_token: Maybe[Str] = None
 
     return SessionInfo
@@ -339,15 +343,17 @@ def _make_SessionInfo() -> object:
 
 def _make_SessionPage() -> object:
     from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count
     from windlass_protocol.generated.rest import SessionInfo
 
     class SessionPage(Open):
-        """A page of sessions, newest first."""
+        """A page of sessions."""
 
         __qualname__ = "SessionPage"
 
         sessions: tuple[SessionInfo, ...]
         next: Maybe[Str] = None
+        total: Maybe[Count] = None
 
     return SessionPage
 
@@ -415,6 +421,7 @@ def _make_RunRow() -> object:
 
 def _make_RunPage() -> object:
     from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count
     from windlass_protocol.generated.rest import RunRow
 
     class RunPage(Open):
@@ -424,6 +431,7 @@ def _make_RunPage() -> object:
 
         runs: tuple[RunRow, ...]
         next: Maybe[Str] = None
+        total: Maybe[Count] = None
 
     return RunPage
 
@@ -697,6 +705,7 @@ def _make_DeliveryPage() -> object:
 def _make_RunInfo() -> object:
     from windlass_protocol._wire import Maybe, Open
     from windlass_protocol.generated.input import InputRequest
+    from windlass_protocol.generated.rest import RunRow
     from windlass_protocol.generated.runs import RunResult, RunSnapshot
 
     class RunInfo(Open):
@@ -706,6 +715,7 @@ def _make_RunInfo() -> object:
 
         run: RunSnapshot
         requests: tuple[InputRequest, ...]
+        row: Maybe[RunRow] = None
         result: Maybe[RunResult] = None
 
     return RunInfo
@@ -804,7 +814,8 @@ def _make_ApprovalPage() -> object:
 
 
 def _make_TraceInfo() -> object:
-    from windlass_protocol._wire import Open
+    from windlass_protocol._wire import Maybe, Open
+    from windlass_protocol.generated.common import Count
     from windlass_protocol.generated.traces import HarnessTrace, TraceEvent, TraceSpan
 
     class TraceInfo(Open):
@@ -815,6 +826,7 @@ def _make_TraceInfo() -> object:
         trace: HarnessTrace
         spans: tuple[TraceSpan, ...]
         events: tuple[TraceEvent, ...]
+        seq: Maybe[Count] = None
 
     return TraceInfo
 

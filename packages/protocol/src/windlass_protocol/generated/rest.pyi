@@ -254,7 +254,7 @@ class SessionInfo(Open):
     request_count: Count
     """Number of open requests to people."""
     usage: Usage
-    """Usage of the runs that have ended."""
+    """Usage of its runs; of an unfinished one up to its last wait."""
     root_session_id: Str
     """The session at the top of the tree of subagents."""
     parent_session_id: Maybe[Str] = None
@@ -263,16 +263,26 @@ class SessionInfo(Open):
     """The session that it was forked from."""
     predecessor_seq: Maybe[Count] = None
     """The last record that the fork copied."""
+    output: Maybe[Str] = None
+    """The first words of the answer or error of the newest run, or of the question that it waits with."""
+    waits_on: Maybe[Str] = None
+    """What the newest run waits for: input, recovery, subagent, provider, timer or budget."""
+    error: Maybe[Str] = None
+    """The kind of the error that the newest run ended with."""
+    crashes: Maybe[Count] = None
+    """How often a process took one of its runs over after a crash."""
     continuation_token: Maybe[Str] = None
     """The token to continue from here."""
 
 class SessionPage(Open):
-    """A page of sessions, newest first."""
+    """A page of sessions."""
 
     sessions: tuple[SessionInfo, ...]
     """The sessions."""
     next: Maybe[Str] = None
     """The value of `after` for the next page; absent on the last page."""
+    total: Maybe[Count] = None
+    """How many fit, if asked for; 10,001 if there are more than 10,000."""
 
 class AgentSessionList(Open):
     """Sessions as AgentSession documents, newest first."""
@@ -300,7 +310,7 @@ class RunRow(Open):
     status: RunStatus
     """Its status."""
     usage: Usage
-    """Its usage; empty until it has ended."""
+    """Its usage; up to its last wait until it has ended."""
     started_at: Maybe[Timestamp] = None
     """When it started; absent while it is queued."""
     ended_at: Maybe[Timestamp] = None
@@ -335,6 +345,8 @@ class RunPage(Open):
     """The runs."""
     next: Maybe[Str] = None
     """The value of `after` for the next page; absent on the last page."""
+    total: Maybe[Count] = None
+    """How many fit, if asked for; 10,001 if there are more than 10,000."""
 
 class FeedbackInfo(Open):
     """What a person said of a run, a step or an answer."""
@@ -553,6 +565,8 @@ class RunInfo(Open):
     """The state."""
     requests: tuple[InputRequest, ...]
     """Open requests to people."""
+    row: Maybe[RunRow] = None
+    """The run as lists show it, with its input and when it started."""
     result: Maybe[RunResult] = None
     """The result, once the run has ended."""
 
@@ -625,6 +639,8 @@ class TraceInfo(Open):
     """The spans."""
     events: tuple[TraceEvent, ...]
     """Moments within spans."""
+    seq: Maybe[Count] = None
+    """The last record that it is made of: the value of `after` for what is new since."""
 
 class PromptTool(Open):
     """A tool as the model was offered it."""

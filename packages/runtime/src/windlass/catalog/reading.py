@@ -1,6 +1,7 @@
 """Reading one session: chat, history, prompts, traces, pages."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Final, Generic, TypeVar, cast
 
@@ -52,6 +53,8 @@ T_co = TypeVar("T_co", covariant=True)
 PAGE_ITEMS_MAX: Final = 200
 """Sessions, runs, requests or messages of one page."""
 PAGE_RECORDS_MAX: Final = 1_000
+TRACES_KEPT_MAX: Final = 8
+"""Unfinished runs with traces that are kept for the next read."""
 _DOCUMENTS_PER_READ: Final = 200
 _CURSOR: Final = lazy_pattern(r"([a-z]+)\.([1-9][0-9]{0,15})")
 
@@ -133,6 +136,8 @@ class RunTrace:
     trace: HarnessTrace
     spans: tuple[TraceSpan, ...]
     events: tuple[TraceEvent, ...]
+    seq: int = 0
+    """The last record that it is made of."""
 
 
 async def pages_of(
@@ -184,21 +189,33 @@ async def session_at(journal: Journal, session_id: str, *, seq: int, last_seq: i
     return SessionAt(seq, session, chat.messages, runs, usage)
 
 
-async def trace_of(row: RunRow, journal: Journal, *, owner: str | None) -> RunTrace:
-    """Return the trace of a run, finished or not.
+class Traces:
+    """Traces of runs; those of unfinished runs are kept: a reader that follows one folds only new records."""
 
-    Raises:
-        Conflict: the run has not started.
-    """
-    state = TraceState()
-    if row.first_seq:
-        async for records in pages_of(journal, row.session_id, after=row.first_seq - 1):
-            state = fold_trace(records, state, run_id=row.run_id, user_id=owner)
-            if state.trace is not None and state.trace.ended_at is not None:
-                break
-    if state.trace is None:
-        raise not_begun(row.run_id)
-    return RunTrace(state.trace, state.spans, state.events)
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, TraceState] = OrderedDict()
+
+    async def read(self, row: RunRow, journal: Journal, *, owner: str | None, after: int) -> RunTrace:
+        """Return the trace of a run, finished or not; with `after`, what changed since that record.
+
+        Raises:
+            Conflict: the run has not started.
+        """
+        state = self._kept.pop(row.run_id, TraceState())
+        known = state.position.seq or row.first_seq - 1
+        if row.first_seq:
+            async for records in pages_of(journal, row.session_id, after=known):
+                state = fold_trace(records, state, run_id=row.run_id, user_id=owner)
+                if state.trace is not None and state.trace.ended_at is not None:
+                    break
+        if state.trace is None:
+            raise not_begun(row.run_id)
+        if state.trace.ended_at is None:
+            self._kept[row.run_id] = state
+            while len(self._kept) > TRACES_KEPT_MAX:
+                self._kept.popitem(last=False)
+        spans, events = state.since(after)
+        return RunTrace(state.trace, spans, events, state.position.seq or 0)
 
 
 NOT_KEPT: Final = "The version of the agent is not stored any more: its instructions and tools are unknown."

@@ -43,10 +43,13 @@ from windlass.ports.store import (
     RunSort,
     SessionFilter,
     SessionInfo,
+    SessionOrder,
+    SessionSort,
     SessionStatus,
     SettledRequest,
     Store,
     place_of_run,
+    place_of_session,
 )
 from windlass.refusals import (
     bad_request,
@@ -73,6 +76,10 @@ StatusT = TypeVar("StatusT", SessionStatus, RunStatus)
 SEARCH_CHARS_MAX: Final = 256
 SEARCH_WORDS_MAX: Final = 16
 """Words of a text that are searched for; further ones are ignored."""
+RUN_IDS_MAX: Final = 100
+"""Runs that one query names."""
+COUNTED_MAX: Final = 10_000
+"""Rows that a count is exact for; one more means that there are more."""
 STATUS_SHOWN_CHARS_MAX: Final = 40
 """Characters of an unknown status that an error quotes."""
 
@@ -138,7 +145,15 @@ def run_filter(wanted: "RunQuery") -> RunFilter:
         cost_micros=(_count_of(wanted, "cost_micros_min"), _count_of(wanted, "cost_micros_max")),
         duration_ms=(_count_of(wanted, "duration_ms_min"), _count_of(wanted, "duration_ms_max")),
         words=words_of(wanted.get("text")),
+        run_ids=_ids_of(wanted.get("run_ids")),
     )
+
+
+def _ids_of(value: Sequence[str] | None) -> tuple[str, ...]:
+    names = tuple(check_id(one, "run_ids") for one in value or ())
+    if len(names) > RUN_IDS_MAX:
+        raise bad_request(f"run_ids: found {len(names):,}, limit {RUN_IDS_MAX}")
+    return names
 
 
 def _time_of(value: object, what: str) -> str | None:
@@ -167,14 +182,83 @@ def run_order(wanted: "RunQuery", after: object) -> RunOrder:
     by, is_ascending = RunSort(sort), bool(wanted.get("is_ascending", False))
     if after is None:
         return RunOrder(by, is_ascending)
-    found = _RUN_CURSOR.fullmatch(after) if isinstance(after, str) else None
     is_time = by is RunSort.STARTED and wanted.get("session_id") is None
-    if found is None or found[1] != _way(by, is_ascending) or is_time == found[3].isdecimal():
+    return RunOrder(by, is_ascending, _place_in(after, "runs", _way(by, is_ascending), is_time=is_time))
+
+
+def session_filter(wanted: "SessionQuery") -> SessionFilter:
+    """Return the filter of a query of sessions.
+
+    Raises:
+        Rejected: an option is not valid.
+    """
+    status = wanted.get("status")
+    owner = name_of(wanted.get("owner"), "owner")
+    of_runs = run_filter(
+        {
+            "waits_on": wanted.get("waits_on"),
+            "version": wanted.get("version"),
+            "error": wanted.get("error"),
+            "tag": wanted.get("tag"),
+            "feedback": wanted.get("feedback"),
+            "has_crashed": wanted.get("has_crashed"),
+        }
+    )
+    return SessionFilter(
+        agent_id=name_of(wanted.get("agent_id"), "agent_id"),
+        status=None if status is None else member(SessionStatus, status),
+        owner=owner,
+        words=words_of(wanted.get("text")),
+        root_only=wanted.get("root_only", True),
+        since=_time_of(wanted.get("since"), "since"),
+        until=_time_of(wanted.get("until"), "until"),
+        cost_micros=(_count_of(wanted, "cost_micros_min"), _count_of(wanted, "cost_micros_max")),
+        run=None if of_runs == _ANY_RUN else replace(of_runs, owner=owner),
+    )
+
+
+_ANY_RUN: Final = RunFilter()
+
+
+def session_order(wanted: "SessionQuery", after: object) -> SessionOrder:
+    """Return the order of a query of sessions, and where its page begins.
+
+    Raises:
+        Rejected: the sort is unknown, or the cursor is not one of such a page.
+    """
+    sort = wanted.get("sort") or SessionSort.CREATED
+    if sort not in list(SessionSort):
+        raise bad_request(f"sort must be one of {', '.join(SessionSort)}, found {kind_of(sort)}")
+    by, is_ascending = SessionSort(sort), bool(wanted.get("is_ascending", False))
+    if after is None:
+        return SessionOrder(by, is_ascending)
+    if by is SessionSort.CREATED and not is_ascending:
+        number = place_of(after, "sessions")
+        return SessionOrder(by, after=None if number is None else (number, number))
+    value, number = _place_in(after, "sessions", _way(by, is_ascending), is_time=by is SessionSort.UPDATED)
+    return SessionOrder(by, is_ascending, (value, number))
+
+
+def session_page(found: Sequence[SessionInfo], limit: int, *, order: SessionOrder) -> Page[SessionInfo]:
+    """Return a page of sessions that were queried with a limit of one more than the page has."""
+    if order.by is SessionSort.CREATED and not order.is_ascending:
+        return page_of(found, limit, kind="sessions", place=lambda info: info.number)
+    items = tuple(found[:limit])
+    if len(found) <= limit:
+        return Page(items, None)
+    value, number = place_of_session(items[-1], by=order.by)
+    return Page(items, f"sessions.{_way(order.by, order.is_ascending)}.{number}.{value}")
+
+
+def _place_in(after: object, kind: str, way: str, *, is_time: bool) -> tuple[str | int, int]:
+    """Return the sorted value and the number that the cursor of a sorted page names."""
+    found = _SORTED_CURSOR.fullmatch(after) if isinstance(after, str) else None
+    if found is None or found[1] != kind or found[2] != way or is_time == found[4].isdecimal():
         raise bad_request("after must be the `next` of a page of the same kind")
-    return RunOrder(by, is_ascending, (found[3] if is_time else int(found[3]), int(found[2])))
+    return (found[4] if is_time else int(found[4])), int(found[3])
 
 
-def _way(by: RunSort, is_ascending: bool) -> str:
+def _way(by: RunSort | SessionSort, is_ascending: bool) -> str:
     return f"{by.value}{'-up' if is_ascending else ''}"
 
 
@@ -188,8 +272,8 @@ def run_page(found: Sequence[RunInfo], limit: int, *, query: RunFilter, order: R
 
 
 _RATINGS: Final = {"up": 1, "down": -1, "none": 0}
-_RUN_CURSOR: Final = lazy_pattern(
-    r"runs\.([a-z-]+)\.([0-9]{1,15})\.([0-9]{1,16}|[0-9]{4}-[0-9-]{5}T[0-9:.]{8,12}Z|)"
+_SORTED_CURSOR: Final = lazy_pattern(
+    r"(runs|sessions)\.([a-z-]+)\.([0-9]{1,15})\.([0-9]{1,16}|[0-9]{4}-[0-9-]{5}T[0-9:.]{8,12}Z|)"
 )
 
 DELETE_WAIT_MS: Final = 5_000
@@ -214,6 +298,29 @@ class SessionQuery(TypedDict, total=False):
     """Words, or prefixes of words, that must all occur in messages, answers or names of called tools."""
     root_only: bool
     """Whether sessions of subagents are left out; default True."""
+    waits_on: str | None
+    """What one of its runs waits for: see `RunQuery`."""
+    version: str | None
+    """The fingerprint of the package of one of its runs."""
+    error: str | None
+    """The kind of the error that one of its runs ended with; `any` for every error."""
+    tag: str | None
+    """A tag of one of its runs."""
+    feedback: Literal["up", "down", "none"] | None
+    """The newest thumb that people gave one of its runs."""
+    has_crashed: bool | None
+    """Whether a process took one of its runs over after a crash. All of these hold for the same run."""
+    since: datetime | None
+    """When it last changed, at the earliest."""
+    until: datetime | None
+    """Before this time."""
+    cost_micros_min: int | None
+    """The cost of all its runs."""
+    cost_micros_max: int | None
+    sort: SessionSort | str | None
+    """created (default), updated or cost."""
+    is_ascending: bool
+    """Whether the least comes first; default: False."""
 
 
 class RunQuery(TypedDict, total=False):
@@ -251,6 +358,8 @@ class RunQuery(TypedDict, total=False):
     duration_ms_max: int | None
     text: str | None
     """Words, or prefixes of words, that must all occur in the session: see `SessionQuery`."""
+    run_ids: Sequence[str] | None
+    """Some runs by their ids, at most `RUN_IDS_MAX`; those that do not exist are left out."""
     sort: RunSort | str | None
     """started (default), duration or cost."""
     is_ascending: bool
@@ -276,41 +385,46 @@ class Sessions:
         self._content = content
         self._machine = machine
         self._redactor = redactor
+        self._traces = reading.Traces()
 
     # lists
 
     async def list(
         self, *, after: str | None = None, limit: int = 50, **wanted: Unpack[SessionQuery]
     ) -> Page[SessionInfo]:
-        """Return sessions, newest first, from the index alone.
+        """Return sessions from the index alone; newest first unless sorted otherwise.
 
-        The order never changes: a reader that follows the pages sees each session that exists all the time
-        exactly once.
+        By its creation, the order never changes: a reader that follows the pages sees each session that
+        exists all the time exactly once.
 
-        Options:
-            agent_id: the agent of the newest run that has started.
-            status: idle, pending, running, waiting, cancelling, completed, failed, cancelled or
-                budget_exhausted.
-            owner: the owner of the session.
-            text: words, or prefixes of words, that must all occur in messages, answers or names of called
-                tools.
-            root_only: leave out the sessions of subagents; default True.
+        The options are those of `SessionQuery`: filters by agent, status, owner, words, time, cost, and by
+        what one of the runs is like; and the order.
 
         Raises:
             Rejected: the cursor, the limit or an option is not valid, or the store cannot search for text.
         """
         check_options(wanted, SessionQuery, what="list")
-        status = wanted.get("status")
-        query = SessionFilter(
-            agent_id=name_of(wanted.get("agent_id"), "agent_id"),
-            status=None if status is None else member(SessionStatus, status),
-            owner=name_of(wanted.get("owner"), "owner"),
-            words=words_of(wanted.get("text")),
-            root_only=wanted.get("root_only", True),
-        )
-        most, before = check_limit(limit), place_of(after, "sessions")
-        found = await self._store.listed(query, before=before, limit=most + 1)
-        return page_of(found, most, kind="sessions", place=lambda info: info.number)
+        query, most, order = session_filter(wanted), check_limit(limit), session_order(wanted, after)
+        found = await self._store.listed(query, order=order, limit=most + 1)
+        return session_page(found, most, order=order)
+
+    async def count(self, **wanted: Unpack[SessionQuery]) -> int:
+        """Return how many sessions match a filter; `COUNTED_MAX` + 1 if they are more.
+
+        Raises:
+            Rejected: an option is not valid, or the store cannot search for text.
+        """
+        check_options(wanted, SessionQuery, what="count")
+        return await self._store.count_listed(session_filter(wanted), most=COUNTED_MAX + 1)
+
+    async def count_runs(self, **wanted: Unpack[RunQuery]) -> int:
+        """Return how many runs match a filter; `COUNTED_MAX` + 1 if they are more.
+
+        Raises:
+            Rejected: an option is not valid, or the store cannot search for text.
+        """
+        check_options(wanted, RunQuery, what="count_runs")
+        return await self._store.count_listed_runs(run_filter(wanted), most=COUNTED_MAX + 1)
 
     async def get(self, session_id: str) -> SessionInfo:
         """Return a session.
@@ -474,8 +588,11 @@ class Sessions:
             raise unknown_run(run_id)
         return await feedback_of(self._store, row)
 
-    async def trace(self, run_id: str) -> RunTrace:
+    async def trace(self, run_id: str, *, after: int = 0) -> RunTrace:
         """Return the trace of a run, finished or not.
+
+        With `after`, the `seq` of an earlier answer, it has only the spans and events that began or changed
+        since.
 
         Raises:
             Conflict: the run does not exist, or it has not started.
@@ -484,7 +601,8 @@ class Sessions:
         if row is None:
             raise unknown_run(run_id)
         info = await self._store.listed_session(row.session_id)
-        return await reading.trace_of(row, self._store, owner=None if info is None else info.owner)
+        owner = None if info is None else info.owner
+        return await self._traces.read(row, self._store, owner=owner, after=number_of(after, "after"))
 
     async def prompt(self, run_id: str, step_index: int) -> StepPrompt | None:
         """Return the prompt of a step of a run, as far as it is known.

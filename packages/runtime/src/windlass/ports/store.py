@@ -57,7 +57,7 @@ class SessionInfo:
     request_count: int
     """Open requests to people in this session; those of subagents are in their own sessions."""
     usage: Usage
-    """Usage of its finished runs, with their subagents and the cost."""
+    """Usage of its runs, with their subagents and the cost; of an unfinished run up to its last wait."""
     parent_session_id: str | None
     """The calling session, for the session of a subagent; the origin of a playground run."""
     root_session_id: str
@@ -68,6 +68,18 @@ class SessionInfo:
     """The number of the last record that was copied in the fork."""
     number: int
     """Its place in the list: a later session has a higher number."""
+    output: str = ""
+    """The first words of the answer or error of its newest started run, or of what that waits for."""
+    waits_on: str | None = None
+    """What its newest run that has started waits for."""
+    error: str | None = None
+    """The kind of the error that its newest run ended with."""
+    crashes: int = 0
+    """How often a process took one of its runs over after a crash."""
+
+    @property
+    def cost_micros(self) -> int:
+        return self.usage.cost_micros or 0
 
     @property
     def is_playground(self) -> bool:
@@ -88,7 +100,7 @@ class RunInfo:
     """None while the run is queued."""
     ended_at: str | None
     usage: Usage
-    """Usage of the run; empty until it has ended."""
+    """Usage of the run; up to its last wait until it has ended."""
     first_seq: int
     """The number of the first record of the run in its session; 0 while the run is queued."""
     number: int
@@ -190,6 +202,14 @@ class SessionFilter:
     They occur in its title or in records, not necessarily in one of them; see `words_of_record`.
     """
     root_only: bool = True
+    since: str | None = None
+    """The earliest `updated_at`."""
+    until: str | None = None
+    """Before this `updated_at`."""
+    cost_micros: tuple[int | None, int | None] = (None, None)
+    """The least and the most of the whole session."""
+    run: "RunFilter | None" = None
+    """A filter that one of its runs matches at least; without words and without a session."""
 
 
 @frozen
@@ -222,6 +242,8 @@ class RunFilter:
     """The least and the most."""
     words: tuple[str, ...] = ()
     """Prefixes of words that must all occur in the session of the run; see `SessionFilter`."""
+    run_ids: tuple[str, ...] = ()
+    """Some runs by their ids; empty for any."""
 
 
 def causes_of(waits_on: str) -> tuple[str, ...]:
@@ -249,6 +271,39 @@ class RunOrder:
 
 
 NEWEST_FIRST: Final = RunOrder()
+
+
+class SessionSort(StrEnum):
+    """What sessions are sorted by."""
+
+    CREATED = "created"
+    """By `number`."""
+    UPDATED = "updated"
+    COST = "cost"
+
+
+@frozen
+class SessionOrder:
+    """The order of a list of sessions, and where a page of it begins."""
+
+    by: SessionSort = SessionSort.CREATED
+    is_ascending: bool = False
+    after: tuple[str | int, int] | None = None
+    """The sorted value and the number of the last session of the page before."""
+
+
+NEWEST_SESSIONS: Final = SessionOrder()
+
+
+def place_of_session(info: SessionInfo, *, by: SessionSort) -> tuple[str | int, int]:
+    """Return the place of a session in a sorted list: the sorted value, and its number."""
+    match by:
+        case SessionSort.CREATED:
+            return info.number, info.number
+        case SessionSort.UPDATED:
+            return info.updated_at, info.number
+        case SessionSort.COST:
+            return info.cost_micros, info.number
 
 
 def place_of_run(info: RunInfo, *, wanted: RunFilter, by: RunSort) -> tuple[str | int, int]:
@@ -326,9 +381,9 @@ class Listing(Protocol):
     """Lists sessions, runs and open requests, in pages."""
 
     async def listed(
-        self, wanted: SessionFilter, *, before: int | None = None, limit: int = 50
+        self, wanted: SessionFilter, *, order: SessionOrder = NEWEST_SESSIONS, limit: int = 50
     ) -> tuple[SessionInfo, ...]:
-        """Return sessions, newest first, numbered below `before`.
+        """Return sessions in an order, after the last one of the page before.
 
         Raises:
             Rejected: words are given, and the store has no means to search for them.
@@ -343,6 +398,22 @@ class Listing(Protocol):
         self, wanted: RunFilter, *, order: RunOrder = NEWEST_FIRST, limit: int = 50
     ) -> tuple[RunInfo, ...]:
         """Return runs in an order, after the last one of the page before.
+
+        Raises:
+            Rejected: words are given, and the store has no means to search for them.
+        """
+        ...
+
+    async def count_listed(self, wanted: SessionFilter, *, most: int) -> int:
+        """Return how many sessions match a filter; `most` if there are as many or more.
+
+        Raises:
+            Rejected: words are given, and the store has no means to search for them.
+        """
+        ...
+
+    async def count_listed_runs(self, wanted: RunFilter, *, most: int) -> int:
+        """Return how many runs match a filter; `most` if there are as many or more.
 
         Raises:
             Rejected: words are given, and the store has no means to search for them.

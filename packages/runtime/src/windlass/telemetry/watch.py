@@ -304,6 +304,7 @@ def _settled(state: TraceState) -> tuple[TraceState, list[TraceSpan]]:
         state,
         spans=tuple(state.spans[at] for at in kept),
         events=(),
+        touched=tuple(state.touched[at] for at in kept),
         open_spans={key: places[at] for key, at in state.open_spans.items()},
     )
     return rest, ended

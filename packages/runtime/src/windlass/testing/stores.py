@@ -13,6 +13,7 @@ from windlass.errors import Ambiguous, Unavailable
 from windlass.ports.clock import Clock, Random
 from windlass.ports.store import (
     NEWEST_FIRST,
+    NEWEST_SESSIONS,
     Appended,
     Arrivals,
     Batch,
@@ -34,6 +35,7 @@ from windlass.ports.store import (
     SessionCopy,
     SessionFilter,
     SessionInfo,
+    SessionOrder,
     SessionRow,
     SettledRequest,
     Store,
@@ -180,9 +182,9 @@ class WrappedStore:
         return await self._pass("get", lambda: self.inner.get(ref))
 
     async def listed(
-        self, wanted: SessionFilter, *, before: int | None = None, limit: int = 50
+        self, wanted: SessionFilter, *, order: SessionOrder = NEWEST_SESSIONS, limit: int = 50
     ) -> tuple[SessionInfo, ...]:
-        return await self._pass("listed", lambda: self.inner.listed(wanted, before=before, limit=limit))
+        return await self._pass("listed", lambda: self.inner.listed(wanted, order=order, limit=limit))
 
     async def listed_session(self, session_id: str) -> SessionInfo | None:
         return await self._pass("listed_session", lambda: self.inner.listed_session(session_id))
@@ -193,6 +195,12 @@ class WrappedStore:
         return await self._pass(
             "listed_runs", lambda: self.inner.listed_runs(wanted, order=order, limit=limit)
         )
+
+    async def count_listed(self, wanted: SessionFilter, *, most: int) -> int:
+        return await self._pass("count_listed", lambda: self.inner.count_listed(wanted, most=most))
+
+    async def count_listed_runs(self, wanted: RunFilter, *, most: int) -> int:
+        return await self._pass("count_listed_runs", lambda: self.inner.count_listed_runs(wanted, most=most))
 
     async def listed_requests(
         self, *, owner: str | None = None, named: Collection[str] = (), after: int = 0, limit: int = 50

@@ -3,9 +3,9 @@
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import AwareDatetime, BeforeValidator, Field
+from pydantic import Field
 
-from windlass.catalog.sessions import SEARCH_CHARS_MAX
+from windlass.catalog.sessions import RUN_IDS_MAX, SEARCH_CHARS_MAX, RunQuery
 from windlass.ports.store import RunSort
 from windlass.runtime.playground import UnknownStep
 from windlass_harness.views.runs import RUN_ENDS
@@ -28,7 +28,17 @@ from windlass_protocol import (
     UndoPlan,
 )
 from windlass_protocol.limits import INTEGER_MAX
-from windlass_server.models import Cancel, NewFeedback, NewPlaygroundRun, PageQuery, Wire
+from windlass_server.models import (
+    Cancel,
+    Moment,
+    Name,
+    NewFeedback,
+    NewPlaygroundRun,
+    Number,
+    PageQuery,
+    Total,
+    Wire,
+)
 from windlass_server.openapi import (
     DECISIONS_EXAMPLE,
     FEEDBACK_EXAMPLE,
@@ -60,18 +70,6 @@ router = APIRouter(prefix=PREFIX, tags=["runs"], route_class=Route)
 StepIndex = Annotated[int, Path(ge=0, le=INTEGER_MAX, description="A step, from 0.", examples=[0])]
 
 
-def _with_day(value: object) -> object:
-    """Refuse a number, which pydantic takes for seconds since 1970."""
-    if isinstance(value, str) and "-" not in value[1:]:
-        raise ValueError("expected a time such as 2026-01-31T09:30:00Z")
-    return value
-
-
-Moment = Annotated[AwareDatetime, BeforeValidator(_with_day)]
-Name = Annotated[str | None, Field(min_length=1, max_length=512)]
-Number = Annotated[int | None, Field(ge=0, le=INTEGER_MAX)]
-
-
 DECISIONS_MAX: Final = 1_000
 """Decisions of one page."""
 
@@ -80,6 +78,12 @@ class RunQueryParams(PageQuery):
     """Filters of a list of runs, and its order."""
 
     session: Name = None
+    runs: Annotated[
+        str | None,
+        Field(
+            min_length=1, max_length=RUN_IDS_MAX * 513, description="Ids of runs, one a line; at most 100."
+        ),
+    ] = None
     agent: Name = None
     status: RunStatus | None = None
     subagents: Annotated[bool, Field(description="Include runs of subagents.")] = True
@@ -103,6 +107,7 @@ class RunQueryParams(PageQuery):
     ] = None
     sort: RunSort = RunSort.STARTED
     ascending: bool = False
+    total: Total = False
 
 
 @router.get(
@@ -113,10 +118,10 @@ class RunQueryParams(PageQuery):
 )
 async def list_runs(caller: CallerDep, query: Annotated[RunQueryParams, Query()]) -> Response:
     """Return the runs of your sessions, newest first unless sorted otherwise."""
-    page = await caller.sessions.runs(
-        after=query.after,
-        limit=query.limit,
+    wanted = RunQuery(
         session_id=query.session,
+        # No id has a line break.
+        run_ids=None if query.runs is None else query.runs.split("\n"),
         agent_id=query.agent,
         status=query.status,
         root_only=not query.subagents,
@@ -137,7 +142,9 @@ async def list_runs(caller: CallerDep, query: Annotated[RunQueryParams, Query()]
         sort=query.sort,
         is_ascending=query.ascending,
     )
-    return reply(RunPage(runs=tuple(seen(RunRow, info) for info in page.items), next=page.next))
+    page = await caller.sessions.runs(after=query.after, limit=query.limit, **wanted)
+    total = await caller.sessions.count_runs(**wanted) if query.total else None
+    return reply(RunPage(runs=tuple(seen(RunRow, info) for info in page.items), next=page.next, total=total))
 
 
 class RefusedQueryParams(PageQuery):
@@ -163,6 +170,9 @@ class TraceQueryParams(Wire):
     """How much of a trace."""
 
     events: Annotated[bool, Field(description="Whether its events come too; without them it is half.")] = True
+    after: Annotated[
+        int, Field(ge=0, le=INTEGER_MAX, description="The `seq` of an earlier answer: what is new since.")
+    ] = 0
 
 
 @router.get(
@@ -172,8 +182,12 @@ class TraceQueryParams(Wire):
     summary="The trace of a run",
 )
 async def trace(caller: CallerDep, run: OwnRun, query: Annotated[TraceQueryParams, Query()]) -> Response:
-    """Return the spans of a run: model calls, tool calls and waits, without their texts; and its events."""
-    found = await caller.tenant.runtime.sessions.trace(run.run_id)
+    """Return the spans of a run: model calls, tool calls with their arguments in short, and waits; and its
+    events.
+
+    With `after`, the `seq` of an earlier answer, only spans that began or changed since.
+    """
+    found = await caller.tenant.runtime.sessions.trace(run.run_id, after=query.after)
     return reply(seen(TraceInfo, found, events=found.events if query.events else ()))
 
 
@@ -407,4 +421,6 @@ async def get(caller: CallerDep, run: OwnRun) -> Response:
     is_over = snapshot.status in RUN_ENDS.values()
     result = await runtime.run_result(run.run_id) if is_over else None
     requests = () if is_over else await runtime.run_requests(run.run_id)
-    return reply(RunInfo.model_construct(run=snapshot, result=result, requests=requests))
+    listed = await runtime.sessions.runs(session_id=run.session_id, run_ids=(run.run_id,), limit=1)
+    row = next((seen(RunRow, info) for info in listed.items), None)
+    return reply(RunInfo.model_construct(run=snapshot, row=row, result=result, requests=requests))

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from hashlib import sha256
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
@@ -10,7 +10,8 @@ from pydantic import Field
 import windlass_protocol as wire
 from windlass.catalog import SessionStatus
 from windlass.catalog.agent_sessions import FIRST_STAGE
-from windlass.catalog.sessions import SAFE_POINTS_MAX
+from windlass.catalog.sessions import SAFE_POINTS_MAX, SessionQuery
+from windlass.ports.store import SessionSort
 from windlass_protocol import (
     Accepted,
     AgentSession,
@@ -32,10 +33,14 @@ from windlass_server.models import (
     AgentSessionChange,
     Cancel,
     Fork,
+    Moment,
+    Name,
     NewMessage,
     NewSession,
+    Number,
     PageDep,
     PageQuery,
+    Total,
     Wire,
 )
 from windlass_server.openapi import (
@@ -319,6 +324,23 @@ class SessionQueryParams(PageQuery):
         ),
     ] = None
     subagents: Annotated[bool, Field(description="Include sessions of subagents.")] = False
+    waits_on: Annotated[
+        Name, Field(description="What one of its runs waits for, as in the list of runs.")
+    ] = None
+    version: Annotated[Name, Field(description="The fingerprint of the package of one of its runs.")] = None
+    error: Annotated[
+        Name, Field(description="The kind of the error of one of its runs; `any` for every error.")
+    ] = None
+    tag: Annotated[Name, Field(description="A tag of one of its runs.")] = None
+    feedback: Literal["up", "down", "none"] | None = None
+    crashed: Annotated[bool | None, Field(description="One of its runs was taken over after a crash.")] = None
+    since: Annotated[Moment | None, Field(description="Changed then or later.")] = None
+    until: Annotated[Moment | None, Field(description="Not changed since.")] = None
+    cost_min: Annotated[Number, Field(description="Millionths of a dollar, of all its runs.")] = None
+    cost_max: Annotated[Number, Field(description="Millionths of a dollar, of all its runs.")] = None
+    sort: SessionSort = SessionSort.CREATED
+    ascending: bool = False
+    total: Total = False
 
 
 class SafePointQuery(Wire):
@@ -337,20 +359,32 @@ class SafePointQuery(Wire):
     summary="Your sessions",
 )
 async def list_sessions(caller: CallerDep, query: Annotated[SessionQueryParams, Query()]) -> Response:
-    """Return your sessions, newest first.
+    """Return your sessions, newest first unless sorted otherwise.
 
     Sessions without a message are left out.
     """
-    page = await caller.sessions.list(
-        after=query.after,
-        limit=query.limit,
+    wanted = SessionQuery(
         agent_id=query.agent,
         status=query.status,
         text=query.text,
         root_only=not query.subagents,
+        waits_on=query.waits_on,
+        version=query.version,
+        error=query.error,
+        tag=query.tag,
+        feedback=query.feedback,
+        has_crashed=query.crashed,
+        since=query.since,
+        until=query.until,
+        cost_micros_min=query.cost_min,
+        cost_micros_max=query.cost_max,
+        sort=query.sort,
+        is_ascending=query.ascending,
     )
+    page = await caller.sessions.list(after=query.after, limit=query.limit, **wanted)
+    total = await caller.sessions.count(**wanted) if query.total else None
     sessions = tuple(seen(SessionInfo, info) for info in page.items)
-    return reply(SessionPage(sessions=sessions, next=page.next))
+    return reply(SessionPage(sessions=sessions, next=page.next, total=total))
 
 
 class AgentSessionQuery(Wire):

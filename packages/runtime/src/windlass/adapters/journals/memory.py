@@ -2,15 +2,14 @@
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from heapq import nlargest
 from itertools import islice
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
 from pydantic_core import from_json
 
@@ -44,6 +43,7 @@ from windlass.adapters.journals.rules import (
     in_turns,
     in_use,
     is_run_wanted,
+    is_within,
     new_run_ids,
     not_owned,
     rejected,
@@ -57,6 +57,7 @@ from windlass.limits import REFUSED_STARTS_MAX, SNAPSHOT_BYTES_MAX
 from windlass.ports.store import (
     CANCEL,
     NEWEST_FIRST,
+    NEWEST_SESSIONS,
     NO_USAGE,
     RUN_PUSH,
     START,
@@ -82,6 +83,7 @@ from windlass.ports.store import (
     SessionCopy,
     SessionFilter,
     SessionInfo,
+    SessionOrder,
     SessionRow,
     SessionStatus,
     SettledRequest,
@@ -89,12 +91,15 @@ from windlass.ports.store import (
     StoredAppend,
     Waiting,
     place_of_run,
+    place_of_session,
 )
 from windlass_harness.ledger.names import evaluation_session, is_notes
 from windlass_harness.record import Post, Record
 from windlass_harness.views.listing import RunFacts, Told, told_by, words_in
 from windlass_protocol import ContentRef, InputRequest, JsonObject, RunStatus
 from windlass_protocol.frozen import frozen, mutable
+
+T = TypeVar("T")
 
 NO_FACTS: Final = RunFacts()
 
@@ -165,6 +170,7 @@ class MemoryIndex:
             self.ask(session_id, batch.asked, at=at, run=asking, closed=closed)
 
     def _take(self, session_id: str, told: Told) -> None:
+        before = {run.run_id: self.runs.get(run.run_id, NO_FACTS).usage for run in told.runs}
         for run in told.runs:
             self.runs[run.run_id] = self.runs.get(run.run_id, NO_FACTS).after(run)
         for run_id in told.noted & self.runs.keys():
@@ -181,7 +187,7 @@ class MemoryIndex:
             status=status_after(told, known.status),
             created_at=known.created_at or told.since,
             updated_at=told.at,
-            usage=total_usage(known.usage, told.runs),
+            usage=total_usage(known.usage, told.runs, before=before),
         )
 
     def ask(
@@ -239,6 +245,9 @@ def fits(info: SessionInfo, wanted: SessionFilter) -> bool:
         and wanted.status in (None, info.status)
         and wanted.owner in (None, info.owner)
         and not (wanted.root_only and info.parent_session_id is not None)
+        and (wanted.since is None or info.updated_at >= wanted.since)
+        and (wanted.until is None or info.updated_at < wanted.until)
+        and is_within(info.cost_micros, wanted.cost_micros)
     )
 
 
@@ -430,22 +439,40 @@ def _quantile(values: Sequence[int], percent: int) -> int:
     return sorted(values)[(len(values) * percent + 99) // 100 - 1]
 
 
+def _page(
+    found: Iterable[T], order: RunOrder | SessionOrder, *, key: Callable[[T], tuple[str | int, int]]
+) -> list[T]:
+    """Return what is behind the last item of the page before, in order."""
+    last = order.after
+    if last is not None:
+        found = [one for one in found if (key(one) > last if order.is_ascending else key(one) < last)]
+    return sorted(found, key=key, reverse=not order.is_ascending)
+
+
 class MemoryArchive(MemoryTables):
     """The part of the in-memory store that lists, copies and deletes sessions."""
 
     async def listed(
-        self, wanted: SessionFilter, *, before: int | None = None, limit: int = 50
+        self, wanted: SessionFilter, *, order: SessionOrder = NEWEST_SESSIONS, limit: int = 50
     ) -> tuple[SessionInfo, ...]:
         self._check_open()
-        found = (
-            info
-            for info in self._index.sessions.values()
-            if (before is None or info.number < before)
-            and fits(info, wanted)
-            and self._has(info, wanted.words)
-        )
-        newest = nlargest(limit, found, key=lambda info: info.number)
-        return tuple(self._counted(info) for info in newest)
+        sort = partial(place_of_session, by=order.by)
+        found = _page(self._wanted_sessions(wanted), order, key=sort)
+        return tuple(self._counted(info) for info in found[:limit])
+
+    async def count_listed(self, wanted: SessionFilter, *, most: int) -> int:
+        self._check_open()
+        return sum(1 for _ in islice(self._wanted_sessions(wanted), most))
+
+    def _wanted_sessions(self, wanted: SessionFilter) -> Iterator[SessionInfo]:
+        fitting = None
+        if wanted.run is not None:
+            runs = self._wanted_runs(replace(wanted.run, playground=True))
+            fitting = {info.session_id for info in runs}
+        for info in self._index.sessions.values():
+            is_of_runs = fitting is None or info.session_id in fitting
+            if is_of_runs and fits(info, wanted) and self._has(info, wanted.words):
+                yield info
 
     async def listed_session(self, session_id: str) -> SessionInfo | None:
         self._check_open()
@@ -456,23 +483,19 @@ class MemoryArchive(MemoryTables):
         self, wanted: RunFilter, *, order: RunOrder = NEWEST_FIRST, limit: int = 50
     ) -> tuple[RunInfo, ...]:
         self._check_open()
-        infos = (
-            self._run_info(row, item)
-            for row, item in self._runs.values()
-            if wanted.session_id in (None, row.session_id)
-        )
         sort = partial(place_of_run, wanted=wanted, by=order.by)
-        found = sorted(
-            (info for info in infos if is_run_wanted(info, wanted) and self._has_run(info, wanted.words)),
-            key=sort,
-            reverse=not order.is_ascending,
-        )
-        last = order.after
-        if last is not None and order.is_ascending:
-            found = [info for info in found if sort(info) > last]
-        elif last is not None:
-            found = [info for info in found if sort(info) < last]
-        return tuple(found[:limit])
+        return tuple(_page(self._wanted_runs(wanted), order, key=sort)[:limit])
+
+    async def count_listed_runs(self, wanted: RunFilter, *, most: int) -> int:
+        self._check_open()
+        return sum(1 for _ in islice(self._wanted_runs(wanted), most))
+
+    def _wanted_runs(self, wanted: RunFilter) -> Iterator[RunInfo]:
+        for row, item in self._runs.values():
+            if wanted.session_id in (None, row.session_id):
+                info = self._run_info(row, item)
+                if is_run_wanted(info, wanted) and self._has_run(info, wanted.words):
+                    yield info
 
     async def listed_requests(
         self, *, owner: str | None = None, named: Collection[str] = (), after: int = 0, limit: int = 50
@@ -675,10 +698,16 @@ class MemoryArchive(MemoryTables):
 
     def _counted(self, info: SessionInfo) -> SessionInfo:
         name = info.session_id
+        runs = [run for run in self._wanted_runs(RunFilter(session_id=name)) if run.started_at is not None]
+        newest = max(runs, key=lambda run: run.number, default=None)
         return replace(
             info,
             run_count=self._sessions[name].run_count,
             request_count=len(self._index.asked.get(name, ())),
+            output="" if newest is None else newest.output,
+            waits_on=None if newest is None else newest.waits_on,
+            error=None if newest is None else newest.error,
+            crashes=sum(run.crashes for run in runs),
         )
 
     def _has_run(self, info: RunInfo, words: tuple[str, ...]) -> bool:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from windlass.adapters.journals.rules import misconfigured
 from windlass.errors import install_hint
-from windlass.ports.store import RunFilter, RunOrder, SessionFilter, place_of_run
+from windlass.ports.store import (
+    RunFilter,
+    RunOrder,
+    SessionFilter,
+    SessionOrder,
+    place_of_run,
+    place_of_session,
+)
 
 if TYPE_CHECKING:
     from windlass.adapters.journals.postgres.store import PostgresStore
@@ -85,9 +92,9 @@ async def verify_postgres(address: str) -> int:
         wanted, order = RunFilter(), RunOrder(is_ascending=True)
         while runs := await store.listed_runs(wanted, order=order):
             order = replace(order, after=place_of_run(runs[-1], wanted=wanted, by=order.by))
-        every, before = SessionFilter(root_only=False), None
-        while listed := await store.listed(every, before=before):
-            before = listed[-1].number
+        every, newest = SessionFilter(root_only=False), SessionOrder()
+        while listed := await store.listed(every, order=newest):
+            newest = replace(newest, after=place_of_session(listed[-1], by=newest.by))
     finally:
         await store.aclose()
     return count

@@ -1,7 +1,8 @@
 """Rules and errors that all stores share."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice, zip_longest
+from types import MappingProxyType
 from typing import Final
 
 from pydantic_core import from_json, to_json
@@ -24,7 +25,7 @@ from windlass_harness.loop.events import Draft
 from windlass_harness.record import Post
 from windlass_harness.views.listing import RunFacts, RunTold, Told
 from windlass_harness.views.runs import RUN_ENDS
-from windlass_harness.views.usage import add_usage
+from windlass_harness.views.usage import add_usage, subtract_usage
 from windlass_protocol import (
     CausalIds,
     ErrorKind,
@@ -50,11 +51,18 @@ def status_after(told: Told, before: SessionStatus = SessionStatus.IDLE) -> Sess
     return SessionStatus(counted[-1].status.value) if counted else before
 
 
-def total_usage(usage: Usage, runs: Iterable[RunTold]) -> Usage:
-    """Return the usage of a session, including the runs that have just ended."""
-    for run in runs:
-        if run.usage is not None and run.status in ENDED:
-            usage = add_usage(usage, run.usage)
+_NOT_COUNTED: Final[Mapping[str, Usage | None]] = MappingProxyType({})
+
+
+def total_usage(
+    usage: Usage, runs: Iterable[RunTold], *, before: Mapping[str, Usage | None] = _NOT_COUNTED
+) -> Usage:
+    """Return the usage of a session with the new usage of its runs; `before` is counted already."""
+    for run_id, used in {run.run_id: run.usage for run in runs if run.usage is not None}.items():
+        usage = add_usage(usage, used)
+        counted = before.get(run_id)
+        if counted is not None:
+            usage = subtract_usage(usage, counted)
     return usage
 
 
@@ -203,7 +211,7 @@ def facts_of(info: RunInfo) -> RunFacts:
         info.package_fingerprint,
         info.started_at,
         info.ended_at,
-        info.usage if info.status in ENDED else None,
+        None if info.status not in ENDED and info.usage == NO_USAGE else info.usage,
         info.input,
         info.output,
         info.waits_on,
@@ -218,6 +226,7 @@ def is_run_wanted(info: RunInfo, wanted: RunFilter) -> bool:
     """Return whether a run matches a filter, apart from its words."""
     return (
         wanted.session_id in (None, info.session_id)
+        and (not wanted.run_ids or info.run_id in wanted.run_ids)
         and wanted.agent_id in (None, info.agent_id)
         and wanted.status in (None, info.status)
         and wanted.owner in (None, info.owner)
@@ -231,12 +240,12 @@ def is_run_wanted(info: RunInfo, wanted: RunFilter) -> bool:
         and wanted.has_crashed in (None, info.crashes > 0)
         and (wanted.since is None or info.at >= wanted.since)
         and (wanted.until is None or info.at < wanted.until)
-        and _is_within(info.cost_micros, wanted.cost_micros)
-        and _is_within(info.duration_ms, wanted.duration_ms)
+        and is_within(info.cost_micros, wanted.cost_micros)
+        and is_within(info.duration_ms, wanted.duration_ms)
     )
 
 
-def _is_within(value: int, span: tuple[int | None, int | None]) -> bool:
+def is_within(value: int, span: tuple[int | None, int | None]) -> bool:
     least, most = span
     return (least is None or value >= least) and (most is None or value <= most)
 

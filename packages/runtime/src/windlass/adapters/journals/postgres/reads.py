@@ -13,6 +13,8 @@ from windlass.ports.store import Arrivals
 
 READ_ONLY: Final = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 """One state of the database for all statements of a read."""
+SESSION_COST: Final = "coalesce(CAST(CAST({}usage AS JSONB) ->> 'costMicros' AS BIGINT), 0)"
+"""The cost of a session; `{}` is the prefix of its columns."""
 DIALECT: Final = Dialect(
     milliseconds="""CAST(round(extract(epoch FROM
         CAST({1} AS TIMESTAMPTZ) - CAST({0} AS TIMESTAMPTZ)) * 1000) AS BIGINT)""",
@@ -21,6 +23,7 @@ DIALECT: Final = Dialect(
     sessions_with="SELECT w.session_key FROM words w WHERE w.words @@ CAST(? AS TSQUERY)",
     # A word has letters and digits only.
     prefix="'{}':*",
+    session_cost=SESSION_COST,
 )
 SETTLED: Final = "horizon < (SELECT CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS TEXT) AS BIGINT))"
 """No transaction can commit a lower number than that of the row any more; see `schema`."""

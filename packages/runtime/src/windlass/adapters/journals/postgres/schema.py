@@ -12,11 +12,17 @@ from dataclasses import replace
 from typing import Final, TypeVar, cast
 
 from windlass.adapters.journals.postgres.link import FAILURES, Address, Link, translate
-from windlass.adapters.journals.postgres.reads import PostgresReads
+from windlass.adapters.journals.postgres.reads import SESSION_COST, PostgresReads
 from windlass.adapters.journals.rules import misconfigured
 from windlass.adapters.journals.sql.integrity import RUN_COLUMNS, STORE, StoreKey
 from windlass.adapters.journals.sql.listing import fill_runs, name_all_asked
-from windlass.adapters.journals.sql.statements import OPEN_RUN, PLACE_RUNS, RUN_INDEXES
+from windlass.adapters.journals.sql.statements import (
+    OPEN_RUN,
+    PLACE_RUNS,
+    RUN_INDEXES,
+    SESSIONS_BY_COST,
+    SESSIONS_BY_UPDATE,
+)
 
 T = TypeVar("T")
 
@@ -163,11 +169,12 @@ _VERSION_3: Final = (
         PRIMARY KEY (name, number))""",
     "CREATE INDEX asked_of_by_session ON asked_of (session_key)",
 )
+_VERSION_4: Final = (SESSIONS_BY_UPDATE, SESSIONS_BY_COST.format(f"({SESSION_COST.format('')})"))
 LISTED_VERSION: Final = 2
 """The first version with the columns of runs that lists filter by."""
 NAMED_VERSION: Final = 3
 """The first version with the people that questions name."""
-MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1, _VERSION_2, _VERSION_3)
+MIGRATIONS: Final[tuple[Iterable[str], ...]] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
 """Statements from each version to the next, from an empty schema on. Released versions never change."""
 
 _NEW_STORE: Final = "INSERT INTO store (one, store_id, last_position, seal, version) VALUES (1, ?, 0, ?, ?)"

@@ -2,7 +2,8 @@
 
 A group is repeated if the database asks for that, and if the connection was lost before its commit was sent:
 nothing was written then. If the connection was lost after that, the outcome is read back: PostgreSQL knows
-whether a transaction has committed. Only where that cannot be read, the callers get `Ambiguous`.
+whether a transaction has committed. Where that cannot be read, the callers get `Ambiguous`; so they do after
+a crash of the server, which may give the number of a transaction that it lost to another one.
 """
 
 import asyncio
@@ -42,10 +43,14 @@ GROUP_REPEATS: Final = 2
 PAUSES_S: Final = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 """Pauses before each attempt after a lost connection: about six seconds in all, as a restart may take."""
 
-_OUTCOME: Final = "SELECT pg_xact_status(CAST(CAST(? AS TEXT) AS XID8))"
-# The timeline of the log: it changes when a replica takes over, which may give transaction numbers anew.
-_TIMELINE: Final = """SELECT CASE WHEN pg_is_in_recovery() THEN ''
-    ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END"""
+# A transaction above the snapshot is in progress, or was lost in a crash.
+_OUTCOME: Final = """SELECT CASE WHEN t.number < pg_snapshot_xmax(pg_current_snapshot())
+    THEN pg_xact_status(t.number) ELSE 'above' END FROM (SELECT CAST(CAST(? AS TEXT) AS XID8) AS number) t"""
+# The timeline of the log changes when a replica takes over, and the rest with each crash of the server (its
+# statistics are lost then, also where its first process stays): both may give transaction numbers anew.
+_SERVER: Final = """SELECT CASE WHEN pg_is_in_recovery() THEN ''
+    ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END,
+    concat(pg_postmaster_start_time(), ' ', (SELECT stats_reset FROM pg_stat_bgwriter))"""
 
 
 class Writer:
@@ -155,6 +160,8 @@ class _Hand:
         self._link = Link(address)
         self._transaction = PostgresTransaction(self._link, key, owners=owners)
         self._timeline: object = None
+        self._start: object = None
+        """The start of the server that the link is connected to, or its recovery after a crash."""
         self._is_down = False
         """Whether the last group could not reach the database: the next one tries once, and does not wait."""
 
@@ -224,7 +231,7 @@ class _Hand:
 
     def _connect(self) -> None:
         self._link.connect()
-        [(self._timeline,)] = self._link.execute(_TIMELINE).fetchall()
+        [(self._timeline, self._start)] = self._link.execute(_SERVER).fetchall()
         self._link.sync()
 
     def _undo(self, error: Failure) -> None:
@@ -238,21 +245,26 @@ class _Hand:
 
         Returns None if it has committed, or if that cannot be known: then the callers get `Ambiguous`.
         """
-        before = self._timeline
+        timeline, start = self._timeline, self._start
         for attempt in range(ATTEMPTS_MAX):
             self._writer.pause(attempt)
             try:
                 self._connect()
-                if self._timeline != before:
+                if self._timeline != timeline:
                     break
                 [(status,)] = self._link.execute(_OUTCOME, (str(number),)).fetchall()
                 self._link.sync()
             except FAILURES:
                 self._link.close()
                 continue
-            if status == "committed":
+            has_crashed = self._start != start
+            if status == "committed" and not has_crashed:
                 return None
-            if status == "aborted":
+            if status in {"committed", None}:
+                # After a crash, another transaction may have its number; None is a number too long ago.
+                break
+            if status == "aborted" or has_crashed:
+                # A crash loses no transaction that has committed, nor its number.
                 return error
             # In progress: the server has not noticed yet that the connection is gone.
         for job in jobs:

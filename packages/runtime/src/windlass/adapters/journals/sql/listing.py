@@ -30,7 +30,7 @@ from windlass.adapters.journals.sql.integrity import (
 from windlass.adapters.journals.sql.statements import Connection, Row, Value
 from windlass.ports.store import NO_USAGE, Batch, SessionStatus
 from windlass_harness.views.listing import RunFacts, RunsFold, Told, told_by
-from windlass_protocol import InputKind, InputRequest, RunStatus
+from windlass_protocol import InputKind, InputRequest, RunStatus, Usage
 
 if TYPE_CHECKING:
     from windlass.adapters.journals.sql.queries import Reads
@@ -115,7 +115,7 @@ class RunColumns(NamedTuple):
             self.fingerprint,
             self.started_at,
             self.ended_at,
-            load_usage(self.used) if status in ENDED else None,
+            None if self.used is None or self.used == "{}" else load_usage(self.used),
             self.input,
             self.output,
             self.waits_on,
@@ -130,7 +130,7 @@ class RunColumns(NamedTuple):
         return self._replace(
             started_at=facts.started_at,
             ended_at=facts.ended_at,
-            used=dump_usage(facts.usage) if facts.status in ENDED else None,
+            used=dump_usage(facts.usage) if facts.usage is not None or facts.status in ENDED else None,
             at=facts.started_at or self.at,
             input=facts.input,
             output=facts.output,
@@ -309,26 +309,30 @@ class IndexWrites:
         self, session_key: int, told: Told, *, moves: Iterable[tuple[str, RunStatus]] = (), first_seq: int = 0
     ) -> None:
         """Update the rows of a session and of its runs; `moves` are runs with their new status."""
-        self._move_runs(moves, told, first_seq)
+        before = self._move_runs(moves, told, first_seq)
         row = self._listed(session_key)
         if row is None:
             if told.runs:
                 self._insert(session_key, told, status_after(told))
             return
-        ended = [run for run in told.runs if run.usage is not None]
         row = row._replace(
             title=row.title or told.title,
             agent_id=row.agent_id if told.agent_id is None else told.agent_id,
             status=status_after(told, SessionStatus(row.status)).value,
             created_at=row.created_at or told.since,
             updated_at=told.at,
-            usage=dump_usage(total_usage(load_usage(row.usage), ended)) if ended else row.usage,
+            usage=dump_usage(total_usage(load_usage(row.usage), told.runs, before=before))
+            if any(run.usage is not None for run in told.runs)
+            else row.usage,
         )
         columns = (row.title, row.agent_id, row.status, row.created_at, row.updated_at, row.usage)
         seal = self._key.row_seal("catalog", row)
         self._connection.execute(_UPDATE, (*columns, seal, row.number))
 
-    def _move_runs(self, moves: Iterable[tuple[str, RunStatus]], told: Told | None, first_seq: int) -> None:
+    def _move_runs(
+        self, moves: Iterable[tuple[str, RunStatus]], told: Told | None, first_seq: int
+    ) -> dict[str, Usage | None]:
+        """Update runs; return the usage that each had before."""
         known: dict[str, RunColumns] = {}
         rows: dict[str, RunColumns] = {}
 
@@ -351,6 +355,7 @@ class IndexWrites:
                     rows[run_id] = row.told(row.facts.and_more(told, run_id))
         for run_id, row in rows.items():
             self.change_run(row, known[run_id])
+        return {run_id: row.facts.usage for run_id, row in known.items()}
 
     def change_run(self, row: RunColumns, before: RunColumns) -> None:
         """Write the changed columns of a run."""

@@ -33,6 +33,7 @@ from windlass.adapters.journals.sql.listing import PLAYGROUND, ROOT, read_run
 from windlass.adapters.journals.sql.statements import OPEN_RUN, Connection, Dialect, Row, Value
 from windlass.ports.store import (
     NEWEST_FIRST,
+    NEWEST_SESSIONS,
     NO_USAGE,
     Arrivals,
     CountFilter,
@@ -51,7 +52,9 @@ from windlass.ports.store import (
     RunTimes,
     SessionFilter,
     SessionInfo,
+    SessionOrder,
     SessionRow,
+    SessionSort,
     SessionStatus,
     SettledRequest,
     StoredAppend,
@@ -158,10 +161,18 @@ def _count_criteria(wanted: CountFilter) -> tuple[str, tuple[Value, ...]]:
 _IS_LISTED: Final = "SELECT 1 FROM catalog {} WHERE session_key = ?"
 _CATALOG: Final = columns_of("c", CATALOG_COLUMNS)
 _CATALOG_WIDTH: Final = len(CATALOG_COLUMNS.split(", "))
+# A session with its newest run that has started; `{}` says which sessions, and then their order.
 _LISTED_SESSION: Final = f"""
-    SELECT {_CATALOG}, s.session_id, (SELECT count(*) FROM runs r WHERE r.session_key = c.session_key),
-    (SELECT count(*) FROM asked a WHERE a.session_key = c.session_key)
-    FROM catalog c JOIN sessions s USING (session_key)"""
+    WITH page AS (SELECT {_CATALOG}, s.session_id,
+    (SELECT count(*) FROM runs r WHERE r.session_key = c.session_key) AS runs,
+    (SELECT count(*) FROM asked a WHERE a.session_key = c.session_key) AS requests,
+    (SELECT CAST(coalesce(sum(r.crashes), 0) AS BIGINT) FROM runs r
+        WHERE r.session_key = c.session_key) AS crashes,
+    (SELECT r.run_id FROM runs r WHERE r.session_key = c.session_key AND r.started_at IS NOT NULL
+        ORDER BY r.item DESC LIMIT 1) AS newest
+    FROM catalog c JOIN sessions s USING (session_key) WHERE {{}})
+    SELECT page.*, {columns_of("l", RUN_COLUMNS)}
+    FROM page LEFT JOIN runs l ON l.run_id = page.newest {{}}"""
 _LISTED_RUN: Final = f"""
     SELECT {columns_of("r", RUN_COLUMNS)}, s.session_id FROM runs r JOIN sessions s USING (session_key)"""
 _REQUEST: Final = f"""SELECT {_CATALOG}, {columns_of("a", ASKED_COLUMNS)}, s.session_id, a.number
@@ -201,27 +212,53 @@ class IndexReads:
             raise corrupt("the index of sessions is damaged: restore a backup")
         return listed
 
-    def sessions(self, wanted: SessionFilter, *, before: int | None, limit: int) -> tuple[SessionInfo, ...]:
-        """Return sessions, newest first."""
-        sql, parameters = sessions_query(wanted, self._dialect, before=before, limit=limit)
+    def sessions(self, wanted: SessionFilter, *, order: SessionOrder, limit: int) -> tuple[SessionInfo, ...]:
+        """Return sessions in an order."""
+        has_few = self._has_few(_HAS_MANY_SESSIONS, wanted.owner)
+        sql, parameters = sessions_query(
+            wanted, self._dialect, order=order, limit=limit, owner_has_few=has_few
+        )
         return tuple(self._session(row) for row in self._connection.execute(sql, parameters))
+
+    def count_sessions(self, wanted: SessionFilter, *, most: int) -> int:
+        """Return how many sessions match a filter, up to a bound."""
+        has_few = self._has_few(_HAS_MANY_SESSIONS, wanted.owner)
+        found, parameters = _sessions_found(
+            wanted, self._dialect, order=NEWEST_SESSIONS, owner_has_few=has_few
+        )
+        return self._count(found.format("1"), (*parameters, most))
+
+    def _has_few(self, has_many: str, owner: str | None) -> bool:
+        """Return whether an owner has so few rows that they are filtered one by one."""
+        return owner is not None and self._connection.execute(has_many, (owner, OWN_FEW)).fetchone() is None
+
+    def _count(self, found: str, parameters: Sequence[Value]) -> int:
+        sql = f"SELECT count(*) FROM ({found} LIMIT ?) AS page"
+        [(count,)] = self._connection.execute(sql, parameters).fetchall()
+        return cast("int", count)
 
     def session(self, session_id: str) -> SessionInfo | None:
         """Return a session."""
-        sql = f"{_LISTED_SESSION} WHERE c.session_key = ?"
+        sql = _LISTED_SESSION.format("c.session_key = ?", "")
         row = self._connection.execute(sql, (self._key.session_key(session_id),)).fetchone()
         return None if row is None else self._session(row)
 
     def runs(self, wanted: RunFilter, *, order: RunOrder, limit: int) -> tuple[RunInfo, ...]:
         """Return runs in an order."""
         key = None if wanted.session_id is None else self._key.session_key(wanted.session_id)
-        has_few = wanted.owner is not None and (
-            self._connection.execute(_HAS_MANY, (wanted.owner, OWN_RUNS_FEW)).fetchone() is None
-        )
+        has_few = self._has_few(_HAS_MANY_RUNS, wanted.owner)
         sql, parameters = runs_query(
             wanted, key, self._dialect, order=order, limit=limit, owner_has_few=has_few
         )
         return tuple(self._run(row) for row in self._connection.execute(sql, parameters))
+
+    def count_runs(self, wanted: RunFilter, *, most: int) -> int:
+        """Return how many runs match a filter, up to a bound."""
+        key = None if wanted.session_id is None else self._key.session_key(wanted.session_id)
+        has_few = self._has_few(_HAS_MANY_RUNS, wanted.owner)
+        where, parameters = _run_criteria(wanted, key, self._dialect)
+        index = _run_index(wanted, RunSort.STARTED, owner_has_few=has_few)
+        return self._count(_runs_found("1", index, where, self._dialect), (*parameters, most))
 
     def requests(
         self, owner: str | None, named: Collection[str] = (), *, after: int, limit: int
@@ -283,8 +320,11 @@ class IndexReads:
         return name
 
     def _session(self, row: Row) -> SessionInfo:
-        listed, (name, runs, requests) = row[:_CATALOG_WIDTH], row[_CATALOG_WIDTH:]
+        listed, (name, runs, requests, crashes, newest, *columns) = row[:_CATALOG_WIDTH], row[_CATALOG_WIDTH:]
         self._key.check_row("catalog", listed)
+        if newest is not None:
+            self._key.check_row("runs", columns)
+        run = None if newest is None else read_run(columns)
         number, session_key, title, agent_id, status, owner, created, updated, usage = cast(
             "tuple[int, int, str, str, str, str | None, str, str, str]", listed[:9]
         )
@@ -308,6 +348,10 @@ class IndexReads:
             predecessor_id=predecessor,
             predecessor_seq=predecessor_seq,
             number=number,
+            output="" if run is None else run.output,
+            waits_on=None if run is None else run.waits_on,
+            error=None if run is None else run.error,
+            crashes=cast("int", crashes),
         )
 
     def _run(self, row: Row) -> RunInfo:
@@ -386,11 +430,38 @@ class IndexReads:
 
 
 def sessions_query(
-    wanted: SessionFilter, dialect: Dialect, *, before: int | None, limit: int
+    wanted: SessionFilter,
+    dialect: Dialect,
+    *,
+    order: SessionOrder = NEWEST_SESSIONS,
+    limit: int,
+    owner_has_few: bool = False,
 ) -> tuple[str, tuple[Value, ...]]:
-    """Return the SQL of a page of sessions."""
-    where: list[str] = []
-    parameters: list[Value] = []
+    """Return the SQL of a page of sessions; the page is found first, before the other columns are read."""
+    found, parameters = _sessions_found(wanted, dialect, order=order, owner_has_few=owner_has_few)
+    column, way = _session_column(order.by, dialect), "ASC" if order.is_ascending else "DESC"
+    page = f"{found.format('c.number')} ORDER BY {column.format('c.')} {way}, c.number {way} LIMIT ?"
+    sorted_ = f"ORDER BY {column.format('page.')} {way}, page.number {way}"
+    return _LISTED_SESSION.format(f"c.number IN ({page})", sorted_), (*parameters, limit)
+
+
+def _session_column(by: SessionSort, dialect: Dialect) -> str:
+    """Return what sessions are sorted by; `{}` is the prefix of a column."""
+    match by:
+        case SessionSort.CREATED:
+            return "{}number"
+        case SessionSort.UPDATED:
+            return "{}updated_at"
+        case SessionSort.COST:
+            return dialect.session_cost
+
+
+def _sessions_found(
+    wanted: SessionFilter, dialect: Dialect, *, order: SessionOrder, owner_has_few: bool
+) -> tuple[str, list[Value]]:
+    """Return a query for sessions behind a place, without an order; `{}` is what it returns of each."""
+    where, parameters = list[str](), list[Value]()
+    index = _session_index(wanted, order.by, owner_has_few=owner_has_few)
     plus = ""
     for column in ("owner", "agent_id", "status"):
         value = cast("str | None", getattr(wanted, column))
@@ -399,25 +470,60 @@ def sessions_query(
             parameters.append(str(value))
             # Only the first column, the most selective, uses its index.
             plus = dialect.unindexed
+    cost = dialect.session_cost.format("c.")
+    given: dict[str, Value] = {
+        "c.updated_at >= ?": wanted.since,
+        "c.updated_at < ?": wanted.until,
+        f"{cost} >= ?": wanted.cost_micros[0],
+        f"{cost} <= ?": wanted.cost_micros[1],
+    }
+    for clause, value in given.items():
+        if value is not None:
+            where.append(clause)
+            parameters.append(value)
     for word in wanted.words:
         where.append(f"c.session_key IN ({dialect.sessions_with})")
         parameters.append(dialect.prefix.format(word))
+    if wanted.run is not None:
+        of_runs = replace(wanted.run, playground=True)
+        conditions, more = _run_criteria(of_runs, None, dialect)
+        runs = _run_index(of_runs, RunSort.STARTED, owner_has_few=False)
+        found = _runs_found("r.session_key", runs, conditions, dialect)
+        where.append(f"c.session_key IN ({found})")
+        parameters += more
     if wanted.root_only:
         where.append("c.parent IS NULL")
-    if before is not None:
-        where.append("c.number < ?")
-        parameters.append(before)
+    if order.after is not None:
+        past = ">" if order.is_ascending else "<"
+        if order.by is SessionSort.CREATED:
+            where.append(f"c.number {past} ?")
+            parameters.append(order.after[1])
+        else:
+            column = _session_column(order.by, dialect).format("c.")
+            # Not a comparison of rows, for which SQLite does not use an index of an expression.
+            where.append(f"{column} {past}= ? AND ({column} {past} ? OR c.number {past} ?)")
+            parameters += (order.after[0], *order.after)
+    by = "" if index is None else dialect.sessions_by.format(index)
     condition = f" WHERE {' AND '.join(where)}" if where else ""
-    if wanted.words:
-        # Sorted before the other columns are read: the words find sessions in no order, and perhaps many.
-        found = f"SELECT c.number FROM catalog c{condition} ORDER BY c.number DESC LIMIT ?"
-        return f"{_LISTED_SESSION} WHERE c.number IN ({found}) ORDER BY c.number DESC", (*parameters, limit)
-    return f"{_LISTED_SESSION}{condition} ORDER BY c.number DESC LIMIT ?", (*parameters, limit)
+    return f"SELECT {{}} FROM catalog c {by}{condition}", parameters
 
 
-OWN_RUNS_FEW: Final = 2_000
-"""Runs of an owner that are filtered one by one; beyond, the index that covers the filters is read."""
-_HAS_MANY: Final = "SELECT 1 FROM runs WHERE owner = ? LIMIT 1 OFFSET ?"
+def _session_index(wanted: SessionFilter, by: SessionSort, *, owner_has_few: bool) -> str | None:
+    """Return the index with the fewest sessions that are not wanted; None if that is for the planner."""
+    if wanted.words or wanted.run is not None:
+        return None
+    if owner_has_few:
+        return "owner"
+    has_time = wanted.since is not None or wanted.until is not None
+    if wanted.cost_micros != (None, None) or (by is SessionSort.COST and not has_time):
+        return "cost"
+    return "update" if has_time or by is SessionSort.UPDATED else None
+
+
+OWN_FEW: Final = 2_000
+"""Rows of an owner that are filtered one by one; beyond, the index that covers the filters is read."""
+_HAS_MANY_RUNS: Final = "SELECT 1 FROM runs WHERE owner = ? LIMIT 1 OFFSET ?"
+_HAS_MANY_SESSIONS: Final = "SELECT 1 FROM catalog WHERE owner = ? LIMIT 1 OFFSET ?"
 _SORTED: Final = {
     RunSort.STARTED: "at",
     RunSort.DURATION: "duration_ms",
@@ -440,20 +546,25 @@ def runs_query(
     if session_key is not None and order.by is RunSort.STARTED:
         column = "item"
     index = _run_index(wanted, order.by, owner_has_few=owner_has_few)
-    index = "" if index is None else dialect.runs_by.format(index)
     way, past = ("ASC", ">") if order.is_ascending else ("DESC", "<")
     if order.after is not None:
         where.append(f"(r.{column}, r.item) {past} (?, ?)")
         parameters += order.after
-    condition = f" WHERE {' AND '.join(where)}" if where else ""
     sorted_ = f"ORDER BY r.{column} {way}, r.item {way}"
-    page = f"SELECT r.run_id FROM runs r {index}{condition} {sorted_} LIMIT ?"
+    page = f"{_runs_found('r.run_id', index, where, dialect)} {sorted_} LIMIT ?"
     return f"{_LISTED_RUN} WHERE r.run_id IN ({page}) {sorted_}", (*parameters, limit)
+
+
+def _runs_found(what: str, index: str | None, where: Sequence[str], dialect: Dialect) -> str:
+    """Return a query for runs, without an order."""
+    by = "" if index is None else dialect.runs_by.format(index)
+    condition = f" WHERE {' AND '.join(where)}" if where else ""
+    return f"SELECT {what} FROM runs r {by}{condition}"
 
 
 def _run_index(wanted: RunFilter, by: RunSort, *, owner_has_few: bool) -> str | None:
     """Return the index with the fewest runs that are not wanted; None if that is for the planner to say."""
-    if wanted.session_id is not None or wanted.words or wanted.tag is not None:
+    if wanted.session_id is not None or wanted.words or wanted.tag is not None or wanted.run_ids:
         return None
     has_rare_status = wanted.waits_on is not None or wanted.status not in (None, RunStatus.COMPLETED)
     rare = {
@@ -513,6 +624,9 @@ def _run_criteria(
         parameters += causes
     if wanted.error == "":
         where.append("r.error IS NOT NULL")
+    if wanted.run_ids:
+        where.append(f"r.run_id IN ({', '.join('?' * len(wanted.run_ids))})")
+        parameters += wanted.run_ids
     for word in wanted.words:
         where.append(f"r.session_key IN ({dialect.sessions_with})")
         parameters.append(dialect.prefix.format(word))

@@ -41,12 +41,16 @@ class Dialect:
     """A query for the keys of sessions with a word that begins with a text, as `prefix` writes it."""
     prefix: str
     """The parameter of `sessions_with`; `{}` is the text."""
+    session_cost: str
+    """The cost of a session; `{}` is the prefix of its columns."""
     unindexed: str = ""
     """Before a column, so that the planner does not use its index."""
     by_milestones: str = ""
     """After a table, so that the planner uses the index of milestones."""
     runs_by: str = ""
     """After the table of runs, so that the planner uses an index of `RUN_INDEXES`; `{}` is its name."""
+    sessions_by: str = ""
+    """After the table of sessions, so that the planner uses one of its indexes; `{}` is its name."""
     by_table: str = ""
     """After a table, so that the planner uses no index."""
 
@@ -73,6 +77,12 @@ RUN_INDEXES: Final = (
     "CREATE INDEX runs_by_cost ON runs (cost_micros, item)",
     "CREATE INDEX runs_by_duration ON runs (duration_ms, item)",
 )
+SESSIONS_BY_UPDATE: Final = """CREATE INDEX catalog_by_update ON catalog (updated_at, number, owner, agent_id,
+    status, parent)"""
+"""With the columns that sessions are filtered by: see `runs_by_time`."""
+SESSIONS_BY_COST: Final = """CREATE INDEX catalog_by_cost ON catalog ({}, number, owner, agent_id, status,
+    parent)"""
+"""`{}` is the cost of a session, as `Dialect.session_cost` says."""
 PLACE_RUNS: Final = """UPDATE runs SET at = coalesce(runs.started_at, runs.ended_at,
     (SELECT c.created_at FROM catalog c WHERE c.session_key = runs.session_key), '')"""
 """Gives the runs of an older schema their time."""

@@ -21,6 +21,7 @@ from windlass.adapters.journals.sql.writes import Owners
 from windlass.limits import LIGHT_CHARS_MAX, REFUSED_STARTS_MAX, SNAPSHOT_BYTES_MAX
 from windlass.ports.store import (
     NEWEST_FIRST,
+    NEWEST_SESSIONS,
     Appended,
     Arrivals,
     Batch,
@@ -41,6 +42,7 @@ from windlass.ports.store import (
     SessionCopy,
     SessionFilter,
     SessionInfo,
+    SessionOrder,
     SessionRow,
     SettledRequest,
     StoredAppend,
@@ -223,10 +225,10 @@ class SqlStore(Generic[TransactionT, ReadsT]):
     # the index
 
     async def listed(
-        self, wanted: SessionFilter, *, before: int | None = None, limit: int = 50
+        self, wanted: SessionFilter, *, order: SessionOrder = NEWEST_SESSIONS, limit: int = 50
     ) -> tuple[SessionInfo, ...]:
         def look(reads: ReadsT) -> tuple[SessionInfo, ...]:
-            return reads.index.sessions(wanted, before=before, limit=limit)
+            return reads.index.sessions(wanted, order=order, limit=limit)
 
         return await (self._search(look) if wanted.words else self._read(look))
 
@@ -238,6 +240,18 @@ class SqlStore(Generic[TransactionT, ReadsT]):
     ) -> tuple[RunInfo, ...]:
         def look(reads: ReadsT) -> tuple[RunInfo, ...]:
             return reads.index.runs(wanted, order=order, limit=limit)
+
+        return await (self._search(look) if wanted.words else self._read(look))
+
+    async def count_listed(self, wanted: SessionFilter, *, most: int) -> int:
+        def look(reads: ReadsT) -> int:
+            return reads.index.count_sessions(wanted, most=most)
+
+        return await (self._search(look) if wanted.words else self._read(look))
+
+    async def count_listed_runs(self, wanted: RunFilter, *, most: int) -> int:
+        def look(reads: ReadsT) -> int:
+            return reads.index.count_runs(wanted, most=most)
 
         return await (self._search(look) if wanted.words else self._read(look))
 

@@ -5,7 +5,7 @@ from typing import Final, cast
 from windlass.adapters.journals.sql.integrity import SESSION_COLUMNS, STORE, StoreKey
 from windlass.adapters.journals.sql.queries import Reads
 from windlass.adapters.journals.sql.statements import Connection, Dialect
-from windlass.adapters.journals.sqlite.schema import wait_at_most
+from windlass.adapters.journals.sqlite.schema import SESSION_COST, wait_at_most
 from windlass.adapters.journals.sqlite.search import SESSIONS_WITH, SearchIndex
 
 DIALECT: Final = Dialect(
@@ -16,9 +16,11 @@ DIALECT: Final = Dialect(
     sessions_with=SESSIONS_WITH,
     # Quoted, so that no word is an operator; the star asks for words that begin so.
     prefix='"{}"*',
+    session_cost=SESSION_COST,
     unindexed="+",
     by_milestones="INDEXED BY milestones",
     runs_by="INDEXED BY runs_by_{}",
+    sessions_by="INDEXED BY catalog_by_{}",
     by_table="NOT INDEXED",
 )
 _NEWEST_OWNED = f"""SELECT max(last_position), session_key, {SESSION_COLUMNS}

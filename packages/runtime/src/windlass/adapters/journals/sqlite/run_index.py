@@ -53,16 +53,16 @@ _ADD: Final = """INSERT INTO recorder_totals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 
     failed = failed + excluded.failed, tokens = tokens + excluded.tokens,
     latency_ms = latency_ms + excluded.latency_ms"""
 _BY_GOAL: Final = f"""SELECT {_RUN_COLUMNS} FROM recorder_runs WHERE goal_id = ?
-    ORDER BY started_at DESC, run_key DESC LIMIT ?"""
+    ORDER BY started_at DESC, run_id DESC LIMIT ?"""
 _BY_STATUS: Final = f"""SELECT {_RUN_COLUMNS} FROM recorder_runs WHERE status = ?
-    ORDER BY started_at DESC, run_key DESC LIMIT ?"""
+    ORDER BY started_at DESC, run_id DESC LIMIT ?"""
 _BY_ID: Final = f"SELECT {_RUN_COLUMNS} FROM recorder_runs WHERE run_id = ?"
 _TOTALS: Final = f"""SELECT kind, name, detail, {_COUNTS}, example FROM recorder_totals
     WHERE goal_id = ? AND kind = ? AND total > 0 ORDER BY total DESC, name, detail LIMIT ?"""
 _OF_NAME: Final = f"""SELECT kind, name, detail, {_COUNTS}, example FROM recorder_totals
     WHERE kind = ? AND name = ? AND total > 0"""
 _LOOKED_AT: Final = f"""SELECT {_RUN_COLUMNS} FROM recorder_runs r WHERE {{}}
-    ORDER BY started_at DESC, run_key DESC LIMIT ?"""
+    ORDER BY started_at DESC, run_id DESC LIMIT ?"""
 _FAILING: Final = """SELECT f.kind, f.name, f.detail, sum(f.total), sum(f.succeeded), sum(f.failed) AS worst,
     sum(f.tokens), sum(f.latency_ms), '' FROM recorder_facts f JOIN recorder_runs r USING (run_key)
     WHERE {} AND f.kind = ? GROUP BY f.name, f.detail HAVING worst > 0

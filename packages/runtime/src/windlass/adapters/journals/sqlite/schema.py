@@ -14,7 +14,15 @@ from typing import Final, Literal, cast
 from windlass.adapters.journals.rules import ambiguous, corrupt, misconfigured, rejected, unavailable
 from windlass.adapters.journals.sql.integrity import CONSUMED_COLUMNS, INDEX, STORE, StoreKey
 from windlass.adapters.journals.sql.listing import name_all_asked
-from windlass.adapters.journals.sql.statements import OPEN_RUN, PLACE_RUNS, RUN_INDEXES, Connection, Value
+from windlass.adapters.journals.sql.statements import (
+    OPEN_RUN,
+    PLACE_RUNS,
+    RUN_INDEXES,
+    SESSIONS_BY_COST,
+    SESSIONS_BY_UPDATE,
+    Connection,
+    Value,
+)
 from windlass.adapters.journals.sqlite.files import sync_folder
 from windlass.errors import AgentError, Rejected
 from windlass.private_files import FILE_MODE, may_change, may_make_files, tighten_database
@@ -211,6 +219,9 @@ _VERSION_11: Final = (
         PRIMARY KEY (name, number)) WITHOUT ROWID""",
     "CREATE INDEX asked_of_by_session ON asked_of (session_key)",
 )
+SESSION_COST: Final = "coalesce(json_extract({}usage, '$.costMicros'), 0)"
+"""The cost of a session; `{}` is the prefix of its columns."""
+_VERSION_12: Final = (SESSIONS_BY_UPDATE, SESSIONS_BY_COST.format(SESSION_COST.format("")))
 MARKED_VERSION: Final = 8
 """The first version with seals in the index, and with marks; see `marks`."""
 LISTED_VERSION: Final = 10
@@ -229,6 +240,7 @@ MIGRATIONS: Final[tuple[Iterable[str], ...]] = (
     _VERSION_9,
     _VERSION_10,
     _VERSION_11,
+    _VERSION_12,
 )
 """Statements from each version to the next, from an empty file on. Released versions never change."""
 _NEW_STORE: Final = "INSERT INTO store (one, store_id, last_position, seal) VALUES (1, ?, 0, ?)"

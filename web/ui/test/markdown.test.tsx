@@ -246,7 +246,13 @@ test("a link that may lead elsewhere than it says names where it leads", () => {
   expect(hostToShow("mailto:ann@example.com", "Write to ann@example.com")).toBeUndefined();
   expect(hostToShow("mailto:thief@evil.example", "help@bank.example")).toBe("thief@evil.example");
   expect(hostToShow("https://evil.example/", "evil.example, or bank.example")).toBe("evil.example");
-  for (const disguised of ["bank\u200d.example", "bank。example", "bank\u2024example", "ｂａｎｋ．example", "127.0.0.1"])
+  for (const disguised of [
+    "bank\u200d.example",
+    "bank。example",
+    "bank\u2024example",
+    "ｂａｎｋ．example",
+    "127.0.0.1",
+  ])
     expect(hostToShow("https://evil.example/", disguised)).toBe("evil.example");
   for (const inside of ["**bank.example**", "`bank.example`", "ba*nk*.example", "![bank.example](x.png)"]) {
     const { container, unmount } = render(<Markdown text={`[${inside}](https://evil.example/)`} />);

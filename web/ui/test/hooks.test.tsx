@@ -186,9 +186,10 @@ describe("a chat", () => {
 
   it("keeps what was said in its session when another one is opened, and begins anew without one", async () => {
     const onSession = vi.fn();
+    const initialProps: { sessionId: string | undefined } = { sessionId: "s1" };
     const { result, rerender } = renderHook(({ sessionId }) => useChatStream({ sessionId, onSession }), {
       wrapper: stage.wrapper,
-      initialProps: { sessionId: "s1" as string | undefined },
+      initialProps,
     });
     await act(() => result.current.sendUserMessage("go"));
     rerender({ sessionId: "s2" });

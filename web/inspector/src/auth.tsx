@@ -48,9 +48,9 @@ class Door {
     this.change({ isClosed: false, entries: this.state.entries + 1 });
   }
 
-  /** Forgets the key. */
+  /** Forgets the key, and what was written with it. */
   leave(): void {
-    sessionStorage.removeItem(PLACE);
+    sessionStorage.clear();
     this.change({ isClosed: true, entries: this.state.entries });
   }
 
@@ -178,11 +178,6 @@ export function newQueryClient(): QueryClient {
       mutations: { networkMode: "always" },
     },
   });
-}
-
-/** One press of a button is one request, however often the network repeats it. */
-export function newKey(): string {
-  return crypto.randomUUID();
 }
 
 /** Asks for a key. It is kept for this tab only, and sent to this server only. */

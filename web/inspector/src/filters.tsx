@@ -31,7 +31,7 @@ const VIEWS = [
 /** The filters of an address, with the words of their chips. */
 const CHIPS: readonly (readonly [name: string, words: (value: string) => string])[] = [
   ["status", (value) => `status: ${statusWords(value)}`],
-  ["waits", (value) => WAITS[value] ?? `waits for ${value}`],
+  ["waits", (value) => WAITS.get(value) ?? `waits for ${value}`],
   ["agent", (value) => `agent: ${value}`],
   ["version", (value) => `version: ${shortId(value)}`],
   ["tag", (value) => `tag: ${value}`],
@@ -242,7 +242,7 @@ function MoreFilters({ list, query, change }: Omit<FiltersProps, "search">): Rea
             "status",
             STATUSES.map((one) => [one, statusWords(one)]),
           )}
-          {choice("Waits for", "waits", Object.entries(WAITS))}
+          {choice("Waits for", "waits", [...WAITS])}
           {choice(
             "Agent",
             "agent",

@@ -17,6 +17,7 @@ import {
   formatWhen,
   JsonView,
   plural,
+  undisguised,
   useRunRecords,
   type Tone as BadgeTone,
 } from "@windlass/ui";
@@ -153,10 +154,10 @@ const RecordRow = memo(function RecordRow({ record, isSelected, onSelect, isRaw 
         style={isRaw ? undefined : { marginLeft: `${depth * INDENT_REM}rem` }}
       >
         <span className={classes("shrink-0 max-w-[60%] truncate", isRaw ? "font-mono text-xs" : TEXTS[tone])}>
-          {isRaw ? record.type : title}
+          {undisguised(isRaw ? record.type : title)}
         </span>
         <span className="min-w-0 flex-1 truncate text-xs text-agent-muted">
-          {isRaw ? JSON.stringify(record.data).slice(0, 200) : detail}
+          {undisguised(isRaw ? JSON.stringify(record.data).slice(0, 200) : detail)}
         </span>
       </span>
       <time dateTime={record.meta.at} className="hidden shrink-0 font-mono text-xs text-agent-muted sm:block">

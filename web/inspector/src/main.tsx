@@ -50,7 +50,7 @@ function Inside(): ReactNode {
             setIsHelpOpen(true);
           }}
         >
-          <Boundary place={path.join("/")}>
+          <Boundary place={`${path.join("/")}?${query.toString()}`}>
             <Suspense fallback={<Loading />}>
               {content}
               <Fetch />

@@ -13,6 +13,7 @@ import {
   formatWhen,
   plural,
   sentence,
+  undisguised,
   type Tone,
 } from "@windlass/ui";
 import { Check, Circle, Equal, Hourglass, Play, RotateCcw, Square, X, type LucideIcon } from "lucide-react";
@@ -183,7 +184,8 @@ export function rangeOf(estimate: Estimate | undefined, format: (value: number) 
 }
 
 /** The heading of a page; it is the title of the tab as well. */
-export function Heading({ title, parent, facts, about, isTight = false, children }: HeadingProps): ReactNode {
+export function Heading({ title: given, parent, facts, about, isTight = false, children }: HeadingProps): ReactNode {
+  const title = undisguised(given);
   useEffect(() => {
     document.title = `${title} · Windlass`;
   }, [title]);
@@ -267,6 +269,7 @@ const ADVICE: Readonly<Partial<Record<ApiError["kind"], string>>> = {
   unauthorized: "Enter a valid API key.",
   denied: "A policy of the server forbids it. Ask the operator of the server.",
   not_found: "It was deleted, belongs to another user, or the address is mistyped.",
+  cursor_expired: "It was deleted, or its oldest records are no longer kept. Reload the page to see what there is.",
   conflict: "It changed in the meantime. Look at it again, then decide.",
   rate_limited: "Too many requests. The page retries automatically in a moment.",
   unavailable: "The server is busy or starting. The page retries automatically in a moment.",
@@ -323,21 +326,24 @@ const STATES: Readonly<Record<string, readonly [tone: Tone, icon: LucideIcon]>> 
   unclear: ["plain", Equal],
 };
 /** Statuses that say more in other words than in their names. */
-const STATUS_WORDS: Readonly<Record<string, string>> = { pending: "queued", budget_exhausted: "budget used up" };
-/** What a run waits for, and how its status says it. */
-export const WAITS: Readonly<Record<string, string>> = {
-  person: "waiting for a person",
-  input: "waiting for you",
-  recovery: "needs a decision",
-  subagent: "waiting for subagents",
-  provider: "waiting for provider",
-  timer: "waiting for a timer",
-  budget: "waiting for budget",
-};
+const STATUS_WORDS: ReadonlyMap<string, string> = new Map([
+  ["pending", "queued"],
+  ["budget_exhausted", "budget used up"],
+]);
+/** What a run waits for, and how its status says it. Maps, and no objects: an address may name any word. */
+export const WAITS: ReadonlyMap<string, string> = new Map([
+  ["person", "waiting for a person"],
+  ["input", "waiting for you"],
+  ["recovery", "needs a decision"],
+  ["subagent", "waiting for subagents"],
+  ["provider", "waiting for provider"],
+  ["timer", "waiting for a timer"],
+  ["budget", "waiting for budget"],
+]);
 
 /** A status in words. */
 export function statusWords(status: string): string {
-  return STATUS_WORDS[status] ?? status.replaceAll("_", " ");
+  return STATUS_WORDS.get(status) ?? status.replaceAll("_", " ");
 }
 
 /** Where a run is, or the newest run of a session. */
@@ -368,7 +374,10 @@ export function Status({
 /** Where a run is, with what it waits for. */
 export function RunStatus({ run: { status, waitsOn } }: { readonly run: RunState }): ReactNode {
   return (
-    <Status status={status} words={waitsOn === undefined ? undefined : (WAITS[waitsOn] ?? `waiting for ${waitsOn}`)} />
+    <Status
+      status={status}
+      words={waitsOn === undefined ? undefined : (WAITS.get(waitsOn) ?? `waiting for ${waitsOn}`)}
+    />
   );
 }
 
@@ -432,14 +441,10 @@ export function TextLink(props: ComponentPropsWithoutRef<typeof Link>): ReactNod
 
 /** The name of a row of a table, which leads to what the row is about. Keys open the row itself. */
 export function RowLink({ href, children }: { readonly href: string; readonly children: string }): ReactNode {
+  const words = undisguised(children);
   return (
-    <Link
-      href={href}
-      tabIndex={-1}
-      title={children}
-      className={classes("rounded font-semibold hover:underline", FOCUS)}
-    >
-      {children}
+    <Link href={href} tabIndex={-1} title={words} className={classes("rounded font-semibold hover:underline", FOCUS)}>
+      {words}
     </Link>
   );
 }

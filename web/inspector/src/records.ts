@@ -14,8 +14,9 @@ import {
   type PolicyDecision,
   type RuntimeActionResult,
 } from "@windlass/protocol";
+import { newId } from "@windlass/protocol/client";
 import { formatCost, formatCount, formatDuration, formatValue, inOneLine, plural } from "@windlass/ui";
-import { client, newKey } from "./auth.js";
+import { client } from "./auth.js";
 
 const STEP = 250;
 
@@ -486,7 +487,7 @@ function firstSeqOf(records: readonly Event[], messageId: string): number | unde
 
 /** Forks a session at a record; returns the new session. */
 export async function forkAt(sessionId: string, at: number): Promise<string> {
-  return (await client.fork(sessionId, { at }, { idempotencyKey: newKey() })).sessionId;
+  return (await client.fork(sessionId, { at }, { idempotencyKey: newId() })).sessionId;
 }
 
 /** Forks a session at a message; returns the new session, or undefined if there is nothing before the message. */

@@ -48,8 +48,10 @@ export function to(path: readonly string[], query: QueryValues = {}): string {
 
 /** Goes to an address; with `replace` the way back does not lead here. */
 export function navigate(address: string, { replace = false }: { readonly replace?: boolean } = {}): void {
-  if (replace) history.replaceState(null, "", address);
-  else history.pushState(null, "", address);
+  // With the origin: a path that begins with two slashes is one of this server, and not the name of another.
+  const url = location.origin + address;
+  if (replace) history.replaceState(null, "", url);
+  else history.pushState(null, "", url);
   dispatchEvent(new Event(MOVED));
 }
 
@@ -60,7 +62,7 @@ export function usePlace(): Place {
 }
 
 function placeOf(address: string): Place {
-  const url = new URL(address, location.origin);
+  const url = new URL(location.origin + address);
   return {
     path: url.pathname
       .split("/")

@@ -103,7 +103,9 @@ inBrowser("the inbox of approvals", () => {
     await page.keyboard.press("ControlOrMeta+a");
     await page.keyboard.type("25");
     expect(await flaws(page)).toEqual([]);
-    await page.getByRole("button", { name: "Approve with changes" }).click();
+    // The key is the button: it approves the arguments as they are now.
+    await page.getByRole("button", { name: "Approve with changes" }).focus();
+    await page.keyboard.press("a");
     const list = page.getByRole("list", { name: /requests/u });
     const records = `${server.api}/runs/${first.runId}/events?format=ndjson&follow=false`;
     await expect.poll(async () => (await fetch(records)).text()).toContain("paid 25 cents");

@@ -112,9 +112,11 @@ inBrowser("the first five minutes", () => {
     await page.getByRole("link", { name: "Show the record" }).click();
     await page.getByRole("complementary", { name: "Details" }).getByText("Record 12").waitFor();
     await page.goBack();
-    await page.getByRole("button", { name: "Fork here" }).click();
+    await page.getByRole("button", { name: "Fork here" }).dblclick();
     await page.waitForURL(/\/chat\//u);
     expect(page.url()).not.toContain(sessionId);
+    const { sessions } = await server.get<{ sessions: { predecessorId?: string }[] }>("/sessions");
+    expect(sessions.filter(({ predecessorId }) => predecessorId === sessionId)).toHaveLength(1);
     await page.getByText("I will use weather.").first().waitFor();
     expect(faults).toEqual([]);
     await page.context().close();
@@ -124,7 +126,9 @@ inBrowser("the first five minutes", () => {
     const { sessionId } = await server.run("demo", "Use weather.");
     const { page } = await openPage(server.url, `/chat/${sessionId}`);
     await page.getByRole("button", { name: "Fork and edit" }).click();
-    await page.waitForURL(/draft=/u);
+    await page.waitForURL(/\/chat\?agent=demo$/u);
+    expect(await page.getByLabel("Message").inputValue()).toBe("Use weather.");
+    await page.reload();
     expect(await page.getByLabel("Message").inputValue()).toBe("Use weather.");
     await page.getByLabel("Message").fill("Use nothing.");
     await page.keyboard.press("Enter");
@@ -132,6 +136,8 @@ inBrowser("the first five minutes", () => {
       .getByText(/demo without a model/u)
       .first()
       .waitFor();
+    await page.reload();
+    expect(await page.getByLabel("Message").inputValue()).toBe("");
     const history = (await (await fetch(`${server.url}/v1/sessions/${sessionId}/history`)).json()) as {
       messages: { content: string }[];
     };

@@ -81,9 +81,9 @@ export interface ChatStream {
 }
 
 interface Pending {
-  readonly content: UserContent;
-  /** Where it was said; undefined until its session is begun. */
+  /** Of which session; undefined of the one that it begins. */
   readonly sessionId: string | undefined;
+  readonly content: UserContent;
   /** Messages of the user that were there before. */
   readonly after: number;
   readonly runId?: string | undefined;
@@ -95,23 +95,12 @@ const NO_MESSAGES: readonly ChatMessage[] = [];
 export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
   const { agent, initialMessages = NO_MESSAGES, onSession } = options;
   const transport = useTransport(options.transport);
-  const [begun, setBegun] = useState<string>();
-  const [given, setGiven] = useState(options.sessionId);
-  const sessionId = options.sessionId ?? begun;
-  const here = useRef(sessionId);
-  useEffect(() => {
-    here.current = sessionId;
-  });
+  const [sessionId, setBegun] = useShown(options.sessionId);
   const view = useSession(sessionId, { transport: options.transport });
   const [local, setMessages] = useState(initialMessages);
   const [pending, setPending] = useState<Pending>();
-  const [error, setError] = useErrorUntil(view.reconnects);
-  if (given !== options.sessionId) {
-    // Another session, or none: what was begun here, or failed, belongs to the one before.
-    setGiven(options.sessionId);
-    setError(undefined);
-    if (options.sessionId === undefined) setBegun(undefined);
-  }
+  const [error, setError] = useErrorUntil(`${view.reconnects} ${sessionId ?? ""}`);
+  const isShown = useIsShown(sessionId);
   const { conversation } = view;
   const said = useMemo(
     () => conversation.chat.messages.filter(({ role }) => role === "user").length,
@@ -126,32 +115,34 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
       try {
         await work();
       } catch (failure) {
-        setError(toError(failure));
+        if (isShown(sessionId)) setError(toError(failure));
         throw failure;
       }
     },
-    [setError],
+    [setError, isShown, sessionId],
   );
 
   const sendUserMessage = useCallback(
     (content: UserContent, delivery?: "queue" | "steer") =>
       attempt(async () => {
-        setPending({ content, sessionId, after: said });
+        setPending({ sessionId, content, after: said });
         try {
           const sent = await (sessionId === undefined
             ? transport.createSession({ agent, message: content })
             : transport.send(sessionId, content, { delivery }));
-          setPending((before) => before && { ...before, sessionId: sent.sessionId, runId: sent.runId });
-          // Where the reader has gone meanwhile they stay.
-          if (sessionId !== undefined || here.current !== undefined) return;
+          setPending((now) =>
+            now?.content === content ? { ...now, sessionId: sessionId ?? sent.sessionId, runId: sent.runId } : now,
+          );
+          // A reader who has gone on to another session stays there.
+          if (sessionId !== undefined || !isShown(sessionId)) return;
           setBegun(sent.sessionId);
           onSession?.(sent.sessionId);
         } catch (failure) {
-          setPending(undefined);
+          setPending((now) => (now?.content === content ? undefined : now));
           throw failure;
         }
       }),
-    [attempt, transport, sessionId, agent, said, onSession],
+    [attempt, transport, sessionId, agent, said, onSession, isShown, setBegun],
   );
 
   const cancel = useCallback(
@@ -194,6 +185,30 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
     setMessages,
     appendMessage,
   };
+}
+
+/** The session that is shown, and a way to tell which one was begun here; that one is left with the next that is given. */
+function useShown(given: string | undefined): readonly [string | undefined, (sessionId: string) => void] {
+  const [begun, setBegun] = useState<string>();
+  const [before, setBefore] = useState(given);
+  if (before !== given) {
+    setBefore(given);
+    if (given === undefined) setBegun(undefined);
+  }
+  const left = before !== undefined && given === undefined;
+  return [given ?? (left ? undefined : begun), setBegun];
+}
+
+/** Tells whether a session is still the one that is shown: an answer may come after the reader has gone on. */
+function useIsShown(sessionId: string | undefined): (other: string | undefined) => boolean {
+  const shown = useRef<string | null | undefined>(null);
+  useEffect(() => {
+    shown.current = sessionId;
+    return () => {
+      shown.current = null;
+    };
+  }, [sessionId]);
+  return useCallback((other) => shown.current === other, []);
 }
 
 /** The rows of a session, behind local messages and in front of what was just said. */
@@ -288,6 +303,8 @@ export interface ComposerProps {
   readonly chat: ChatStream;
   /** The initial text. */
   readonly draft?: string | undefined;
+  /** Told of the text as it is written, to keep it; empty once it is sent, and the text again if it could not be. */
+  readonly onDraft?: ((text: string) => void) | undefined;
   readonly placeholder?: string | undefined;
   /** Whether it is known whom to speak to; yes when absent. */
   readonly isReady?: boolean | undefined;
@@ -307,13 +324,14 @@ const NO_FILES: readonly File[] = [];
 export function Composer({
   chat,
   draft = "",
+  onDraft,
   placeholder,
   isReady = true,
   isFocused = false,
 }: ComposerProps): ReactNode {
   const { labels, formatBytes } = useWording();
   const words = labels.chat;
-  const { text, setText, files, setFiles, say } = useDraft(chat, draft);
+  const { text, setText, files, setFiles, say } = useDraft(chat, draft, onDraft);
   const [isStopping, setIsStopping] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
   useEffect(() => {
@@ -455,8 +473,14 @@ function StopDialog({
 }
 
 /** The message that is being written, with its files. */
-function useDraft(chat: ChatStream, draft: string) {
-  const [text, setText] = useState(draft);
+function useDraft(chat: ChatStream, draft: string, onDraft: ComposerProps["onDraft"]) {
+  const [text, setNow] = useState(draft);
+  const latest = useRef(text);
+  const setText = (next: string): void => {
+    latest.current = next;
+    setNow(next);
+    onDraft?.(next);
+  };
   const [files, setFiles] = useState(NO_FILES);
   const say = (delivery?: "queue" | "steer"): void => {
     setText("");
@@ -465,7 +489,7 @@ function useDraft(chat: ChatStream, draft: string) {
       .then((content) => chat.sendUserMessage(content, delivery))
       .catch(() => {
         // Unless something else was written meanwhile.
-        setText((now) => (now === "" ? text : now));
+        if (latest.current === "") setText(text);
         setFiles((now) => (now.length === 0 ? files : now));
       });
   };

@@ -134,7 +134,9 @@ function useOfRun<T>(
 }
 
 /** An error, and a way to set it. It is forgotten as soon as `reconnects` changes: what failed before may be tried again. */
-export function useErrorUntil(reconnects: number): readonly [Error | undefined, (error: Error | undefined) => void] {
+export function useErrorUntil(
+  reconnects: number | string,
+): readonly [Error | undefined, (error: Error | undefined) => void] {
   const [error, setError] = useState<Error>();
   const [seen, setSeen] = useState(reconnects);
   if (seen !== reconnects) {

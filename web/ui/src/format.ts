@@ -29,11 +29,14 @@ export const UNITS = {
 export interface Formats {
   /** A time span in its two largest units: 850 ms, 1.2 s, 3 min 20 s, 2 h 4 min, 3 d 1 h. */
   readonly formatDuration: (ms: number) => string;
-  /** A moment with its milliseconds, in the zone of the reader; the day is left out if it is that of `nowMs`. */
+  /**
+   * A moment with its milliseconds, in the zone of the reader; the day is left out if it is that of `nowMs`. A text that
+   * is no moment is shown as it is.
+   */
   readonly formatMoment: (at: string, nowMs?: number) => string;
   /** A moment in hours and minutes; the day stands before it unless it is that of `nowMs`. */
   readonly formatClock: (at: string, nowMs?: number) => string;
-  /** A moment with its day: Mon 16 Nov 2026, 04:12:07. */
+  /** A moment with its day: Mon 16 Nov 2026, 04:12:07. A text that is no moment is shown as it is. */
   readonly formatWhen: (at: string) => string;
   /** Money, given in millionths of a dollar; small amounts keep their digits. */
   readonly formatCost: (micros: number) => string;
@@ -110,14 +113,17 @@ export function formatsOf(locale: string | undefined, units: typeof UNITS): Form
       return parts(Math.round(seconds / HOUR_S) * HOUR_S, DAY_S, units.day, HOUR_S, units.hour);
     },
     formatMoment: (at, nowMs = Date.now()) => {
+      if (Number.isNaN(Date.parse(at))) return at;
       const [own, clock] = [day.format(Date.parse(at)), time.format(Date.parse(at))];
       return own === day.format(nowMs) ? clock : `${own}, ${clock}`;
     },
     formatClock: (at, nowMs = Date.now()) => {
+      if (Number.isNaN(Date.parse(at))) return at;
       const [own, clock] = [day.format(Date.parse(at)), minute.format(Date.parse(at))];
       return own === day.format(nowMs) ? clock : `${own}, ${clock}`;
     },
     formatWhen: (at) => {
+      if (Number.isNaN(Date.parse(at))) return at;
       const text = when.format(Date.parse(at));
       // In English the first comma, behind the weekday, is left out.
       return locale === undefined ? text.replace(",", "") : text;
@@ -221,12 +227,14 @@ function escaped(character: string): string {
 
 /** A text that is cut to a length, with a sign that it was. */
 export function cut(text: string, charsMax: number): string {
-  return text.length <= charsMax ? text : `${text.slice(0, charsMax - 1)}…`;
+  // Not in the middle of a character.
+  return text.length <= charsMax ? text : `${text.slice(0, charsMax - 1).replace(/\p{Surrogate}$/u, "")}…`;
 }
 
-/** Words of an error as a sentence begins; a name at their front stays as it is. */
+/** Words of an error as a sentence begins; a name at their front stays as it is. Nothing in them is hidden. */
 export function sentence(text: string): string {
-  return /^[a-z]+(?:[ ,;:]|$)/u.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
+  const words = undisguised(text);
+  return /^[a-z]+(?:[ ,;:]|$)/u.test(words) ? words.charAt(0).toUpperCase() + words.slice(1) : words;
 }
 
 const LINE_CHARS_MAX = 120;

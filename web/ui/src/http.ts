@@ -1,5 +1,5 @@
 /** Transport to a server: requests over HTTP, events over server-sent events. */
-import { Client, type Accepted, type ClientOptions } from "@windlass/protocol/client";
+import { Client, newId, type Accepted, type ClientOptions } from "@windlass/protocol/client";
 import type { RunFacts, Sent, Transport } from "./transport.js";
 
 /** Makes a transport to a server. */
@@ -7,7 +7,7 @@ export function httpTransport(options: ClientOptions | Client = {}): Transport {
   const client = options instanceof Client ? options : new Client(options);
   return {
     features: { steer: true, decisions: true, attachments: true },
-    createSession: async (wish, call) => sent(await client.createSession(wish, { ...call, idempotencyKey: newKey() })),
+    createSession: async (wish, call) => sent(await client.createSession(wish, { ...call, idempotencyKey: newId() })),
     listSessions: async (call) => (await client.listSessions({}, call)).sessions,
     agentSession: (sessionId, call) => client.agentSession(sessionId, call),
     updateAgentSession: (sessionId, change, call) => client.updateAgentSession(sessionId, change, call),
@@ -15,7 +15,7 @@ export function httpTransport(options: ClientOptions | Client = {}): Transport {
       client.sessionEvents(sessionId, watch.before === undefined ? watch : { ...watch, follow: false }),
     runEvents: (runId, watch) => client.runEvents(runId, watch),
     send: async (sessionId, message, { delivery, ...call } = {}) =>
-      sent(await client.sendMessage(sessionId, { message, delivery }, { ...call, idempotencyKey: newKey() })),
+      sent(await client.sendMessage(sessionId, { message, delivery }, { ...call, idempotencyKey: newId() })),
     cancel: async (runId, call) => {
       await client.cancelRun(runId, undefined, call);
     },
@@ -27,11 +27,6 @@ export function httpTransport(options: ClientOptions | Client = {}): Transport {
     trace: (runId, call) => client.trace(runId, call),
     decisions: (runId, call) => client.decisions(runId, call),
   };
-}
-
-/** One press of a button is one request, however often the network repeats it. */
-function newKey(): string {
-  return crypto.randomUUID();
 }
 
 function sent({ sessionId, runId }: Accepted): Sent {

@@ -132,6 +132,7 @@ export {
   sentence,
   shortHash,
   shortId,
+  undisguised,
   visible,
   type Formats,
 } from "./format.js";

@@ -62,6 +62,7 @@ export const ENGLISH = {
     close: "Close",
     copy: "Copy",
     copied: "Copied",
+    notCopied: "Cannot copy",
     showAll: (size: string): string => `Show all ${size}`,
     /** The words of a failure of the server or the connection; `code` of a `ProtocolError` says which. */
     error: (error: Error): string => sentence(error.message),
@@ -182,7 +183,7 @@ export const ENGLISH = {
     argumentsOf: (tool: string): string => `Arguments of ${tool}`,
     edit: "Edit",
     undo: "Undo changes",
-    notJson: "Expected JSON, such as 12, true or [1, 2].",
+    notJson: "Expected JSON, such as 12, true or [1, 2]; a number of more than 15 digits may not be exact.",
     changed:
       "Changed arguments are checked by the tool and by policy. The journal keeps who changed them, and the agent is told.",
     reason: "Reason (optional)",

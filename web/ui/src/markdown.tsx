@@ -61,21 +61,31 @@ export function safeAddress(address: string): string | undefined {
   }
 }
 
-const HOST = /(?:[\p{L}\p{N}-]+\.)+\p{L}{2,}/u;
+const HOSTS = /(?:[\p{L}\p{N}-]+\.)+\p{L}{2,}|\d{1,3}(?:\.\d{1,3}){3}/gu;
+/** Characters without a look of their own that may stand in a name, and dots that look like a dot. */
+const JOINERS = /\p{Default_Ignorable_Code_Point}/gu;
+const DOTS = /[。·]/gu;
 
 /**
  * The host that a link really leads to, if its text may hide that; undefined if it does not.
  *
- * Its text is the name of another host, the host has letters that look like others, or a name stands before an @.
+ * Its text has the name of another host, the host has letters that look like others, or a name stands before an @. Of
+ * a mail address it is the whole address.
  */
 export function hostToShow(address: string, text: string): string | undefined {
-  const { host, username, protocol } = new URL(address);
-  if (protocol === "mailto:") return undefined;
-  const named = HOST.exec(text)?.[0]
+  const { host, username, protocol, pathname } = new URL(address);
+  const isMail = protocol === "mailto:";
+  const own = bare(isMail ? pathname.slice(pathname.lastIndexOf("@") + 1) : host);
+  const named = text.normalize("NFKC").replace(JOINERS, "").replace(DOTS, ".").match(HOSTS) ?? [];
+  const isOther = named.some((one) => bare(one) !== own);
+  return isOther || username !== "" || own.includes("xn--") ? (isMail ? pathname : host) : undefined;
+}
+
+function bare(host: string): string {
+  return host
     .toLowerCase()
-    .replace(/^www\./u, "");
-  const isOther = named !== undefined && named !== host.replace(/^www\./u, "").replace(/:\d+$/u, "");
-  return isOther || username !== "" || host.includes("xn--") ? host : undefined;
+    .replace(/^www\./u, "")
+    .replace(/:\d+$/u, "");
 }
 
 function Link({ href = "", children }: ComponentPropsWithoutRef<"a">): ReactNode {
@@ -100,7 +110,7 @@ function Link({ href = "", children }: ComponentPropsWithoutRef<"a">): ReactNode
 
 /** An image would be fetched from somewhere, and tell that it was. It is shown as its words. */
 function Image({ alt }: ComponentPropsWithoutRef<"img">): ReactNode {
-  return <span className="text-agent-muted">{useWording().labels.markdown.image(alt ?? "")}</span>;
+  return <span className="text-agent-muted">{useWording().labels.markdown.image(undisguised(alt ?? ""))}</span>;
 }
 
 /** A task of a list. */
@@ -168,8 +178,30 @@ const COMPONENTS: Components = {
   h6: heading("text-sm"),
 };
 
+/**
+ * Text that takes too long to read as Markdown: the time grows with the square of its marks or worse, and its elements
+ * stand inside each other until the browser gives up. It is shown as it is written.
+ */
+const MARKS = /[*_~`![\]<&]/gu;
+const MARKS_MAX = 4_000;
+const MARKS_ALL_MAX = 12_000;
+const CELLS_MAX = 10_000;
+const CHARS_MAX = 200_000;
+const NESTED = /^(?:[ \t]*(?:>|[-*+][ \t]|\d{1,9}[.)][ \t])){33}/mu;
+
+/** Whether a text is too costly to read as Markdown. */
+export function isHeavy(text: string, marksMax = MARKS_MAX): boolean {
+  const count = (find: RegExp): number => text.match(find)?.length ?? 0;
+  return text.length > CHARS_MAX || NESTED.test(text) || count(MARKS) > marksMax || count(/\|/gu) > CELLS_MAX;
+}
+
+function Plain({ text }: { readonly text: string }): ReactNode {
+  return <p className="whitespace-pre-wrap">{undisguised(text)}</p>;
+}
+
 const Part = memo(function Part({ text }: { readonly text: string }): ReactNode {
   const { footnotes } = useWording().labels.markdown;
+  if (isHeavy(text)) return <Plain text={text} />;
   return (
     <ReactMarkdown
       remarkPlugins={REMARK}
@@ -194,10 +226,11 @@ interface MarkdownProps {
 
 /** Renders Markdown of a model. While the text grows, only its last part is parsed again. */
 export const Markdown = memo(function Markdown({ text, isLive = false }: MarkdownProps): ReactNode {
-  const parts = useMemo(() => splitMarkdown(text), [text]);
+  const parts = useMemo(() => (isHeavy(text, MARKS_ALL_MAX) ? undefined : splitMarkdown(text)), [text]);
   return (
     <div className={classes("min-w-0 break-words leading-relaxed", isLive && "agent-live")}>
-      {parts.map((part, at) => (
+      {parts === undefined && <Plain text={text} />}
+      {parts?.map((part, at) => (
         <Part key={at} text={isLive && at === parts.length - 1 ? closeTail(part) : part} />
       ))}
     </div>
@@ -229,9 +262,13 @@ function codeOf(children: ReactNode): Code {
   return { text: textOf(first.props.children).replace(/\n$/u, ""), language };
 }
 
+/** The words of some content, also those inside other elements; of an image, the words that are shown for it. */
 function textOf(children: ReactNode): string {
   return Children.toArray(children)
-    .map((child) => (typeof child === "string" || typeof child === "number" ? String(child) : ""))
+    .map((child) => {
+      if (!isValidElement<{ children?: ReactNode; alt?: string }>(child)) return typeof child === "string" ? child : "";
+      return (child.props.alt ?? "") + textOf(child.props.children);
+    })
     .join("");
 }
 

@@ -405,7 +405,7 @@ function Reasoning({ text, isLive }: { readonly text: string; readonly isLive: b
         {isLive ? words.thinking : words.reasoning}
       </Collapsible.Trigger>
       <Collapsible.Content className="mt-1 border-l-2 border-agent-border pl-3 whitespace-pre-wrap break-words">
-        {text}
+        {undisguised(text)}
       </Collapsible.Content>
     </Collapsible.Root>
   );

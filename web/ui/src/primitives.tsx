@@ -2,7 +2,7 @@
 import { X } from "lucide-react";
 import { Dialog as Radix } from "radix-ui";
 import { memo, useEffect, useId, useMemo, useState, type ComponentPropsWithoutRef, type ReactNode } from "react";
-import { cut } from "./format.js";
+import { cut, undisguised } from "./format.js";
 import { useWording } from "./labels.js";
 import { BUTTONS, CARD, CHIPS, classes, CODE, FOCUS } from "./styles.js";
 
@@ -138,27 +138,34 @@ const COPIED_MS = 2_000;
 /** A button that copies a text. */
 export function CopyButton({ text, label }: { readonly text: string; readonly label?: string | undefined }): ReactNode {
   const { common } = useWording().labels;
-  const [isCopied, setIsCopied] = useState(false);
+  const [outcome, setOutcome] = useState<string>();
   useEffect(() => {
-    if (!isCopied) return;
+    if (outcome === undefined) return;
     const timer = setTimeout(() => {
-      setIsCopied(false);
+      setOutcome(undefined);
     }, COPIED_MS);
     return () => {
       clearTimeout(timer);
     };
-  }, [isCopied]);
-  const copy = (): void => {
-    navigator.clipboard.writeText(text).then(
-      () => {
-        setIsCopied(true);
-      },
-      () => undefined,
-    );
+  }, [outcome]);
+  const copy = async (): Promise<void> => {
+    try {
+      await navigator.clipboard.writeText(text);
+      setOutcome(common.copied);
+    } catch {
+      // The browser refuses it, or has no clipboard for a page that came over plain HTTP.
+      setOutcome(common.notCopied);
+    }
   };
   return (
-    <button type="button" className={classes(BUTTONS.quiet, "min-h-6! px-1.5! py-0! text-xs!")} onClick={copy}>
-      <span aria-live="polite">{isCopied ? common.copied : (label ?? common.copy)}</span>
+    <button
+      type="button"
+      className={classes(BUTTONS.quiet, "min-h-6! px-1.5! py-0! text-xs!")}
+      onClick={() => {
+        void copy();
+      }}
+    >
+      <span aria-live="polite">{outcome ?? label ?? common.copy}</span>
     </button>
   );
 }
@@ -198,7 +205,7 @@ export function CodeView({ text, title, language, copyLabel, action }: CodeViewP
         </span>
       </div>
       <pre className={classes(CODE, FOCUS)} tabIndex={0} role="group" aria-label={title}>
-        <Coloured text={isCut ? cut(text, CHARS_MAX) : text} language={language} />
+        <Coloured text={undisguised(isCut ? cut(text, CHARS_MAX) : text)} language={language} />
       </pre>
       {isCut && (
         <Button
@@ -306,12 +313,18 @@ export function tokensOf(text: string, language: string | undefined): readonly T
   return tokens;
 }
 
+/** A longer text is shown without colours: each coloured word is an element. */
+const COLOURED_CHARS_MAX = 100_000;
+
 /** A text with its words coloured. */
 export const Coloured = memo(function Coloured({
   text,
   language,
 }: Pick<CodeViewProps, "text" | "language">): ReactNode {
-  const tokens = useMemo(() => tokensOf(text, language), [text, language]);
+  const tokens = useMemo(
+    () => tokensOf(text, text.length > COLOURED_CHARS_MAX ? undefined : language),
+    [text, language],
+  );
   return tokens.map(([piece, kind], at) =>
     kind === undefined ? (
       piece

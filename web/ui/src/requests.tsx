@@ -1,6 +1,7 @@
 /** Approvals and questions: the cards that show them, and the hook that lists them. */
 import {
   actionName,
+  parse,
   type CallAnswer,
   type InputOption,
   type InputRequest,
@@ -11,6 +12,7 @@ import {
 import { RadioGroup } from "radix-ui";
 import { useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import type { Approval } from "@windlass/protocol/client";
+import { undisguised } from "./format.js";
 import { Markdown } from "./markdown.js";
 import { ENGLISH, useWording } from "./labels.js";
 import { useAsync, useErrorUntil } from "./data.js";
@@ -287,22 +289,24 @@ function readDraft(
   given: JsonObject,
   texts: ReadonlyMap<string, string> | undefined,
 ): Pick<ArgumentDraft, "changed" | "unreadable"> {
-  const found: Record<string, JsonValue> = {};
+  const found = new Map<string, JsonValue>();
   const unreadable: string[] = [];
   for (const [name, text] of texts ?? []) {
     // A text stays a text: nobody wants to type its quotes, and "12" in place of a name is no number.
     const isText = typeof given[name] === "string";
     const value = isText ? text : parsed(text);
     if (value === undefined) unreadable.push(name);
-    else found[name] = value;
+    else found.set(name, value);
   }
-  const isChanged = texts !== undefined && unreadable.length === 0 && !isSame(found, given);
-  return { changed: isChanged ? found : undefined, unreadable };
+  const changed = Object.fromEntries(found);
+  const isChanged = texts !== undefined && unreadable.length === 0 && !isSame(changed, given);
+  return { changed: isChanged ? changed : undefined, unreadable };
 }
 
+/** By the codec: a number that would be rounded, and a name that comes twice, are not what the person has written. */
 function parsed(text: string): JsonValue | undefined {
   try {
-    return JSON.parse(text) as JsonValue;
+    return parse(text);
   } catch {
     return undefined;
   }
@@ -448,7 +452,7 @@ export function wordsOf({ prompt, action }: InputRequest): string {
   const isTwice = end !== -1 && isSame(readBack(prompt.slice(end + 1)), action.input);
   const words = isTwice ? prompt.slice(0, end) : prompt;
   const title = `Run ${actionName(action)}? `;
-  return words.startsWith(title) ? words.slice(title.length) : words;
+  return undisguised(words.startsWith(title) ? words.slice(title.length) : words);
 }
 
 /** Arguments as they stand in the words of a request, with blanks and characters that were made visible. */
@@ -719,9 +723,9 @@ function Options({
             <RadioGroup.Indicator className="size-2.5 rounded-full bg-agent-accent" />
           </RadioGroup.Item>
           <label htmlFor={`${id}-${option.id}`}>
-            {words.option(option)}
+            {undisguised(words.option(option))}
             {option.description !== undefined && (
-              <span className="block text-xs text-agent-muted">{words.about(option)}</span>
+              <span className="block text-xs text-agent-muted">{undisguised(words.about(option))}</span>
             )}
           </label>
         </div>

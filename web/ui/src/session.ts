@@ -256,6 +256,8 @@ interface Scope {
 
 /** Sessions that a tree keeps, so that they are shown at once when they are opened again. */
 export const SESSIONS_KEPT_MAX = 32;
+/** Records of all sessions that are kept and not shown: about thirty megabytes. */
+export const RECORDS_KEPT_MAX = 50_000;
 
 const ScopeContext = createContext<Scope | undefined>(undefined);
 
@@ -293,7 +295,7 @@ function scopeOf(transport: Transport): Scope {
   const kept = (key: string, make: () => JournalStore): JournalStore => {
     const known = stores.get(key);
     if (known !== undefined) return known;
-    if (stores.size >= SESSIONS_KEPT_MAX) forgetOne(stores);
+    forget(stores);
     const store = make();
     stores.set(key, store);
     return store;
@@ -310,12 +312,14 @@ function scopeOf(transport: Transport): Scope {
   };
 }
 
-/** Forgets the oldest session without subscribers. */
-function forgetOne(stores: Map<string, JournalStore>): void {
-  for (const [sessionId, store] of stores) {
-    if (!store.isIdle) continue;
-    stores.delete(sessionId);
-    return;
+/** Forgets the oldest sessions without subscribers, until there is room for one more. */
+function forget(stores: Map<string, JournalStore>): void {
+  const idle = [...stores].filter(([, store]) => store.isIdle);
+  let records = idle.reduce((sum, [, store]) => sum + store.getView().records.length, 0);
+  for (const [key, store] of idle) {
+    if (stores.size < SESSIONS_KEPT_MAX && records <= RECORDS_KEPT_MAX) return;
+    stores.delete(key);
+    records -= store.getView().records.length;
   }
 }
 

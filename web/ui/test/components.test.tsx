@@ -77,7 +77,11 @@ describe("an approval", () => {
     await user.clear(screen.getByLabelText("cents"));
     await user.type(screen.getByLabelText("cents"), "much");
     expect(screen.getByRole<HTMLButtonElement>("button", { name: "Approve" }).disabled).toBe(true);
-    screen.getByText("Expected JSON, such as 12, true or [1, 2].");
+    screen.getByText(/^Expected JSON, such as 12, true or \[1, 2\]/u);
+    // It would be rounded to another number.
+    await user.clear(screen.getByLabelText("cents"));
+    await user.type(screen.getByLabelText("cents"), "9007199254740993");
+    expect(screen.getByRole<HTMLButtonElement>("button", { name: "Approve" }).disabled).toBe(true);
     await user.clear(screen.getByLabelText("cents"));
     await user.type(screen.getByLabelText("cents"), "20");
     await user.clear(screen.getByLabelText("to"));
@@ -150,6 +154,12 @@ describe("a question", () => {
     await user.keyboard("{/ArrowDown}");
     await user.click(screen.getByRole("button", { name: "Answer" }));
     expect(onAnswer.mock.calls).toEqual([[{ requestId: "q2", optionId: "bergen" }]]);
+  });
+
+  it("has options that hide nothing", () => {
+    const options = [{ id: "red", label: "\u202eder", description: "not\u200bhing" }];
+    render(<QuestionCard request={{ ...QUESTION, options }} onAnswer={() => undefined} />);
+    expect(screen.getByRole("radiogroup").textContent).toBe("\\u202edernot\\u200bhing");
   });
 
   it("is answered with text", async () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import {
+  cut,
   formatAgo,
   formatClock,
   formatCost,
@@ -11,6 +12,7 @@ import {
   formatWhen,
   inOneLine,
   plural,
+  sentence,
   shortHash,
 } from "@windlass/ui";
 
@@ -52,6 +54,10 @@ describe("moments", () => {
     expect(formatMoment(at(16), now)).toBe("04:13:09.204");
     expect(formatMoment(at(15, 7), now)).toBe("15 Nov 2026, 04:13:09.007");
     expect(formatWhen(at(16))).toBe("Mon 16 Nov 2026, 04:13:09");
+  });
+
+  it("a text that is no moment is shown as it is", () => {
+    expect([formatWhen("yesterday"), formatMoment("")]).toEqual(["yesterday", ""]);
   });
 
   it.each([
@@ -122,4 +128,9 @@ it("arguments are told in one line by their names and values, which hide nothing
   expect([inOneLine("as it is"), inOneLine([1]), inOneLine({})]).toEqual(["as it is", "[1]", ""]);
   expect(inOneLine({ name: "a\u202eb" })).toBe(String.raw`name a\u202eb`);
   expect(inOneLine({ long: "x".repeat(500) })).toHaveLength(120);
+});
+
+it("a text is not cut inside a character, and an error hides nothing", () => {
+  expect(cut("ab😀c", 4)).toBe("ab…");
+  expect(sentence("paid \u202e05 to ann")).toBe("Paid \\u202e05 to ann");
 });

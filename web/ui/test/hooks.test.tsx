@@ -7,6 +7,7 @@ import { beforeEach, describe, expect, it, test, vi } from "vitest";
 import {
   AgentProvider,
   EVENTS_PENDING_MAX,
+  RECORDS_KEPT_MAX,
   SESSIONS_KEPT_MAX,
   JournalStore,
   PAGE_RECORDS,
@@ -129,6 +130,39 @@ describe("a chat", () => {
     expect(stage.cancelled).toEqual(["r1", "r7"]);
   });
 
+  it("of another session shows nothing of the one before, also if its answer comes later", async () => {
+    const onSession = vi.fn();
+    const initialProps: { sessionId: string | undefined } = { sessionId: "s1" };
+    const { result, rerender } = renderHook(({ sessionId }) => useChatStream({ sessionId, onSession }), {
+      wrapper: stage.wrapper,
+      initialProps,
+    });
+    await act(() => result.current.sendUserMessage("to the first"));
+    expect(result.current.items.map(({ id }) => id)).toEqual(["pending"]);
+    rerender({ sessionId: "s2" });
+    expect(result.current).toMatchObject({ isStreaming: false, items: [] });
+    await act(() => result.current.cancel());
+    expect(stage.cancelled).toEqual([]);
+    rerender({ sessionId: "s1" });
+    expect(result.current.items.map(({ id }) => id)).toEqual(["pending"]);
+
+    // A new chat is new, and the session that it begins is not opened over one that was chosen meanwhile.
+    rerender({ sessionId: undefined });
+    expect(result.current).toMatchObject({ sessionId: undefined, items: [] });
+    const sending = result.current.sendUserMessage("to a new one");
+    rerender({ sessionId: "s2" });
+    await act(() => sending);
+    expect(onSession).not.toHaveBeenCalled();
+    expect(result.current).toMatchObject({ sessionId: "s2", items: [] });
+
+    // A failure is told where it happened.
+    stage.transport.send = () => Promise.reject(new Error("refused"));
+    const late = result.current.sendUserMessage("refused").catch(() => undefined);
+    rerender({ sessionId: "s3" });
+    await act(() => late);
+    expect(result.current.error).toBeUndefined();
+  });
+
   it("keeps local messages in front, and passes answers on", async () => {
     const hello = { id: "x", role: "system", content: "hello", createdAt: "" } as const;
     const { result } = renderHook(() => useChatStream({ sessionId: "s1", initialMessages: [hello] }), {
@@ -150,15 +184,12 @@ describe("a chat", () => {
     expect(stage.answers).toEqual([{ requestId: "q1", optionId: "approve" }]);
   });
 
-  interface Place {
-    readonly sessionId: string | undefined;
-  }
-
   it("keeps what was said in its session when another one is opened, and begins anew without one", async () => {
     const onSession = vi.fn();
-    const { result, rerender } = renderHook(({ sessionId }: Place) => useChatStream({ sessionId, onSession }), {
+    const initialProps: { sessionId: string | undefined } = { sessionId: "s1" };
+    const { result, rerender } = renderHook(({ sessionId }) => useChatStream({ sessionId, onSession }), {
       wrapper: stage.wrapper,
-      initialProps: { sessionId: "s1" } as Place,
+      initialProps,
     });
     await act(() => result.current.sendUserMessage("go"));
     rerender({ sessionId: "s2" });
@@ -407,6 +438,13 @@ test("sessions without a subscriber are evicted, the oldest first", () => {
   expect(store("watched")).toBe(watched);
   expect(store("next")).toBe(next);
   expect(store("oldest")).not.toBe(oldest);
+  // Few sessions with many records are too many as well.
+  const again = store("next");
+  const records = Array.from({ length: RECORDS_KEPT_MAX + 1 }, (_, at) => said(at + 1, "a"));
+  vi.spyOn(again, "getView").mockReturnValue({ ...again.getView(), records });
+  store("one more");
+  expect(store("watched")).toBe(watched);
+  expect(store("next")).not.toBe(again);
   leave();
 });
 

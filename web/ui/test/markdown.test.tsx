@@ -217,13 +217,48 @@ test("columns of a table are aligned as they say", () => {
   expect(aligned).toEqual(["text-left", "text-center", "text-right"]);
 });
 
+test.each([
+  ["marks that open and never close", "*a_ ".repeat(20_000)],
+  ["emphasis in emphasis", `${"*".repeat(10_000)}a${"*".repeat(10_000)}`],
+  ["images in images", "![".repeat(3_000) + "](x)".repeat(3_000)],
+  ["quotes in quotes", `${">".repeat(5_000)} x`],
+  ["lists in lists", `${"- ".repeat(5_000)}x`],
+  ["many costly parts", `${"*a_ ".repeat(400)}\n\n`.repeat(40)],
+  ["a table of 90,000 cells", `${"|a".repeat(300)}\n${"|-".repeat(300)}\n${`${"|b".repeat(300)}\n`.repeat(300)}`],
+])("%s: a text that would hold the page up is shown as it is written", (_, text) => {
+  const { container } = render(<Markdown text={text} />);
+  expect(container.textContent).toBe(text);
+  expect(container.querySelectorAll("*").length).toBeLessThan(40);
+});
+
+test("a long answer of a model is read as Markdown", () => {
+  const text = "1. **One** of [many](https://example.com/a) with `code`.\n".repeat(150) + `\n${"-".repeat(80)}\n`;
+  const { container } = render(<Markdown text={text} />);
+  expect(container.querySelectorAll("li strong")).toHaveLength(150);
+});
+
 test("a link that may lead elsewhere than it says names where it leads", () => {
   expect(hostToShow("https://evil.example/", "https://bank.example/login")).toBe("evil.example");
   expect(hostToShow("https://bank.example@evil.example/", "your bank")).toBe("evil.example");
   expect(hostToShow("https://xn--pple-43d.com/", "apple")).toBe("xn--pple-43d.com");
   expect(hostToShow("https://docs.example.com/a", "the docs")).toBeUndefined();
   expect(hostToShow("https://www.example.com:8443/a", "example.com/a")).toBeUndefined();
-  expect(hostToShow("mailto:ann@example.com", "ann@other.com")).toBeUndefined();
+  expect(hostToShow("mailto:ann@example.com", "Write to ann@example.com")).toBeUndefined();
+  expect(hostToShow("mailto:thief@evil.example", "help@bank.example")).toBe("thief@evil.example");
+  expect(hostToShow("https://evil.example/", "evil.example, or bank.example")).toBe("evil.example");
+  for (const disguised of [
+    "bank\u200d.example",
+    "bank。example",
+    "bank\u2024example",
+    "ｂａｎｋ．example",
+    "127.0.0.1",
+  ])
+    expect(hostToShow("https://evil.example/", disguised)).toBe("evil.example");
+  for (const inside of ["**bank.example**", "`bank.example`", "ba*nk*.example", "![bank.example](x.png)"]) {
+    const { container, unmount } = render(<Markdown text={`[${inside}](https://evil.example/)`} />);
+    expect(container.textContent).toContain("[leads to evil.example]");
+    unmount();
+  }
   render(<Markdown text="[https://bank.example](https://evil.example)" />);
   expect(screen.getByText("[leads to evil.example]", { exact: false })).toBeTruthy();
 });

@@ -3,7 +3,7 @@ import { cleanup, render, screen } from "@testing-library/react";
 import { userEvent } from "@testing-library/user-event";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { Badge, Button, Chip, CodeView, Dialog, JsonView, SessionList, type Transport } from "../src/index.js";
-import { tokensOf } from "../src/primitives.js";
+import { Coloured, tokensOf } from "../src/primitives.js";
 
 afterEach(cleanup);
 
@@ -56,6 +56,20 @@ describe("views of code and values", () => {
     expect(screen.getByRole("group", { name: "Log" }).textContent).toHaveLength(20_000);
     await userEvent.click(screen.getByRole("button", { name: "Show all 30 kB" }));
     expect(screen.getByRole("group", { name: "Log" }).textContent).toBe(text);
+  });
+
+  it("show what hides, say when a text cannot be copied, and leave a very long one without colours", async () => {
+    const user = userEvent.setup();
+    render(<CodeView title="Log" text={"a\u202eb\u200bc"} />);
+    expect(screen.getByRole("group", { name: "Log" }).textContent).toBe("a\\u202eb\\u200bc");
+    // A page that came over plain HTTP has none.
+    vi.stubGlobal("navigator", {});
+    await user.click(screen.getByRole("button", { name: "Copy" }));
+    await screen.findByRole("button", { name: "Cannot copy" });
+    vi.unstubAllGlobals();
+    cleanup();
+    const { container } = render(<Coloured text={"[1, 2]\n".repeat(20_000)} language="json" />);
+    expect(container.querySelector("span")).toBeNull();
   });
 });
 

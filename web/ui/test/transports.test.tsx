@@ -5,7 +5,7 @@ import { userEvent } from "@testing-library/user-event";
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { StrictMode } from "react";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { AgentProvider, useAgentSession } from "../src/session.js";
 import { ChatPanel } from "../src/chat.js";
 import { httpTransport } from "../src/http.js";
@@ -158,6 +158,15 @@ it("resumes after a broken connection in the middle of an answer", async () => {
   await user.click(screen.getByRole("button", { name: "Stop the run" }));
   await screen.findAllByText("Stopped.");
   expect(screen.getAllByText("Let me see. 🌍")).toHaveLength(1);
+});
+
+it("speaks from a page that came over plain HTTP, where a browser makes no UUIDs", async () => {
+  const { transport } = await http();
+  vi.spyOn(crypto, "randomUUID").mockImplementation(() => {
+    throw new TypeError("crypto.randomUUID is not a function");
+  });
+  expect(await transport.createSession({ message: "hang" })).toEqual({ sessionId: "s1", runId: "r1" });
+  vi.restoreAllMocks();
 });
 
 it("restores the text of a message that could not be sent, with the reason", async () => {

@@ -1,7 +1,7 @@
 /** Requests that wait for a person. */
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { actionName, type InputOption } from "@windlass/protocol";
-import type { Answer, Approval, ApprovalPage } from "@windlass/protocol/client";
+import { ApiError, type Answer, type Approval, type ApprovalPage } from "@windlass/protocol/client";
 import {
   Arguments,
   Badge,
@@ -56,6 +56,7 @@ export function ApprovalsPage(): ReactNode {
   const answer = useAnswer();
   const isAnswered = useRef(false);
   const edit = useRef<HTMLDivElement>(null);
+  const panel = useRef<HTMLDivElement>(null);
   const first = approvals[0]?.request.requestId;
   useEffect(() => {
     // The selection is by id from the start: when the list changes, a key must not apply to another request.
@@ -75,9 +76,9 @@ export function ApprovalsPage(): ReactNode {
     if (next === undefined) document.getElementById("main")?.focus();
     change({ at: next?.request.requestId });
   };
-  const pick = (optionId: string): void => {
-    if (selected?.request.options?.some(({ id }) => id === optionId) === true)
-      void give(selected, { optionId }).catch(IS_SHOWN);
+  // The button answers, with the arguments as they were changed; one that is disabled or not there does not.
+  const press = (key: string): void => {
+    panel.current?.querySelector<HTMLElement>(`[aria-keyshortcuts="${key}"]`)?.click();
   };
   const togglePicked = (approval: Approval | undefined): void => {
     if (approval === undefined || !isConsent(approval)) return;
@@ -95,10 +96,10 @@ export function ApprovalsPage(): ReactNode {
       select(approvals[Math.max(at - 1, 0)]);
     },
     a: () => {
-      pick("approve");
+      press("a");
     },
     s: () => {
-      pick("approve_session");
+      press("s");
     },
     d: () => {
       setIsDenying(selected !== undefined);
@@ -131,7 +132,7 @@ export function ApprovalsPage(): ReactNode {
       {data === undefined && error === null && <Loading />}
       {data !== undefined && all.length === 0 && <NothingWaits />}
       {all.length > 0 && (
-        <div className="flex min-h-0 flex-1 flex-col md:flex-row">
+        <div ref={panel} className="flex min-h-0 flex-1 flex-col md:flex-row">
           <div className="flex shrink-0 flex-col border-agent-border max-md:max-h-56 max-md:border-b md:w-80 md:border-r xl:w-95">
             <Filters all={all} kind={kind} agent={agent} onChange={change} />
             <Bulk
@@ -483,6 +484,8 @@ function ApprovalPanel(props: ApprovalPanelProps): ReactNode {
     ...askedAboutQuery(runId ?? "", request.requestId, request.action.callId),
     enabled: runId != null,
   });
+  // An approver answers requests of other users, and cannot read their sessions.
+  const isForeign = about.error instanceof ApiError && about.error.kind === "not_found";
   return (
     <section
       aria-label="The selected request"
@@ -502,8 +505,13 @@ function ApprovalPanel(props: ApprovalPanelProps): ReactNode {
           />
         )}
       </div>
-      <Conversation said={about.data?.said} agent={approval.agentId ?? "agent"} tool={actionName(request.action)} />
-      <About approval={approval} nowMs={now} />
+      <Conversation
+        said={about.data?.said}
+        agent={approval.agentId ?? "agent"}
+        tool={actionName(request.action)}
+        isForeign={isForeign}
+      />
+      <About approval={approval} nowMs={now} isForeign={isForeign} />
     </section>
   );
 }
@@ -513,14 +521,17 @@ function Conversation({
   said = [],
   agent,
   tool,
+  isForeign,
 }: {
   readonly said: readonly Said[] | undefined;
   readonly agent: string;
   readonly tool: string;
+  readonly isForeign: boolean;
 }): ReactNode {
   return (
     <section aria-label="The conversation" className="flex min-h-40 min-w-0 flex-col gap-2 2xl:row-span-2">
       <h2 className="text-xs font-semibold text-agent-muted">The conversation</h2>
+      {isForeign && <p className="text-agent-muted">It belongs to another user, and only that user can read it.</p>}
       {said.map(({ id, isUser, text, isAbout }) => (
         <p key={id} className={classes(CARD, "rounded-md! px-2.5 py-2 whitespace-pre-wrap")}>
           <strong className="text-xs text-agent-muted">{isUser ? "user" : agent}</strong>{" "}
@@ -646,7 +657,16 @@ function OptionButton({
   );
 }
 
-function About({ approval, nowMs: now }: { readonly approval: Approval; readonly nowMs: number }): ReactNode {
+function About({
+  approval,
+  nowMs: now,
+  isForeign,
+}: {
+  readonly approval: Approval;
+  readonly nowMs: number;
+  /** Whether its session and its run cannot be opened with this key. */
+  readonly isForeign: boolean;
+}): ReactNode {
   const tools = useQuery(toolsQuery);
   const { request, agentId, sessionId, runId, askedAt } = approval;
   const name = actionName(request.action);
@@ -656,8 +676,13 @@ function About({ approval, nowMs: now }: { readonly approval: Approval; readonly
     [
       "Asked by",
       <>
-        {agentId ?? "an agent"}, <TextLink href={to(["chat", sessionId])}>session {shortId(sessionId)}</TextLink>
-        {runId != null && (
+        {agentId ?? "an agent"},{" "}
+        {isForeign ? (
+          `session ${shortId(sessionId)}`
+        ) : (
+          <TextLink href={to(["chat", sessionId])}>session {shortId(sessionId)}</TextLink>
+        )}
+        {runId != null && !isForeign && (
           <>
             , <TextLink href={to(["runs", runId])}>run {shortId(runId)}</TextLink>
           </>

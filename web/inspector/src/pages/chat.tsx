@@ -55,7 +55,6 @@ export function ChatPage({ sessionId }: { readonly sessionId: string | undefined
       <Chat
         key={key}
         sessionId={sessionId}
-        draft={query.get("draft") ?? ""}
         wanted={query.get("agent") ?? undefined}
         isDrill={query.get("drill") !== null}
         onDrill={() => {
@@ -69,7 +68,6 @@ export function ChatPage({ sessionId }: { readonly sessionId: string | undefined
 
 interface ChatProps {
   readonly sessionId: string | undefined;
-  readonly draft: string;
   readonly wanted: string | undefined;
   /** Whether the session is one to end the server in. */
   readonly isDrill: boolean;
@@ -78,7 +76,24 @@ interface ChatProps {
   readonly onSession: (sessionId: string) => void;
 }
 
-function Chat({ sessionId, draft, wanted, isDrill, onDrill, onSession }: ChatProps): ReactNode {
+// Words that were not sent yet: they survive a reload and a key that is asked for again, and are in no address.
+
+const DRAFTS = "windlass.draft.";
+
+function draftOf(sessionId: string | undefined): string {
+  return sessionStorage.getItem(DRAFTS + (sessionId ?? "")) ?? "";
+}
+
+function keepDraft(sessionId: string | undefined, text: string): void {
+  try {
+    if (text === "") sessionStorage.removeItem(DRAFTS + (sessionId ?? ""));
+    else sessionStorage.setItem(DRAFTS + (sessionId ?? ""), text);
+  } catch {
+    // There is no room: it lasts as long as the page.
+  }
+}
+
+function Chat({ sessionId, wanted, isDrill, onDrill, onSession }: ChatProps): ReactNode {
   const agents = useQuery(agentsQuery);
   const agent = agents.data?.find(({ agentId }) => agentId === wanted) ?? agents.data?.[0];
   const chat = useChatStream({ sessionId, agent: agent?.agentId, onSession });
@@ -89,7 +104,7 @@ function Chat({ sessionId, draft, wanted, isDrill, onDrill, onSession }: ChatPro
   return (
     <section aria-label="Chat" className="flex min-h-0 min-w-0 flex-1 flex-col">
       {isNew ? (
-        <NewHeading agents={agents.data ?? []} agent={agent} draft={draft} />
+        <NewHeading agents={agents.data ?? []} agent={agent} />
       ) : (
         <SessionHeading chat={chat} sessionId={sessionId} />
       )}
@@ -120,7 +135,10 @@ function Chat({ sessionId, draft, wanted, isDrill, onDrill, onSession }: ChatPro
       ))}
       <Composer
         chat={chat}
-        draft={draft}
+        draft={draftOf(sessionId)}
+        onDraft={(text) => {
+          keepDraft(sessionId, text);
+        }}
         placeholder={agent === undefined || !isNew ? undefined : `Message ${agent.agentId}…`}
         isReady={!isNew || agent !== undefined}
         isFocused={isNew}
@@ -155,9 +173,14 @@ function useFork(chat: ChatStream): {
   });
   const actions = useMemo(() => {
     if (sessionId === undefined) return undefined;
+    // A second click is no second copy.
+    let isForking = false;
     const attempt = (work: () => Promise<string>): void => {
+      if (isForking) return;
+      isForking = true;
       setError(undefined);
       work().then(navigate, (failure: unknown) => {
+        isForking = false;
         setError(failure instanceof Error ? failure : new Error(String(failure)));
       });
     };
@@ -166,7 +189,8 @@ function useFork(chat: ChatStream): {
       attempt(async () => {
         const id = await forkAtMessage(sessionId, item.message);
         const agent = now.current.conversation.run?.agentId;
-        return id === undefined ? to(["chat"], { agent, draft }) : to(["chat", id], { draft });
+        if (draft !== undefined) keepDraft(id, draft);
+        return id === undefined ? to(["chat"], { agent }) : to(["chat", id]);
       });
     };
     const again = (item: MessageItem): void => {
@@ -229,10 +253,9 @@ function AnswerFeedback({
 interface NewHeadingProps {
   readonly agents: readonly AgentInfo[];
   readonly agent: AgentInfo | undefined;
-  readonly draft: string;
 }
 
-function NewHeading({ agents, agent, draft }: NewHeadingProps): ReactNode {
+function NewHeading({ agents, agent }: NewHeadingProps): ReactNode {
   return (
     <Heading title="New chat">
       {agents.length > 0 && (
@@ -244,7 +267,7 @@ function NewHeading({ agents, agent, draft }: NewHeadingProps): ReactNode {
             problem === undefined ? agentId : `${agentId} (not set up)`,
           ])}
           onChange={(id) => {
-            navigate(to(["chat"], { agent: id, draft }), { replace: true });
+            navigate(to(["chat"], { agent: id }), { replace: true });
           }}
         />
       )}

@@ -79,7 +79,9 @@ function Comparison({ first, second }: { readonly first: string; readonly second
       {error !== undefined && <Failure error={error} />}
       {one.data === undefined || two.data === undefined ? <Loading /> : <Sides first={one.data} second={two.data} />}
       <p role="status" className="border-b border-agent-border px-4 py-1 text-xs text-agent-muted">
-        {differences === 0 ? "They did the same." : `${differences} of ${pairs.length} rows differ.`}
+        {differences > 0
+          ? `${differences} of ${pairs.length} rows differ.`
+          : error === undefined && pairs.length > 0 && "They did the same."}
         {Math.max(actsOne.length, actsTwo.length) === ACTS_MAX &&
           ` The first ${formatCount(ACTS_MAX)} acts are compared.`}
       </p>

@@ -12,11 +12,11 @@ import { Proposals } from "./proposals.js";
 import { Versions } from "./versions.js";
 
 /** The views of the page besides the decisions; each has an entry in the navigation. */
-const TITLES: Readonly<Record<string, string>> = {
-  failures: "Failures",
-  versions: "Versions",
-  proposals: "Proposals",
-};
+const TITLES: ReadonlyMap<string, string> = new Map([
+  ["failures", "Failures"],
+  ["versions", "Versions"],
+  ["proposals", "Proposals"],
+]);
 
 /** Decisions of agents, failures by cause, versions compared, and proposed changes. */
 export function DecisionsPage(): ReactNode {
@@ -27,7 +27,7 @@ export function DecisionsPage(): ReactNode {
   const view = query.get("view") ?? "";
   return (
     <>
-      <Heading title={TITLES[view] ?? "Decisions"}>
+      <Heading title={TITLES.get(view) ?? "Decisions"}>
         <Select
           label="Agent"
           value={agent}
@@ -47,6 +47,12 @@ export function DecisionsPage(): ReactNode {
       </Heading>
       {view === "failures" ? (
         <Failures agent={wanted} />
+      ) : view === "versions" && wanted === undefined && agents.data === undefined ? (
+        agents.error === null ? (
+          <Loading />
+        ) : (
+          <Failure error={agents.error} onRetry={() => void agents.refetch()} />
+        )
       ) : view === "versions" ? (
         <Versions agent={wanted ?? agents.data?.[0]?.agentId} />
       ) : view === "proposals" ? (

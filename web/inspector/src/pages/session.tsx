@@ -162,15 +162,18 @@ interface TravelProps {
 
 function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNode {
   const [error, setError] = useState<Error>();
+  const [isForking, setIsForking] = useState(false);
   const { data: point } = useQuery({ ...safePointQuery(sessionId, seq), placeholderData: keepPreviousData });
   const fork = (): void => {
     setError(undefined);
     if (point == null) return;
+    setIsForking(true);
     forkAt(sessionId, point).then(
       (id) => {
         navigate(to(["chat", id]));
       },
       (failure: unknown) => {
+        setIsForking(false);
         setError(failure instanceof Error ? failure : new Error(String(failure)));
       },
     );
@@ -206,7 +209,7 @@ function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNod
         <button
           type="button"
           className={BUTTONS.default}
-          disabled={point == null}
+          disabled={point == null || isForking}
           title={
             point === null
               ? "Before this record nothing is settled: there is no place where a copy could begin"

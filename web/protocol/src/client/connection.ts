@@ -117,6 +117,12 @@ export interface Clock {
 /** A number from 0 up to, but not including, 1. */
 export type Chance = () => number;
 
+/** A random id: one request, however often the network repeats it. Over plain HTTP a browser makes no UUIDs itself. */
+export function newId(): string {
+  const bytes = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0"));
+  return bytes.join("");
+}
+
 /** The clock of the machine. */
 export const systemClock: Clock = {
   now: () => Date.now(),

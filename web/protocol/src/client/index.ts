@@ -4,6 +4,7 @@ export {
   backoffMs,
   ConnectionError,
   DEFAULT_BACKOFF,
+  newId,
   ProtocolError,
   systemClock,
   type ApiErrorKind,

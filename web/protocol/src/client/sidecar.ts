@@ -1,6 +1,6 @@
 /** The client of a sidecar: its methods as functions, and its streams as notices. */
 import { z } from "zod";
-import { ProtocolError } from "./connection.js";
+import { newId as randomId, ProtocolError } from "./connection.js";
 import {
   AgentSession,
   type AgentSessionChange,
@@ -51,7 +51,7 @@ export class SidecarClient {
 
   constructor(
     private readonly peer: RpcPeer,
-    { newId = () => crypto.randomUUID(), onToolCall }: SidecarOptions = {},
+    { newId = randomId, onToolCall }: SidecarOptions = {},
   ) {
     this.newId = newId;
     peer.on("stream.chunk", (params) => {

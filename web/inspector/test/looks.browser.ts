@@ -37,7 +37,7 @@ inBrowser("the look of the inspector", () => {
       [`/diff/${done.runId}/${other.runId}`, /rows differ/u],
       ["/decisions", "Open the run"],
       [`/decisions?run=${other.runId}`, "call shaky"],
-      ["/decisions?view=failures", /runs failed/u],
+      ["/decisions?view=failures", /did not succeed/u],
       ["/decisions?view=versions&agent=demo", "Succeeded"],
       ["/decisions?view=proposals", "Nothing is proposed."],
       ["/feedback", "Tags, with commas between them"],

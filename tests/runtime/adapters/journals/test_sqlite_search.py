@@ -19,7 +19,14 @@ from tests.contracts.test_store_search import having
 
 from tools.files import ROOT
 from windlass.adapters.journals.sql.integrity import INDEX, RUN_COLUMNS
-from windlass.adapters.journals.sql.statements import RUN_INDEXES, Connection, Cursor, Value
+from windlass.adapters.journals.sql.statements import (
+    RUN_INDEXES,
+    SESSIONS_BY_COST,
+    SESSIONS_BY_UPDATE,
+    Connection,
+    Cursor,
+    Value,
+)
 from windlass.adapters.journals.sqlite import schema as sqlite_schema
 from windlass.adapters.journals.sqlite import search as sqlite_search
 from windlass.adapters.journals.sqlite import transactions as sqlite_writer
@@ -463,7 +470,10 @@ def version_6(path: Path) -> None:
         path,
         "DROP TABLE asked_of",
         "ALTER TABLE asked RENAME COLUMN request TO body",
-        *(f"DROP INDEX {statement.split()[2]}" for statement in RUN_INDEXES),
+        *(
+            f"DROP INDEX {statement.split()[2]}"
+            for statement in (*RUN_INDEXES, SESSIONS_BY_UPDATE, SESSIONS_BY_COST)
+        ),
         *(f"ALTER TABLE runs DROP COLUMN {name}" for name in RUN_COLUMNS.split(", ")[10:-1]),
         "ALTER TABLE runs RENAME COLUMN used TO usage",
         "DROP TABLE run_tags",

@@ -170,7 +170,8 @@ def _desk(messages: Sequence[LLMMessage]) -> Answer:
     pace = 0.5 + (len(wish) % 7) / 10
     first = _used(6_100, 96, 5_600)
     if "refund" in wish.lower():
-        given: JsonObject = {"order": number, "cents": 4_990, "reason": "The lamp arrived broken."}
+        cause = wish.partition(", ")[2]
+        given: JsonObject = {"order": number, "cents": 4_990, "reason": f"{cause.capitalize()}."}
         script = [
             _ask("find_order", {"order": number}, f"I look for order {number}.", usage=first, delay_s=pace),
             replace(
@@ -181,7 +182,7 @@ def _desk(messages: Sequence[LLMMessage]) -> Answer:
                     usage=_used(6_900, 210, 6_000, 120),
                     delay_s=pace,
                 ),
-                reasoning="The lamp arrived broken, and the order is 6 days old: policy § 4 applies.",
+                reasoning=f"The customer says that {cause}. The order is 6 days old: policy § 4 applies.",
             ),
             _ask(
                 "writer",

@@ -159,7 +159,7 @@ function columnsAt(now: number): readonly TableColumn<SessionInfo>[] {
     {
       id: "status",
       label: "Status",
-      width: 192,
+      width: 208,
       cell: (session) => (
         <span className="flex items-center gap-1.5">
           <RunStatus run={{ status: session.status ?? "idle", waitsOn: session.waitsOn }} />

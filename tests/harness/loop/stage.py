@@ -240,6 +240,10 @@ def call(tool: str, call_id: str | None = None, **arguments: JsonValue) -> Reque
     return RequestedCall(call_id or f"c-{tool}", tool, arguments)
 
 
+USED: Final[JsonObject] = {"inputTokens": 9, "outputTokens": 1, "costMicros": 10}
+"""The usage of one answer."""
+
+
 def calls(*asked: RequestedCall, text: str = "I look.", tokens: int = 10) -> ModelAnswered:
     usage: JsonObject = {"inputTokens": tokens - 1, "outputTokens": 1, "costMicros": tokens}
     return ModelAnswered(text, FinishReason.TOOL_CALLS, asked, reasoning="hm", usage=usage, latency_ms=5)

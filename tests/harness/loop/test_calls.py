@@ -9,6 +9,7 @@ from tests.harness.loop.stage import (
     DENY,
     MODIFY,
     STOP,
+    USED,
     JsonObject,
     Session,
     World,
@@ -197,7 +198,7 @@ def test_a_call_put_off_is_judged_again_when_its_time_has_come() -> None:
     judge_all(session, DEFER)
     assert session.turn() == []
     assert session.types[-2:] == ["turn.waiting", "run.waiting"]
-    assert session.data("run.waiting") == {"runId": "r1", "on": "timer"}
+    assert session.data("run.waiting") == {"runId": "r1", "on": "timer", "usage": USED}
     wake = session.plan().wake_at_ms
     assert wake == moment(session.ms + 60_000).ms
     session.pass_ms(59_999)

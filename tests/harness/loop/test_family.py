@@ -7,6 +7,7 @@ import pytest
 from pydantic import JsonValue
 from tests.harness.loop.stage import (
     TOOLS,
+    USED,
     JsonObject,
     Session,
     asked,
@@ -188,7 +189,7 @@ def test_a_subagent_works_for_the_owner_of_its_callers_session() -> None:
 def test_a_run_that_waits_for_a_subagent_holds_nothing_and_performs_nothing() -> None:
     session = waiting()
     assert session.types[-2:] == ["turn.waiting", "run.waiting"]
-    assert session.data("run.waiting") == {"runId": "r1", "on": "subagent"}
+    assert session.data("run.waiting") == {"runId": "r1", "on": "subagent", "usage": USED}
     assert (session.plan().is_empty, session.plan().wake_at_ms, session.under_way) == (True, None, {})
 
 
@@ -341,12 +342,12 @@ def test_the_wall_time_of_a_run_stops_while_a_subagent_waits_for_people() -> Non
     session.pass_ms(100)
     session.tell(asks())
     session.turn()
-    assert session.data("run.waiting") == {"runId": "r1", "on": "input", "requestIds": ["q:1"]}
+    assert session.data("run.waiting") == {"runId": "r1", "on": "input", "requestIds": ["q:1"], "usage": USED}
     session.pass_ms(86_400_000)
     assert session.plan().is_empty
     session.tell(said(SETTLE, resolutions=[{"requestId": "q:1", "outcome": "answered"}]))
     session.turn()
-    assert session.data("run.waiting") == {"runId": "r1", "on": "subagent"}
+    assert session.data("run.waiting") == {"runId": "r1", "on": "subagent", "usage": USED}
     assert session.state.wall_ms(session.now) == 110
     session.pass_ms(50)
     session.tell(ended())

@@ -127,6 +127,7 @@ def test_a_long_pause_is_a_wait_with_its_reason() -> None:
     session = parked()
     assert session.types[-3:] == ["step.retrying", "turn.waiting", "run.waiting"]
     data = session.data("run.waiting")
+    assert data.pop("usage") == {"inputTokens": 8, "outputTokens": 0}
     wait_ms = session.data("step.retrying")["delayMs"]
     assert isinstance(wait_ms, int)
     assert wait_ms > AWAKE_MS_MAX

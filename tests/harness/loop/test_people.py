@@ -5,6 +5,7 @@ from tests.harness.loop.stage import (
     ALLOW,
     ASK,
     DENY,
+    USED,
     VERSION,
     JsonObject,
     Session,
@@ -88,7 +89,7 @@ def test_a_request_shows_the_call_and_is_bound_to_its_arguments() -> None:
     }
     assert session.types[-4:] == ["policy.decided", "input.requested", "turn.waiting", "run.waiting"]
     waits: JsonObject = {"runId": "r1", "on": "input", "requestIds": ["approval:r1:0:c-pay:1"]}
-    assert session.data("run.waiting") == waits
+    assert session.data("run.waiting") == {**waits, "usage": USED}
 
 
 def test_names_made_of_long_names_are_not_too_long() -> None:

@@ -83,7 +83,7 @@ export function JournalView({ records, isRaw, selected, onSelect }: JournalViewP
           }}
         />
         <p role="status" className="text-xs whitespace-nowrap text-agent-muted">
-          {shown.length.toLocaleString("en-US")} of {records.length.toLocaleString("en-US")}
+          {formatCount(shown.length)} of {formatCount(records.length)}
         </p>
       </div>
       {shown.length === 0 ? (

@@ -3,11 +3,12 @@ import {
   infiniteQueryOptions,
   keepPreviousData,
   queryOptions,
+  useInfiniteQuery,
   useQueryClient,
   type Query,
   type QueryClient,
 } from "@tanstack/react-query";
-import { useCallback, useEffect } from "react";
+import { useCallback, useEffect, useMemo } from "react";
 import { isKnown, type DecisionRun, type Event } from "@windlass/protocol";
 import type { KnownCall } from "@windlass/ui";
 import type { ExperimentQuery, ProposalList, RunQuery, SessionQuery } from "@windlass/protocol/client";
@@ -150,7 +151,7 @@ async function channelName(): Promise<string | undefined> {
 // Queries.
 
 /** The pages of a list, as far as they are read. */
-interface Pages {
+export interface Pages {
   readonly hasNextPage: boolean;
   readonly isFetchingNextPage: boolean;
   readonly fetchNextPage: () => Promise<unknown>;
@@ -169,6 +170,17 @@ export function useNextPage({ hasNextPage, isFetchingNextPage, fetchNextPage }: 
     if (rows === 0) onEnd();
   }, [rows, onEnd]);
   return onEnd;
+}
+
+/** Runs that have started, the newest first, without those of subagents. */
+export function useStartedRuns(agent?: string) {
+  const list = useInfiniteQuery(runsQuery({ filter: { agent, subagents: false } }));
+  const { data, error, refetch, hasNextPage } = list;
+  const runs = useMemo(
+    () => data?.pages.flatMap((page) => page.runs).filter(({ startedAt }) => startedAt !== undefined),
+    [data],
+  );
+  return { runs, error, refetch, hasNextPage, onEnd: useNextPage(list, runs?.length) };
 }
 
 /** Items on a page of a list: as many as the server gives at once. */
@@ -397,11 +409,15 @@ export interface RunView {
   readonly time?: ListTime | undefined;
 }
 
-/** A time that ends now. */
+const HOUR_MS = 3_600_000;
+/** Times that end now, by their names in addresses. */
+export const TIMES_MS = { "1h": HOUR_MS, "24h": 24 * HOUR_MS, "7d": 168 * HOUR_MS, "30d": 720 * HOUR_MS } as const;
 export type ListTime = keyof typeof TIMES_MS;
 
-const HOUR_MS = 3_600_000;
-const TIMES_MS = { "1h": HOUR_MS, "24h": 24 * HOUR_MS, "7d": 168 * HOUR_MS, "30d": 720 * HOUR_MS } as const;
+/** The time that an address names; undefined if it names none. */
+export function timeIn(text: string | null): ListTime | undefined {
+  return text !== null && Object.hasOwn(TIMES_MS, text) ? (text as ListTime) : undefined;
+}
 
 function sinceOf(time: ListTime | undefined): string | undefined {
   return time === undefined ? undefined : new Date(Date.now() - TIMES_MS[time]).toISOString();
@@ -477,12 +493,13 @@ export const statsQuery = (rangeMs: number, parts: number, { agent, split, isBef
     placeholderData: keepPreviousData,
   });
 
-/** Why runs failed: those that started at a moment or later, or all. */
-export const failuresQuery = (agent: string | undefined, from?: string) =>
+/** Why runs failed: those that started in a time that ends now, or all. The server reads up to 10,000 runs. */
+export const failuresQuery = (agent: string | undefined, time: ListTime | undefined) =>
   queryOptions({
-    queryKey: ["failures", agent, from],
-    queryFn: ({ signal }) => client.failures({ agent, from }, { signal }),
-    refetchInterval: SLOW_MS,
+    queryKey: ["failures", agent, time],
+    queryFn: ({ signal }) => client.failures({ agent, from: sinceOf(time) }, { signal }),
+    refetchInterval: 6 * SLOW_MS,
+    placeholderData: keepPreviousData,
   });
 
 export const versionsQuery = (agent: string) =>

@@ -1,5 +1,5 @@
 /** The playground: a recorded model call is changed and run again, beside the answer that it got. */
-import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { JsonValue, ModelMessage } from "@windlass/protocol";
 import type { NewPlaygroundRun, PlaygroundDraft, RunRow, StepAnswer, TraceInfo } from "@windlass/protocol/client";
 import {
@@ -27,7 +27,7 @@ import {
   type TableColumn,
 } from "@windlass/ui";
 import { Play, Plus, RotateCcw, Square, X } from "lucide-react";
-import { useCallback, useEffect, useId, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { useEffect, useId, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 import { client } from "../auth.js";
 import { WordDiff } from "../changes.js";
 import { AddToDataset } from "../add-to-dataset.js";
@@ -46,7 +46,7 @@ import {
   TextLink,
   useNow,
 } from "../parts.js";
-import { isOver, playgroundQuery, runQuery, runsQuery, traceQuery } from "../queries.js";
+import { isOver, playgroundQuery, runQuery, traceQuery, useStartedRuns } from "../queries.js";
 import { navigate, to } from "../router.js";
 
 type Size = "call" | "run";
@@ -121,21 +121,13 @@ export function PlaygroundPage({
 
 /** Runs, the newest first: one opens with its first model call. */
 function ChooseRun(): ReactNode {
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    runsQuery({ filter: { subagents: false } }),
-  );
+  const { runs, error, refetch, hasNextPage, onEnd } = useStartedRuns();
   const layout = useColumns("playground-runs");
   const now = useNow();
   const columns = useMemo(() => runColumns(now), [now]);
-  const runs = useMemo(
-    () => data?.pages.flatMap((page) => page.runs).filter(({ startedAt }) => startedAt != null),
-    [data],
-  );
-  const onEnd = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
   if (runs === undefined)
     return error === null ? <Loading /> : <Failure error={error} onRetry={() => void refetch()} />;
+  if (runs.length === 0 && hasNextPage) return <Loading />;
   if (runs.length === 0)
     return (
       <Empty title="There is no model call to change yet.">

@@ -238,7 +238,7 @@ function waitIn({ attrs = {} }: TraceSpan): Wait | undefined {
 }
 
 function waitWords({ on, until }: Wait, { labels: { trace: words }, formatMoment }: SpanWording): string {
-  const what = Object.hasOwn(words.waitsOn, on) ? labelOf(words.waitsOn, on) : on;
+  const what = labelOf(words.waitsOn, on);
   return until === undefined ? words.waitsFor(what) : words.waitsUntil(words.waitsFor(what), formatMoment(until));
 }
 

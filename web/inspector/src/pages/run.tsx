@@ -1,9 +1,9 @@
 /** One run. */
-import { useQueries, useQuery } from "@tanstack/react-query";
+import { useMutation, useQueries, useQuery } from "@tanstack/react-query";
 import type { Event, RunResult, TraceSpan } from "@windlass/protocol";
 import type { FeedbackInfo, RunInfo, RunRow, TraceInfo } from "@windlass/protocol/client";
 import {
-  BUTTONS,
+  Button,
   cut,
   DataTable,
   formatCost,
@@ -299,13 +299,8 @@ function Said({
 
 function Links({ info }: { readonly info: RunInfo }): ReactNode {
   const { runId, sessionId, agentId, status } = info.run;
-  const [error, setError] = useState<string>();
+  const stop = useMutation({ mutationFn: () => client.cancelRun(runId) });
   const others = useQuery(recentRunsQuery(agentId));
-  const stop = (): void => {
-    client.cancelRun(runId).catch((failure: unknown) => {
-      setError(failure instanceof Error ? failure.message : String(failure));
-    });
-  };
   return (
     <div className="flex items-center gap-2 text-sm *:shrink-0 max-sm:w-full max-sm:overflow-x-auto max-sm:p-0.5">
       {sessionId !== undefined && <ButtonLink href={to(["chat", sessionId])}>Open chat</ButtonLink>}
@@ -330,16 +325,21 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
         }}
       />
       {!isOver(status) && (
-        <button type="button" className={BUTTONS.danger} onClick={stop}>
+        <Button
+          variant="danger"
+          onClick={() => {
+            stop.mutate();
+          }}
+        >
           Cancel the run
-        </button>
+        </Button>
       )}
       {isOver(status) && <AddToDataset runIds={[runId]} />}
       {isOver(status) && <UndoRun runId={runId} />}
       <ButtonLink href={to(["playground", runId, "0"])}>Playground</ButtonLink>
-      {error !== undefined && (
+      {stop.error !== null && (
         <span role="alert" className="text-agent-danger-text">
-          {sentence(error)}
+          {sentence(stop.error.message)}
         </span>
       )}
     </div>

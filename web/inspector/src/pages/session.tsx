@@ -1,5 +1,5 @@
 /** One session, now and after any record. */
-import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { chatItems, type Event } from "@windlass/protocol";
 import type { RunRow, SessionInfo } from "@windlass/protocol/client";
 import {
@@ -185,23 +185,13 @@ interface TravelProps {
 }
 
 function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNode {
-  const [error, setError] = useState<Error>();
-  const [isForking, setIsForking] = useState(false);
   const { data: point } = useQuery({ ...safePointQuery(sessionId, seq), placeholderData: keepPreviousData });
-  const fork = (): void => {
-    setError(undefined);
-    if (point == null) return;
-    setIsForking(true);
-    forkAt(sessionId, point).then(
-      (id) => {
-        navigate(to(["chat", id]));
-      },
-      (failure: unknown) => {
-        setIsForking(false);
-        setError(failure instanceof Error ? failure : new Error(String(failure)));
-      },
-    );
-  };
+  const fork = useMutation({
+    mutationFn: (at: number) => forkAt(sessionId, at),
+    onSuccess: (id) => {
+      navigate(to(["chat", id]));
+    },
+  });
   return (
     <div className="flex flex-col gap-2 border-b border-agent-border bg-agent-surface px-4 py-2">
       <div className="flex flex-wrap items-center gap-3 text-xs text-agent-muted">
@@ -233,13 +223,15 @@ function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNod
         <button
           type="button"
           className={BUTTONS.default}
-          disabled={point == null || isForking}
+          disabled={point == null || fork.isPending}
           title={
             point === null
               ? "Before this record nothing is settled: there is no place where a copy could begin"
               : "Begin a copy of this session where no call is under way"
           }
-          onClick={fork}
+          onClick={() => {
+            if (point != null) fork.mutate(point);
+          }}
         >
           {point == null || point === seq ? "Fork here" : `Fork at ${point}`}
         </button>
@@ -262,7 +254,7 @@ function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNod
           <TextLink href={to(["sessions", sessionId], { view: "journal", at: seq })}>Show the record</TextLink>
         </p>
       )}
-      {error !== undefined && <Failure error={error} />}
+      {fork.error !== null && <Failure error={fork.error} />}
     </div>
   );
 }

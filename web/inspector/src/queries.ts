@@ -439,19 +439,29 @@ export const runsQuery = ({ filter, time }: RunView) =>
     refetchInterval: ({ state }) => listMs(state.data),
   });
 
-/** Runs that one request names. */
+/** Runs that one request names: at most so many, in an address that the server takes. */
 const NAMED = 100;
+const NAMED_BYTES = 6_000;
+
+/** The ids that one request names, from one on. */
+export function namedFrom(runIds: readonly string[], from: number): readonly string[] {
+  let bytes = 0;
+  const rest = runIds.slice(from, from + NAMED);
+  const end = rest.findIndex((id) => (bytes += encodeURIComponent(`${id}\n`).length) > NAMED_BYTES);
+  return end === -1 ? rest : rest.slice(0, Math.max(end, 1));
+}
 
 /** Runs by their ids, as far as they are read. */
 export const runsByIdQuery = (runIds: readonly string[]) =>
   infiniteQueryOptions({
     queryKey: ["runs", "named", runIds],
-    queryFn: async ({ signal, pageParam }) => {
-      const wanted = runIds.slice(pageParam, pageParam + NAMED);
-      return (await client.listRuns({ runs: wanted.join("\n"), limit: NAMED }, { signal })).runs;
-    },
+    queryFn: async ({ signal, pageParam }) =>
+      (await client.listRuns({ runs: namedFrom(runIds, pageParam).join("\n"), limit: NAMED }, { signal })).runs,
     initialPageParam: 0,
-    getNextPageParam: (_, __, from) => (from + NAMED < runIds.length ? from + NAMED : undefined),
+    getNextPageParam: (_, __, from) => {
+      const next = from + namedFrom(runIds, from).length;
+      return next < runIds.length ? next : undefined;
+    },
     select: ({ pages }) => pages.flat(),
     staleTime: SLOW_MS,
   });

@@ -6,7 +6,7 @@ import { to } from "../src/router.js";
 import { changedArguments, diffWords } from "../src/changes.js";
 import { differenceOf, fieldsOf, figuresFrom } from "../src/pages/playground.js";
 import { undoGroups } from "../src/undo.js";
-import { aboutCall, withNew } from "../src/queries.js";
+import { aboutCall, namedFrom, withNew } from "../src/queries.js";
 import { intervalOf, niceCount, niceMax, niceMs, scaleText, stacked, valueAt } from "../src/chart.js";
 import { askedFor, wantedOf } from "../src/pages/approvals.js";
 import { branchesOf, fixFor } from "../src/pages/chat.js";
@@ -240,6 +240,16 @@ describe("addresses", () => {
   it("may hold any id, and leave out empty parts", () => {
     expect(to(["sessions", "a/b c?"], { at: 3, filter: "", view: undefined })).toBe("/sessions/a%2Fb%20c%3F?at=3");
     expect(to(["chat"])).toBe("/chat");
+  });
+});
+
+describe("runs by their ids", () => {
+  it("are asked for in addresses that the server takes", () => {
+    const short = Array.from({ length: 150 }, (_, at) => `r${at}`);
+    expect(namedFrom(short, 0)).toHaveLength(100);
+    expect(namedFrom(short, 100)).toEqual(short.slice(100));
+    const long = Array.from({ length: 50 }, () => "/".repeat(500));
+    expect(namedFrom(long, 0)).toHaveLength(3);
   });
 });
 

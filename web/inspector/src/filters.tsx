@@ -93,7 +93,7 @@ type SharedFilter = Pick<
   | "ascending"
 >;
 
-/** What of an address both lists ask the server for, and from what time on. */
+/** The part of a view that both lists share. */
 export function sharedView(query: URLSearchParams): {
   readonly time: ListTime | undefined;
   readonly filter: SharedFilter;

@@ -442,7 +442,7 @@ function Titled({
   );
 }
 
-/** What a policy said, and how often: each attempt is decided about anew. */
+/** A decision of a policy, and how often it was made: each attempt is decided about anew. */
 interface SameVerdict {
   readonly decision: PolicyDecision;
   readonly words: string;
@@ -473,7 +473,7 @@ function Verdict({ verdict: { decision, count } }: { readonly verdict: SameVerdi
   );
 }
 
-/** What a model call took: model, tokens, cost and time, as far as they are known. */
+/** Model, tokens, cost and time of a model call, as far as they are known. */
 function factsOf({ modelId, completed }: StepFacts): readonly string[] {
   const { usage, latencyMs, finishReason } = completed ?? {};
   const cached = usage?.cacheReadTokens ?? 0;

@@ -31,7 +31,7 @@ interface LedgerProps {
   readonly action?: ReactNode;
 }
 
-/** What a run chose, then what went wrong; the address names the row that is open. */
+/** The decisions of a run, then its problems; the address names the row that is open. */
 export function Ledger({ runId, isLive, action }: LedgerProps): ReactNode {
   const list = useInfiniteQuery(decisionsQuery(runId, isLive));
   const { data: run, error, refetch, hasNextPage } = list;

@@ -331,7 +331,7 @@ const STATUS_WORDS: ReadonlyMap<string, string> = new Map([
   ["pending", "queued"],
   ["budget_exhausted", "budget used up"],
 ]);
-/** What a run waits for, and how its status says it. Maps, and no objects: an address may name any word. */
+/** Words for a run that waits, by the thing that it waits for. Maps, and no objects: an address may name any word. */
 export const WAITS: ReadonlyMap<string, string> = new Map([
   ["person", "waiting for a person"],
   ["input", "waiting for you"],

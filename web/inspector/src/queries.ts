@@ -210,7 +210,7 @@ export const approvalsQuery = queryOptions({
   refetchInterval: () => pollMs(LIVE_MS),
 });
 
-/** Which sessions are wanted, in what order, and changed from what time on. */
+/** A filter and an order of sessions, and the time of their last change. */
 export interface SessionView {
   readonly filter: SessionQuery;
   readonly time?: ListTime | undefined;
@@ -272,7 +272,7 @@ export const runQuery = (runId: string) =>
       state.data !== undefined && isOver(state.data.run.status) ? false : pollMs(LIVE_MS),
   });
 
-/** What people said of a run, its steps and its answers, oldest first. */
+/** The feedback on a run, its steps and its answers, oldest first. */
 export const feedbackQuery = (runId: string) =>
   queryOptions({
     queryKey: ["feedback", runId],
@@ -280,7 +280,7 @@ export const feedbackQuery = (runId: string) =>
     staleTime: SLOW_MS,
   });
 
-/** What an undo of a run would reverse. */
+/** The calls that an undo of a run would reverse. */
 export const undoQuery = (runId: string) =>
   queryOptions({
     queryKey: ["undo", runId],
@@ -301,7 +301,7 @@ export const traceQuery = (runId: string) =>
       const found = await client.trace(runId, { events: false, after: known?.seq, signal });
       return known?.seq === undefined ? found : withNew(known, found);
     },
-    // What is not new is the same object already.
+    // Spans that did not change are the same objects already.
     structuralSharing: false,
     refetchInterval: ({ state }) => (state.data?.trace.endedAt === undefined ? LIVE_MS : false),
     staleTime: ({ state }) => (state.data?.trace.endedAt === undefined ? 0 : Infinity),
@@ -337,7 +337,7 @@ export const decisionsQuery = (runId: string, isLive: boolean) =>
     staleTime: isLive ? 0 : Infinity,
   });
 
-/** What the journal has about the call that a request names, and what was said in its run. */
+/** Facts of the journal about the call that a request names, and the last messages of its run. */
 export interface AskedAbout {
   readonly known: KnownCall;
   readonly said: readonly Said[];
@@ -366,7 +366,7 @@ export const askedAboutQuery = (runId: string, requestId: string, callId: string
     staleTime: Infinity,
   });
 
-/** What records of a run say about one of its calls. */
+/** Reads the facts about a call out of the records of its run. */
 export function aboutCall(records: readonly Event[], callId: string): AskedAbout {
   let known: KnownCall = {};
   let spoken: number | undefined;
@@ -403,7 +403,7 @@ export const toolsQuery = queryOptions({
   staleTime: 60_000,
 });
 
-/** Which runs are wanted, in what order, and from what time on. */
+/** A filter and an order of runs, and the time of their start. */
 export interface RunView {
   readonly filter: RunQuery;
   readonly time?: ListTime | undefined;
@@ -546,7 +546,7 @@ export const promptQuery = (runId: string, stepIndex: number) =>
     staleTime: Infinity,
   });
 
-/** What the playground can change of a step. */
+/** The parts of a step that the playground can change. */
 export const playgroundQuery = (runId: string, stepIndex: number) =>
   queryOptions({
     queryKey: ["playground", runId, stepIndex],

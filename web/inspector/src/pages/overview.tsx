@@ -50,7 +50,7 @@ import {
 import { navigate, to, useQueryState } from "../router.js";
 import { causesOf, causeWords } from "./failures.js";
 
-/** What a chart is split by. A subagent is counted with the run that it works for, and so with the model of that. */
+/** The ways to split a chart. A subagent is counted with the run that it works for, and so with the model of that. */
 const SPLITS = { agent: "by agent", model: "by agent's model", version: "by version", tool: "by tool" } as const;
 type Split = keyof typeof SPLITS;
 const GROUPED: readonly Split[] = ["agent", "model", "version"];
@@ -62,7 +62,7 @@ const CAUSES_MAX = 6;
 /** Fewer calls than this say little about how often a tool fails. */
 const CALLS_ENOUGH = 5;
 
-/** How it goes: how much, how fast, how well, and what waits. */
+/** Counts, failures, durations and cost of runs over time, and the requests that wait. */
 export function OverviewPage(): ReactNode {
   const [query, change] = useQueryState();
   const range = timeIn(query.get("range")) ?? "24h";
@@ -238,7 +238,7 @@ function tokensOf({ inputTokens, outputTokens }: RunNumbers): number {
 /** The charts, by the names of their splits in the address. */
 type PanelName = "runs" | "failed" | "time" | "cost" | "tokens";
 
-/** What a chart needs of the statistics that it is about, split as its panel says. */
+/** The statistics of a chart, split as its panel says. */
 interface Shown {
   readonly stats: Stats;
   readonly split: Split | undefined;
@@ -588,7 +588,7 @@ const WANTS: readonly (readonly [kind: string, word: string])[] = [
   ["authorization", "authorization"],
 ];
 
-/** What waits for people, by kind. */
+/** Requests that wait for people, by kind. */
 export function waitingByKind(
   requests: readonly Approval[],
 ): readonly { readonly kind: string; readonly word: string; readonly count: number; readonly oldest: string }[] {
@@ -618,7 +618,7 @@ function NeedsPeople(): ReactNode {
   );
 }
 
-/** What the journal was good for: runs that outlived their process, and calls that are kept while they wait. */
+/** Runs that outlived their process, and calls that are kept while they wait. */
 function Durability({ stats, range, agent }: Pick<BodyProps, "stats" | "range" | "agent">): ReactNode {
   const now = useNow();
   const { data } = useInfiniteQuery(runsQuery({ time: range, filter: { agent, crashed: true } }));

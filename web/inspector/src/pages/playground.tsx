@@ -63,7 +63,7 @@ interface Attempt {
   readonly calls: Calls;
 }
 
-/** What the page remembers, in the tab. */
+/** The changes and attempts of a step, kept in the tab. */
 interface Work {
   readonly instructions: string;
   readonly messages: readonly ModelMessage[];
@@ -224,7 +224,7 @@ function kept(name: string): Work | undefined {
   return text === null ? undefined : (JSON.parse(text) as Work);
 }
 
-/** What differs from the record, as the server takes it. */
+/** The changes against the record, as the server takes them. */
 function changesOf(draft: PlaygroundDraft, work: Work): NewPlaygroundRun {
   const before = asRecorded(draft);
   const temperature = work.temperature.trim() === "" ? undefined : Number(work.temperature);
@@ -687,7 +687,7 @@ function Attempts({
   );
 }
 
-/** What an answer, or the rest of a run, took. */
+/** Tokens, cost and time of an answer, or of the rest of a run. */
 interface Figures {
   readonly inputTokens: number | undefined;
   readonly outputTokens: number | undefined;
@@ -716,7 +716,7 @@ function sideOfAnswer(answer: StepAnswer | undefined): Side | undefined {
   };
 }
 
-/** What the model calls of a run took, from a step on. */
+/** Tokens, cost and time of the model calls of a run, from a step on. */
 export function figuresFrom(trace: TraceInfo | undefined, stepIndex: number): Figures {
   const calls = (trace?.spans ?? []).filter(
     ({ name, attrs }) => name.startsWith("llm.") && Number(attrs?.["stepIndex"] ?? -1) >= stepIndex,

@@ -57,7 +57,7 @@ function tickMs(traces: readonly TraceInfo[], isLive: boolean): number {
   return traces.reduce((sum, { spans }) => sum + spans.length, 0) <= SPANS_FEW ? SECOND_MS : 5 * SECOND_MS;
 }
 
-/** Subagents whose traces are read with that of their run. */
+/** Subagents with traces that are read with that of their run. */
 const TRACES_MAX = 200;
 const WISH_CHARS_MAX = 160;
 const COMPARED_CHARS_MAX = 48;
@@ -201,7 +201,7 @@ function findSpan(
   return undefined;
 }
 
-/** What the user wanted, in the words that lists show. */
+/** The input of the run, as lists show it. */
 function wishOf(row: RunRow | undefined): string | undefined {
   const input = row?.input?.trim().replace(/\s+/gu, " ");
   return input === undefined || input === "" ? undefined : cut(input, WISH_CHARS_MAX);
@@ -267,7 +267,7 @@ const SAID: readonly TableColumn<FeedbackInfo>[] = [
   { id: "at", label: "When", width: 160, fromPx: 480, cell: ({ at }) => formatWhen(at) },
 ];
 
-/** What feedback is about, in words. */
+/** The subject of feedback: the run, a step or an answer. */
 function aboutOf({ stepIndex, messageId }: FeedbackInfo): string {
   return stepIndex !== undefined ? `step ${stepIndex + 1}` : messageId === undefined ? "the run" : "an answer";
 }
@@ -346,7 +346,7 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
   );
 }
 
-/** What the run took, from its trace: that is there before the run ends, and has the subagents in it. */
+/** Time, tokens and cost of the run, from its trace: that is there before the run ends, and has the subagents in it. */
 function RunFacts({
   info: { run },
   traces,

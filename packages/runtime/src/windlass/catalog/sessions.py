@@ -394,8 +394,8 @@ class Sessions:
         By its creation, the order never changes: a reader that follows the pages sees each session that
         exists all the time exactly once.
 
-        The options are those of `SessionQuery`: filters by agent, status, owner, words, time, cost, and by
-        what one of the runs is like; and the order.
+        The options are those of `SessionQuery`: the order, and filters by agent, status, owner, words, time,
+        cost and facts of one run.
 
         Raises:
             Rejected: the cursor, the limit or an option is not valid, or the store cannot search for text.

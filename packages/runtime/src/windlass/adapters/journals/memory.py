@@ -442,7 +442,7 @@ def _quantile(values: Sequence[int], percent: int) -> int:
 def _page(
     found: Iterable[T], order: RunOrder | SessionOrder, *, key: Callable[[T], tuple[str | int, int]]
 ) -> list[T]:
-    """Return what is behind the last item of the page before, in order."""
+    """Return the items behind the last one of the page before, in order."""
     last = order.after
     if last is not None:
         found = [one for one in found if (key(one) > last if order.is_ascending else key(one) < last)]

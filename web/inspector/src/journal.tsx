@@ -15,6 +15,7 @@ import {
   formatMoment,
   formatValue,
   formatWhen,
+  inOneLine,
   JsonView,
   plural,
   undisguised,
@@ -450,7 +451,7 @@ interface SameVerdict {
 }
 
 /** The decisions of policies, those that say the same as one. */
-export function verdictsOf(decisions: readonly PolicyDecision[]): readonly SameVerdict[] {
+function verdictsOf(decisions: readonly PolicyDecision[]): readonly SameVerdict[] {
   const found = new Map<string, SameVerdict>();
   for (const decision of decisions) {
     const words = [decision.decision, decision.reason, rulesOf(decision)].join("\n");
@@ -530,9 +531,7 @@ function Step({ step }: { readonly step: StepFacts }): ReactNode {
             {step.calls.slice(0, CALLS_MAX).map(({ spanId, name, input }) => (
               <li key={spanId} className="flex flex-col gap-1">
                 <TextLink href={to(["runs", place?.runId ?? ""], { span: spanId })}>{name}</TextLink>
-                <span className="font-mono wrap-anywhere text-agent-muted">
-                  {cut(JSON.stringify(input), ARGUMENTS_CHARS_MAX)}
-                </span>
+                <span className="font-mono wrap-anywhere text-agent-muted">{inOneLine(input)}</span>
               </li>
             ))}
             {step.calls.length > CALLS_MAX && (
@@ -554,9 +553,8 @@ function Step({ step }: { readonly step: StepFacts }): ReactNode {
   );
 }
 
-/** Calls of one answer that are named, and characters of the arguments of each. */
+/** Calls of one answer that are named. */
 const CALLS_MAX = 40;
-const ARGUMENTS_CHARS_MAX = 240;
 
 // The prompt of a step, exactly as it was sent to the model.
 

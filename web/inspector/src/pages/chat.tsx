@@ -573,7 +573,7 @@ interface Before {
 }
 
 /** Counts the records and results of a chat, to be compared with those after a crash. */
-export function beforeCrash({ items, conversation }: Pick<ChatStream, "items" | "conversation">, atMs: number): Before {
+function beforeCrash({ items, conversation }: Pick<ChatStream, "items" | "conversation">, atMs: number): Before {
   const done = callsOf(items).filter(({ status }) => status === "succeeded");
   return {
     atMs,
@@ -584,7 +584,7 @@ export function beforeCrash({ items, conversation }: Pick<ChatStream, "items" | 
 }
 
 /** Sentences about the records, results and requests that survived a crash, and the calls that were made again. */
-export function survived(before: Before, { items }: Pick<ChatStream, "items">, nowMs: number): readonly string[] {
+function survived(before: Before, { items }: Pick<ChatStream, "items">, nowMs: number): readonly string[] {
   const calls = callsOf(items);
   const again = calls.filter(({ key, progress }) => (progress?.attempt ?? 1) > (before.done.get(key) ?? Infinity));
   const waiting = calls.filter(({ status }) => status === "waiting").map(({ call }) => call.name);

@@ -954,7 +954,7 @@ export function differenceOf(
 // A case of a data set.
 
 /** The inputs of a case: what the user said in an attempt; and a name, since a run may give several cases. */
-export function caseOf(
+function caseOf(
   { messages }: PlaygroundDraft,
   { runId }: Attempt,
 ): { readonly name: string; readonly inputs: JsonValue } {

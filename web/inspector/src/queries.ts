@@ -503,12 +503,14 @@ export const statsQuery = (rangeMs: number, parts: number, { agent, split, isBef
     placeholderData: keepPreviousData,
   });
 
-/** Why runs failed: those that started in a time that ends now, or all. The server reads up to 10,000 runs. */
+const RUNS_FEW = 1_000;
+
+/** Why runs failed: those that started in a time that ends now, or all. Many runs are read seldom. */
 export const failuresQuery = (agent: string | undefined, time: ListTime | undefined) =>
   queryOptions({
     queryKey: ["failures", agent, time],
     queryFn: ({ signal }) => client.failures({ agent, from: sinceOf(time) }, { signal }),
-    refetchInterval: 6 * SLOW_MS,
+    refetchInterval: ({ state }) => ((state.data?.runs ?? 0) <= RUNS_FEW ? SLOW_MS : 6 * SLOW_MS),
     placeholderData: keepPreviousData,
   });
 

@@ -1,15 +1,22 @@
 """The catalogue: sessions are listed, found and read, on a file and in memory."""
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tests.runtime.catalog.rig import PAYS, USAGE, agent, approve, play, until
 
 from windlass import AgentRuntime
+from windlass.adapters.journals.rules import unavailable
 from windlass.catalog import SessionStatus
-from windlass.errors import Conflict, Denied, Rejected
+from windlass.catalog.reading import Traces
+from windlass.errors import Conflict, Denied, Rejected, Unavailable
+from windlass.ports.store import Journal, RunRow
 from windlass.testing import call, say
+from windlass_harness.record import Record
 from windlass_harness.views import fold_chat, fold_session
 from windlass_protocol import ChatMessage, ChatRole, InputResponse, RunStatus, TraceOutcome
 
@@ -62,7 +69,14 @@ def test_pages_follow_one_another_and_a_strange_cursor_is_refused(path: Path | N
             "s0",
         ]
         assert runs.next is not None
-        for strange in ("", "x", "sessions.0", "sessions.01", runs.next, "sessions.99999999999999999"):
+        for strange in (
+            "",
+            "x",
+            "sessions.4",
+            "sessions.cost.4.0",
+            runs.next,
+            "sessions.created.9999999999999999.4",
+        ):
             with pytest.raises(Rejected, match="after must be the `next` of a page"):
                 await catalogue.list(after=strange)
         for limit in (0, -1, 201):
@@ -283,6 +297,41 @@ def test_the_trace_of_a_run_has_its_spans_and_its_owner(path: Path | None) -> No
             await runtime.sessions.trace("nobody")
 
     play(story, path, agent(*PAYS))
+
+
+def test_readers_of_an_open_trace_read_only_new_records_also_at_once_and_after_a_failure() -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        handle = await runtime.start("clerk", "go", session_id="s1")
+        last = await until(handle, "run.waiting")
+        journal = ReadJournal(await runtime.sessions.records("s1"))
+        row = RunRow(handle.run_id, "s1", "clerk", "", RunStatus.WAITING, 1, last, None)
+        traces, read = Traces(), cast("Journal", journal)
+        await traces.read(row, read, owner=None, after=0)
+        assert journal.begun == [0, last]
+        journal.is_failing = True
+        with pytest.raises(Unavailable):
+            await traces.read(row, read, owner=None, after=0)
+        journal.is_failing, journal.begun = False, []
+        await asyncio.gather(*(traces.read(row, read, owner=None, after=0) for _ in range(2)))
+        assert journal.begun == [last, last]
+
+    play(story, None, agent(*PAYS))
+
+
+class ReadJournal:
+    """Records that are read; notes where each read begins."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self.records = records
+        self.begun: list[int] = []
+        self.is_failing = False
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
+        self.begun.append(after)
+        await asyncio.sleep(0)
+        if self.is_failing:
+            raise unavailable(f"{session_id} cannot be read")
+        return tuple(self.records[after : after + limit])
 
 
 def test_every_query_about_an_unknown_run_or_session_is_a_conflict(path: Path | None) -> None:

@@ -1,4 +1,4 @@
-/** Buttons that write rows of a list, or what a page shows, into a file, or delete them. */
+/** Buttons that write rows of a list into a file, or delete them. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Button, plural } from "@windlass/ui";
 import { useState, type ReactNode } from "react";
@@ -123,7 +123,7 @@ export function DeleteSessions({
   readonly count: number;
   readonly sessionIds: readonly string[];
   readonly onDone: () => void;
-  /** What is deleted, in a sentence. */
+  /** A sentence that says which data is deleted. */
   readonly children: ReactNode;
 }): ReactNode {
   const queries = useQueryClient();

@@ -36,7 +36,7 @@ export interface ChartSeries {
   readonly label: string;
   /** One for each interval; undefined where there is none. */
   readonly values: readonly (number | undefined)[];
-  /** What stands behind each value, such as the counts of a share. */
+  /** Words beside each value, such as the counts of a share. */
   readonly notes?: readonly (string | undefined)[] | undefined;
   /** The number of the whole time. */
   readonly total?: string | undefined;
@@ -45,7 +45,7 @@ export interface ChartSeries {
 }
 
 export interface ChartProps {
-  /** What is shown. */
+  /** The name of the chart. */
   readonly label: string;
   /** Bars stand on each other, lines do not. */
   readonly kind: "bars" | "lines";

@@ -1,4 +1,4 @@
-/** The family of a run: the agents that work in it, who began whom, what each did, and where each of them is now. */
+/** The family of a run: its agents as a tree, with the work and the state of each. */
 import type { TraceInfo } from "@windlass/protocol/client";
 import {
   axisOf,
@@ -69,7 +69,7 @@ export function everyone(members: readonly Member[]): readonly Member[] {
 const TONES = { running: "info", waiting: "wait", done: "good", stopped: "plain", skipped: "plain" } as const;
 const isKnown = (status: string): status is keyof typeof TONES => Object.hasOwn(TONES, status);
 
-/** What an agent took. */
+/** Time, tokens and cost of an agent. */
 function costOf({ tokens, costMicros, startMs, endMs }: TraceNode): string {
   return [
     formatDuration(endMs - startMs),
@@ -80,7 +80,7 @@ function costOf({ tokens, costMicros, startMs, endMs }: TraceNode): string {
     .join(" · ");
 }
 
-/** What an agent does now, or did. */
+/** The current call or wait of an agent; of one that is done, the number of its calls. */
 export function doingOf({ node, current, steps, tools, children }: Member): string {
   if (current !== undefined) return [current.name, current.about].filter((part) => part !== "").join(" · ");
   if (node.status === "failed" || node.status === "waiting") return node.about;
@@ -104,7 +104,7 @@ export interface Piece {
 /** Pieces of the same kind that are closer than this are drawn as one: a long run has more than a screen has places. */
 const CLOSE = 0.002;
 
-/** What an agent did itself, in the order of time; waits for people and for subagents too. */
+/** The own work of an agent in the order of time; waits for people and for subagents too. */
 export function piecesOf({ node }: Member, axis: Axis): readonly Piece[] {
   const own: TraceNode[] = [];
   const look = (nodes: readonly TraceNode[]): void => {
@@ -260,7 +260,7 @@ function Card({ member, width }: { readonly member: Member; readonly width: stri
   );
 }
 
-/** What an agent did, on the time of the whole run. */
+/** The work of an agent on the time of the whole run. */
 function Lane({ pieces, isLive }: { readonly pieces: readonly Piece[]; readonly isLive: boolean }): ReactNode {
   return (
     <span

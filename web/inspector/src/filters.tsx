@@ -5,11 +5,12 @@ import type { RunQuery } from "@windlass/protocol/client";
 import { classes, FIELD, FOCUS, formatWhen, shortId } from "@windlass/ui";
 import { Popover } from "radix-ui";
 import type { ReactNode } from "react";
-import { Select, statusWords, WAITS } from "./parts.js";
-import { agentsQuery, approvalsQuery, type ListTime } from "./queries.js";
+import { kindWords, Select, statusWords, WAITS } from "./parts.js";
+import { agentsQuery, approvalsQuery, timeIn, type ListTime } from "./queries.js";
 import { Link, to, type useQueryState } from "./router.js";
 
-const TIMES = [
+/** Times to choose from. */
+export const TIMES = [
   ["", "any time"],
   ["1h", "last hour"],
   ["24h", "last 24 h"],
@@ -37,7 +38,7 @@ const CHIPS: readonly (readonly [name: string, words: (value: string) => string]
   ["tag", (value) => `tag: ${value}`],
   ["cost", (value) => `cost ≥ $${value}`],
   ["seconds", (value) => `time ≥ ${value} s`],
-  ["error", (value) => (value === "any" ? "any error" : `error: ${value.replaceAll("_", " ")}`)],
+  ["error", (value) => (value === "any" ? "any error" : `error: ${kindWords(value)}`)],
   ["feedback", (value) => (value === "none" ? "no feedback" : `thumb ${value}`)],
   ["crashed", (value) => (value === "1" ? "survived a crash" : "without a crash")],
   ["since", (value) => `since ${formatWhen(value)}`],
@@ -92,7 +93,7 @@ type SharedFilter = Pick<
   | "ascending"
 >;
 
-/** What of an address both lists ask the server for, and from what time on. */
+/** The part of a view that both lists share. */
 export function sharedView(query: URLSearchParams): {
   readonly time: ListTime | undefined;
   readonly filter: SharedFilter;
@@ -101,7 +102,7 @@ export function sharedView(query: URLSearchParams): {
   const values = new Values(query);
   return {
     values,
-    time: values.one("time", ["1h", "24h", "7d", "30d"]),
+    time: timeIn(query.get("time")),
     filter: {
       since: values.moment("since"),
       until: values.moment("until"),
@@ -255,7 +256,7 @@ function MoreFilters({ list, query, change }: Omit<FiltersProps, "search">): Rea
           {choice(
             "Error",
             "error",
-            ERRORS.map((one) => [one, one === "any" ? "any error" : one.replaceAll("_", " ")]),
+            ERRORS.map((one) => [one, one === "any" ? "any error" : kindWords(one)]),
           )}
           {choice("Feedback", "feedback", [
             ["up", "thumb up"],

@@ -15,6 +15,7 @@ import {
   formatMoment,
   formatValue,
   formatWhen,
+  inOneLine,
   JsonView,
   plural,
   undisguised,
@@ -83,7 +84,7 @@ export function JournalView({ records, isRaw, selected, onSelect }: JournalViewP
           }}
         />
         <p role="status" className="text-xs whitespace-nowrap text-agent-muted">
-          {shown.length.toLocaleString("en-US")} of {records.length.toLocaleString("en-US")}
+          {formatCount(shown.length)} of {formatCount(records.length)}
         </p>
       </div>
       {shown.length === 0 ? (
@@ -442,7 +443,7 @@ function Titled({
   );
 }
 
-/** What a policy said, and how often: each attempt is decided about anew. */
+/** A decision of a policy, and how often it was made: each attempt is decided about anew. */
 interface SameVerdict {
   readonly decision: PolicyDecision;
   readonly words: string;
@@ -450,7 +451,7 @@ interface SameVerdict {
 }
 
 /** The decisions of policies, those that say the same as one. */
-export function verdictsOf(decisions: readonly PolicyDecision[]): readonly SameVerdict[] {
+function verdictsOf(decisions: readonly PolicyDecision[]): readonly SameVerdict[] {
   const found = new Map<string, SameVerdict>();
   for (const decision of decisions) {
     const words = [decision.decision, decision.reason, rulesOf(decision)].join("\n");
@@ -473,7 +474,7 @@ function Verdict({ verdict: { decision, count } }: { readonly verdict: SameVerdi
   );
 }
 
-/** What a model call took: model, tokens, cost and time, as far as they are known. */
+/** Model, tokens, cost and time of a model call, as far as they are known. */
 function factsOf({ modelId, completed }: StepFacts): readonly string[] {
   const { usage, latencyMs, finishReason } = completed ?? {};
   const cached = usage?.cacheReadTokens ?? 0;
@@ -530,9 +531,7 @@ function Step({ step }: { readonly step: StepFacts }): ReactNode {
             {step.calls.slice(0, CALLS_MAX).map(({ spanId, name, input }) => (
               <li key={spanId} className="flex flex-col gap-1">
                 <TextLink href={to(["runs", place?.runId ?? ""], { span: spanId })}>{name}</TextLink>
-                <span className="font-mono wrap-anywhere text-agent-muted">
-                  {cut(JSON.stringify(input), ARGUMENTS_CHARS_MAX)}
-                </span>
+                <span className="font-mono wrap-anywhere text-agent-muted">{inOneLine(input)}</span>
               </li>
             ))}
             {step.calls.length > CALLS_MAX && (
@@ -554,9 +553,8 @@ function Step({ step }: { readonly step: StepFacts }): ReactNode {
   );
 }
 
-/** Calls of one answer that are named, and characters of the arguments of each. */
+/** Calls of one answer that are named. */
 const CALLS_MAX = 40;
-const ARGUMENTS_CHARS_MAX = 240;
 
 // The prompt of a step, exactly as it was sent to the model.
 

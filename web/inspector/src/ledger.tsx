@@ -14,7 +14,7 @@ import {
   type TableColumn,
 } from "@windlass/ui";
 import { useMemo, type ReactNode } from "react";
-import { Empty, Failure, Loading, SidePanel } from "./parts.js";
+import { Empty, Failure, kindWords, Loading, SidePanel } from "./parts.js";
 import { decisionsQuery, useNextPage } from "./queries.js";
 import { useQueryState } from "./router.js";
 
@@ -31,7 +31,7 @@ interface LedgerProps {
   readonly action?: ReactNode;
 }
 
-/** What a run chose, then what went wrong; the address names the row that is open. */
+/** The decisions of a run, then its problems; the address names the row that is open. */
 export function Ledger({ runId, isLive, action }: LedgerProps): ReactNode {
   const list = useInfiniteQuery(decisionsQuery(runId, isLive));
   const { data: run, error, refetch, hasNextPage } = list;
@@ -97,7 +97,7 @@ export function Ledger({ runId, isLive, action }: LedgerProps): ReactNode {
 }
 
 function wantedBy({ intent, decisionType }: Decision): string {
-  return intent === "" ? decisionType.replaceAll("_", " ") : intent;
+  return intent === "" ? kindWords(decisionType) : intent;
 }
 
 function chosenBy({ options, chosenOptionId }: Decision): string {

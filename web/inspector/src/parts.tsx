@@ -10,6 +10,7 @@ import {
   FOCUS,
   formatAgo,
   formatCount,
+  formatShort,
   formatWhen,
   plural,
   sentence,
@@ -17,7 +18,7 @@ import {
   type Tone,
 } from "@windlass/ui";
 import { Check, Circle, Equal, Hourglass, Play, RotateCcw, Square, X, type LucideIcon } from "lucide-react";
-import type { Estimate } from "@windlass/protocol";
+import type { Estimate, Usage } from "@windlass/protocol";
 import { ApiError, ConnectionError, ProtocolError, type RunRow } from "@windlass/protocol/client";
 import {
   useEffect,
@@ -330,7 +331,7 @@ const STATUS_WORDS: ReadonlyMap<string, string> = new Map([
   ["pending", "queued"],
   ["budget_exhausted", "budget used up"],
 ]);
-/** What a run waits for, and how its status says it. Maps, and no objects: an address may name any word. */
+/** Words for a run that waits, by the thing that it waits for. Maps, and no objects: an address may name any word. */
 export const WAITS: ReadonlyMap<string, string> = new Map([
   ["person", "waiting for a person"],
   ["input", "waiting for you"],
@@ -343,7 +344,18 @@ export const WAITS: ReadonlyMap<string, string> = new Map([
 
 /** A status in words. */
 export function statusWords(status: string): string {
-  return STATUS_WORDS.get(status) ?? status.replaceAll("_", " ");
+  return STATUS_WORDS.get(status) ?? kindWords(status);
+}
+
+/** A kind of error, decision or part in words. */
+export function kindWords(kind: string): string {
+  return kind.replaceAll("_", " ");
+}
+
+/** Input and output tokens in few characters. */
+export function shortTokens({ inputTokens = 0, outputTokens = 0 }: Usage = {}): string {
+  const tokens = inputTokens + outputTokens;
+  return tokens === 0 ? "–" : formatShort(tokens);
 }
 
 /** Where a run is, or the newest run of a session. */

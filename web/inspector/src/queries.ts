@@ -3,11 +3,12 @@ import {
   infiniteQueryOptions,
   keepPreviousData,
   queryOptions,
+  useInfiniteQuery,
   useQueryClient,
   type Query,
   type QueryClient,
 } from "@tanstack/react-query";
-import { useCallback, useEffect } from "react";
+import { useCallback, useEffect, useMemo } from "react";
 import { isKnown, type DecisionRun, type Event } from "@windlass/protocol";
 import type { KnownCall } from "@windlass/ui";
 import type { ExperimentQuery, ProposalList, RunQuery, SessionQuery } from "@windlass/protocol/client";
@@ -150,7 +151,7 @@ async function channelName(): Promise<string | undefined> {
 // Queries.
 
 /** The pages of a list, as far as they are read. */
-interface Pages {
+export interface Pages {
   readonly hasNextPage: boolean;
   readonly isFetchingNextPage: boolean;
   readonly fetchNextPage: () => Promise<unknown>;
@@ -169,6 +170,17 @@ export function useNextPage({ hasNextPage, isFetchingNextPage, fetchNextPage }: 
     if (rows === 0) onEnd();
   }, [rows, onEnd]);
   return onEnd;
+}
+
+/** Runs that have started, the newest first, without those of subagents. */
+export function useStartedRuns(agent?: string) {
+  const list = useInfiniteQuery(runsQuery({ filter: { agent, subagents: false } }));
+  const { data, error, refetch, hasNextPage } = list;
+  const runs = useMemo(
+    () => data?.pages.flatMap((page) => page.runs).filter(({ startedAt }) => startedAt !== undefined),
+    [data],
+  );
+  return { runs, error, refetch, hasNextPage, onEnd: useNextPage(list, runs?.length) };
 }
 
 /** Items on a page of a list: as many as the server gives at once. */
@@ -198,7 +210,7 @@ export const approvalsQuery = queryOptions({
   refetchInterval: () => pollMs(LIVE_MS),
 });
 
-/** Which sessions are wanted, in what order, and changed from what time on. */
+/** A filter and an order of sessions, and the time of their last change. */
 export interface SessionView {
   readonly filter: SessionQuery;
   readonly time?: ListTime | undefined;
@@ -260,7 +272,7 @@ export const runQuery = (runId: string) =>
       state.data !== undefined && isOver(state.data.run.status) ? false : pollMs(LIVE_MS),
   });
 
-/** What people said of a run, its steps and its answers, oldest first. */
+/** The feedback on a run, its steps and its answers, oldest first. */
 export const feedbackQuery = (runId: string) =>
   queryOptions({
     queryKey: ["feedback", runId],
@@ -268,7 +280,7 @@ export const feedbackQuery = (runId: string) =>
     staleTime: SLOW_MS,
   });
 
-/** What an undo of a run would reverse. */
+/** The calls that an undo of a run would reverse. */
 export const undoQuery = (runId: string) =>
   queryOptions({
     queryKey: ["undo", runId],
@@ -289,7 +301,7 @@ export const traceQuery = (runId: string) =>
       const found = await client.trace(runId, { events: false, after: known?.seq, signal });
       return known?.seq === undefined ? found : withNew(known, found);
     },
-    // What is not new is the same object already.
+    // Spans that did not change are the same objects already.
     structuralSharing: false,
     refetchInterval: ({ state }) => (state.data?.trace.endedAt === undefined ? LIVE_MS : false),
     staleTime: ({ state }) => (state.data?.trace.endedAt === undefined ? 0 : Infinity),
@@ -325,7 +337,7 @@ export const decisionsQuery = (runId: string, isLive: boolean) =>
     staleTime: isLive ? 0 : Infinity,
   });
 
-/** What the journal has about the call that a request names, and what was said in its run. */
+/** Facts of the journal about the call that a request names, and the last messages of its run. */
 export interface AskedAbout {
   readonly known: KnownCall;
   readonly said: readonly Said[];
@@ -354,7 +366,7 @@ export const askedAboutQuery = (runId: string, requestId: string, callId: string
     staleTime: Infinity,
   });
 
-/** What records of a run say about one of its calls. */
+/** Reads the facts about a call out of the records of its run. */
 export function aboutCall(records: readonly Event[], callId: string): AskedAbout {
   let known: KnownCall = {};
   let spoken: number | undefined;
@@ -391,17 +403,21 @@ export const toolsQuery = queryOptions({
   staleTime: 60_000,
 });
 
-/** Which runs are wanted, in what order, and from what time on. */
+/** A filter and an order of runs, and the time of their start. */
 export interface RunView {
   readonly filter: RunQuery;
   readonly time?: ListTime | undefined;
 }
 
-/** A time that ends now. */
+const HOUR_MS = 3_600_000;
+/** Times that end now, by their names in addresses. */
+export const TIMES_MS = { "1h": HOUR_MS, "24h": 24 * HOUR_MS, "7d": 168 * HOUR_MS, "30d": 720 * HOUR_MS } as const;
 export type ListTime = keyof typeof TIMES_MS;
 
-const HOUR_MS = 3_600_000;
-const TIMES_MS = { "1h": HOUR_MS, "24h": 24 * HOUR_MS, "7d": 168 * HOUR_MS, "30d": 720 * HOUR_MS } as const;
+/** The time that an address names; undefined if it names none. */
+export function timeIn(text: string | null): ListTime | undefined {
+  return text !== null && Object.hasOwn(TIMES_MS, text) ? (text as ListTime) : undefined;
+}
 
 function sinceOf(time: ListTime | undefined): string | undefined {
   return time === undefined ? undefined : new Date(Date.now() - TIMES_MS[time]).toISOString();
@@ -423,19 +439,29 @@ export const runsQuery = ({ filter, time }: RunView) =>
     refetchInterval: ({ state }) => listMs(state.data),
   });
 
-/** Runs that one request names. */
+/** Runs that one request names: at most so many, in an address that the server takes. */
 const NAMED = 100;
+const NAMED_BYTES = 6_000;
+
+/** The ids that one request names, from one on. */
+export function namedFrom(runIds: readonly string[], from: number): readonly string[] {
+  let bytes = 0;
+  const rest = runIds.slice(from, from + NAMED);
+  const end = rest.findIndex((id) => (bytes += encodeURIComponent(`${id}\n`).length) > NAMED_BYTES);
+  return end === -1 ? rest : rest.slice(0, Math.max(end, 1));
+}
 
 /** Runs by their ids, as far as they are read. */
 export const runsByIdQuery = (runIds: readonly string[]) =>
   infiniteQueryOptions({
     queryKey: ["runs", "named", runIds],
-    queryFn: async ({ signal, pageParam }) => {
-      const wanted = runIds.slice(pageParam, pageParam + NAMED);
-      return (await client.listRuns({ runs: wanted.join("\n"), limit: NAMED }, { signal })).runs;
-    },
+    queryFn: async ({ signal, pageParam }) =>
+      (await client.listRuns({ runs: namedFrom(runIds, pageParam).join("\n"), limit: NAMED }, { signal })).runs,
     initialPageParam: 0,
-    getNextPageParam: (_, __, from) => (from + NAMED < runIds.length ? from + NAMED : undefined),
+    getNextPageParam: (_, __, from) => {
+      const next = from + namedFrom(runIds, from).length;
+      return next < runIds.length ? next : undefined;
+    },
     select: ({ pages }) => pages.flat(),
     staleTime: SLOW_MS,
   });
@@ -477,12 +503,15 @@ export const statsQuery = (rangeMs: number, parts: number, { agent, split, isBef
     placeholderData: keepPreviousData,
   });
 
-/** Why runs failed: those that started at a moment or later, or all. */
-export const failuresQuery = (agent: string | undefined, from?: string) =>
+const RUNS_FEW = 1_000;
+
+/** Why runs failed: those that started in a time that ends now, or all. Many runs are read seldom. */
+export const failuresQuery = (agent: string | undefined, time: ListTime | undefined) =>
   queryOptions({
-    queryKey: ["failures", agent, from],
-    queryFn: ({ signal }) => client.failures({ agent, from }, { signal }),
-    refetchInterval: SLOW_MS,
+    queryKey: ["failures", agent, time],
+    queryFn: ({ signal }) => client.failures({ agent, from: sinceOf(time) }, { signal }),
+    refetchInterval: ({ state }) => ((state.data?.runs ?? 0) <= RUNS_FEW ? SLOW_MS : 6 * SLOW_MS),
+    placeholderData: keepPreviousData,
   });
 
 export const versionsQuery = (agent: string) =>
@@ -519,7 +548,7 @@ export const promptQuery = (runId: string, stepIndex: number) =>
     staleTime: Infinity,
   });
 
-/** What the playground can change of a step. */
+/** The parts of a step that the playground can change. */
 export const playgroundQuery = (runId: string, stepIndex: number) =>
   queryOptions({
     queryKey: ["playground", runId, stepIndex],

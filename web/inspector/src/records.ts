@@ -80,7 +80,7 @@ export interface StepFacts {
   readonly place: { readonly runId: string; readonly stepIndex: number } | undefined;
   /** How many messages of the history the model was sent. */
   readonly promptCount: number | undefined;
-  /** What the model thought, if it told. */
+  /** The reasoning of the model, if it was sent. */
   readonly reasoning: string;
   readonly said: string;
   /** The calls that it asked for, each with the id of its span. */
@@ -188,7 +188,7 @@ const CHOICES: Readonly<Record<string, string>> = {
   supply: "supply its result",
 };
 
-/** What happened to a call that was interrupted; nothing if it was not. */
+/** The attempts and decisions of a call that was interrupted; none of any other call. */
 function attemptsOf(records: readonly KnownEvent[], callId: string): CallFacts["attempts"] {
   const found: { at: string; text: string }[] = [];
   let count = 0;

@@ -1,7 +1,7 @@
 /**
  * Where the app is: the address, and nothing else.
  *
- * The history API and no library: there are eight addresses, and all that a page remembers is in its query.
+ * The history API and no library: `pages.tsx` has the addresses, and all that a page remembers is in its query.
  */
 import {
   useCallback,

@@ -303,7 +303,7 @@ type Help = readonly (readonly [keys: string, text: string])[];
 
 const HELP: Help = [
   ["?", "Show these keys"],
-  ["/", "Search (sessions)"],
+  ["/", "Search (runs, sessions, a trace)"],
   ["j · k", "Next and previous (inbox)"],
   ["a", "Approve what is selected (inbox)"],
   ["d", "Deny it, with a reason if you like (inbox)"],
@@ -383,7 +383,7 @@ function useNotice(): string | undefined {
   );
 }
 
-/** Light, dark, or what the system says. */
+// Themes: light, dark, or that of the system.
 
 const THEMES = ["system", "light", "dark"] as const;
 type Theme = (typeof THEMES)[number];

@@ -1,8 +1,8 @@
-/** Undoing a run: what will be reversed and what has no undo, the question, and the outcome. */
-import { useQuery } from "@tanstack/react-query";
+/** Undoing a run: the calls that will be reversed and those without an undo, the question, and the outcome. */
+import { useMutation, useQuery } from "@tanstack/react-query";
 import type { UndoItem, UndoPlan } from "@windlass/protocol/client";
-import { BUTTONS, Fields, plural, sentence } from "@windlass/ui";
-import { useEffect, useId, useRef, useState, type ReactNode } from "react";
+import { Button, Dialog, Fields, plural, sentence } from "@windlass/ui";
+import { useState, type ReactNode } from "react";
 import { client } from "./auth.js";
 import { Failure, Loading, Status, TextLink } from "./parts.js";
 import { isOver, runQuery, undoQuery } from "./queries.js";
@@ -33,15 +33,13 @@ export function UndoRun({ runId }: { readonly runId: string }): ReactNode {
   const [isOpen, setIsOpen] = useState(false);
   return (
     <>
-      <button
-        type="button"
-        className={BUTTONS.default}
+      <Button
         onClick={() => {
           setIsOpen(true);
         }}
       >
         Undo…
-      </button>
+      </Button>
       {isOpen && (
         <UndoDialog
           runId={runId}
@@ -55,58 +53,32 @@ export function UndoRun({ runId }: { readonly runId: string }): ReactNode {
 }
 
 function UndoDialog({ runId, onClose }: { readonly runId: string; readonly onClose: () => void }): ReactNode {
-  const dialog = useRef<HTMLDialogElement>(null);
-  const id = useId();
   const plan = useQuery(undoQuery(runId));
-  const [undoRunId, setUndoRunId] = useState<string>();
-  const [isBusy, setIsBusy] = useState(false);
-  const [error, setError] = useState<string>();
-  useEffect(() => {
-    dialog.current?.showModal();
-  }, []);
+  const undo = useMutation({ mutationFn: () => client.undoRun(runId) });
+  const undoRunId = undo.data?.runId;
   const count = plan.data?.calls.filter(({ status }) => status === "reversible").length ?? 0;
-  const undo = (): void => {
-    setIsBusy(true);
-    client.undoRun(runId).then(
-      (accepted) => {
-        setUndoRunId(accepted.runId);
-      },
-      (failure: unknown) => {
-        setError(failure instanceof Error ? failure.message : String(failure));
-        setIsBusy(false);
-      },
-    );
-  };
   return (
-    <dialog
-      ref={dialog}
-      onClose={onClose}
-      aria-labelledby={id}
-      className="m-auto max-h-[90dvh] w-full max-w-xl overflow-y-auto rounded-lg border border-agent-border bg-agent-bg p-5 text-sm text-agent-text backdrop:bg-black/50"
-    >
-      <h2 id={id} className="mb-2 text-base font-semibold">
-        Undo the run
-      </h2>
+    <Dialog title="Undo the run" isOpen onClose={onClose}>
       {plan.error !== null && <Failure error={plan.error} />}
       {plan.isPending && <Loading />}
       {undoRunId !== undefined && <Outcome runId={undoRunId} />}
       {undoRunId === undefined && plan.data !== undefined && <Plan plan={plan.data} />}
-      {error !== undefined && (
-        <p role="alert" className="text-agent-danger-text">
-          {sentence(error)}
-        </p>
-      )}
-      <div className="mt-4 flex justify-end gap-2">
-        <button type="button" className={BUTTONS.default} onClick={() => dialog.current?.close()}>
-          {undoRunId === undefined ? "Keep it" : "Close"}
-        </button>
-        {undoRunId === undefined && (
-          <button type="button" className={BUTTONS.danger} disabled={isBusy || count === 0} onClick={undo}>
+      {undo.error !== null && <Failure error={undo.error} />}
+      {undoRunId === undefined && (
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>Keep it</Button>
+          <Button
+            variant="danger"
+            disabled={undo.isPending || count === 0}
+            onClick={() => {
+              undo.mutate();
+            }}
+          >
             Reverse {plural(count, "call")}
-          </button>
-        )}
-      </div>
-    </dialog>
+          </Button>
+        </div>
+      )}
+    </Dialog>
   );
 }
 
@@ -143,7 +115,7 @@ function Plan({ plan }: { readonly plan: UndoPlan }): ReactNode {
   );
 }
 
-/** What came of an undo: a run of its own, which may wait for people. */
+/** The outcome of an undo: a run of its own, which may wait for people. */
 function Outcome({ runId }: { readonly runId: string }): ReactNode {
   const { data, error } = useQuery(runQuery(runId));
   if (error !== null) return <Failure error={error} />;

@@ -6,11 +6,12 @@ import { to } from "../src/router.js";
 import { changedArguments, diffWords } from "../src/changes.js";
 import { differenceOf, fieldsOf, figuresFrom } from "../src/pages/playground.js";
 import { undoGroups } from "../src/undo.js";
-import { aboutCall, withNew } from "../src/queries.js";
+import { aboutCall, namedFrom, withNew } from "../src/queries.js";
 import { intervalOf, niceCount, niceMax, niceMs, scaleText, stacked, valueAt } from "../src/chart.js";
 import { askedFor, wantedOf } from "../src/pages/approvals.js";
 import { branchesOf, fixFor } from "../src/pages/chat.js";
-import { causeWords, changeOf, pointsOf, rateRow, seriesOf, toolSeries, waitingByKind } from "../src/pages/overview.js";
+import { causeWords } from "../src/pages/failures.js";
+import { changeOf, pointsOf, rateRow, seriesOf, toolSeries, waitingByKind } from "../src/pages/overview.js";
 import { feedbackOn, thumbOf, toldOf } from "../src/judging.js";
 import { tagsIn } from "../src/parts.js";
 import { doingOf, everyone, familyOf, piecesOf } from "../src/family.js";
@@ -239,6 +240,16 @@ describe("addresses", () => {
   it("may hold any id, and leave out empty parts", () => {
     expect(to(["sessions", "a/b c?"], { at: 3, filter: "", view: undefined })).toBe("/sessions/a%2Fb%20c%3F?at=3");
     expect(to(["chat"])).toBe("/chat");
+  });
+});
+
+describe("runs by their ids", () => {
+  it("are asked for in addresses that the server takes", () => {
+    const short = Array.from({ length: 150 }, (_, at) => `r${at}`);
+    expect(namedFrom(short, 0)).toHaveLength(100);
+    expect(namedFrom(short, 100)).toEqual(short.slice(100));
+    const long = Array.from({ length: 50 }, () => "/".repeat(500));
+    expect(namedFrom(long, 0)).toHaveLength(3);
   });
 });
 

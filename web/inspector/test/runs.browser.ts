@@ -178,6 +178,10 @@ inBrowser("the page of runs", () => {
 
     // Every run of a cause of failures is reached from the cause.
     await page.goto(`${server.url}/decisions?view=failures`);
+    const asked = page.waitForRequest(/\/v1\/failures\?from=/u);
+    await page.getByLabel("Time").selectOption("24h");
+    await asked;
+    expect(new URL(page.url()).searchParams.get("time")).toBe("24h");
     await page.getByRole("grid", { name: "Causes of failures" }).getByRole("row").nth(1).click();
     const failed = page.getByRole("grid", { name: "Runs of the cause" }).getByRole("row").nth(1);
     await failed.getByText("Try.").waitFor();

@@ -190,7 +190,7 @@ const CHARS_MAX = 200_000;
 const NESTED = /^(?:[ \t]*(?:>|[-*+][ \t]|\d{1,9}[.)][ \t])){33}/mu;
 
 /** Whether a text is too costly to read as Markdown. */
-export function isHeavy(text: string, marksMax = MARKS_MAX): boolean {
+function isHeavy(text: string, marksMax = MARKS_MAX): boolean {
   const count = (find: RegExp): number => text.match(find)?.length ?? 0;
   return text.length > CHARS_MAX || NESTED.test(text) || count(MARKS) > marksMax || count(/\|/gu) > CELLS_MAX;
 }

@@ -21,7 +21,7 @@ import { BUTTONS, CARD, classes, FIELD, FOCUS } from "./styles.js";
 import { useSession, useTransport } from "./session.js";
 import type { Transport } from "./transport.js";
 
-/** What the journal has about a call that was begun. */
+/** Facts of the journal about a call that was begun. */
 export interface KnownCall {
   /** What a person said about it before it was begun. */
   readonly answer?: CallAnswer | undefined;
@@ -256,7 +256,7 @@ export interface ArgumentDraft {
   readonly unreadable: readonly string[];
 }
 
-/** A draft of changed arguments, for a call whose arguments have names. */
+/** A draft of changed arguments, for a call with named arguments. */
 export function useArgumentDraft(input: JsonValue): ArgumentDraft {
   const given = useMemo(() => (isObject(input) ? input : {}), [input]);
   const [texts, setTexts] = useState<ReadonlyMap<string, string>>();
@@ -292,7 +292,7 @@ function readDraft(
   const found = new Map<string, JsonValue>();
   const unreadable: string[] = [];
   for (const [name, text] of texts ?? []) {
-    // A text stays a text: nobody wants to type its quotes, and "12" in place of a name is no number.
+    // A text stays a text, written without quotes: "12" in place of a name is no number.
     const isText = typeof given[name] === "string";
     const value = isText ? text : parsed(text);
     if (value === undefined) unreadable.push(name);
@@ -386,7 +386,7 @@ export function EditButton({
   );
 }
 
-/** What happens after an answer, in English. */
+/** The effect of an answer, in English. */
 export function effectOf(option: InputOption, isChanged = false): string {
   return ENGLISH.requests.effect(option, isChanged);
 }

@@ -14,7 +14,7 @@ export type SpanStatus = "running" | "waiting" | "interrupted" | "done" | "faile
 export interface TraceNode {
   readonly id: string;
   readonly span: TraceSpan;
-  /** The run whose records have the span; the call of a subagent is in the run of its caller. */
+  /** The run that has the records of the span; the call of a subagent is in the run of its caller. */
   readonly runId: string;
   readonly kind: SpanKind;
   readonly name: string;
@@ -224,7 +224,7 @@ class Node implements TraceNode {
   }
 }
 
-/** What a run waits for, and from when to when. */
+/** The wait of a run: its cause, its start and its end. */
 interface Wait {
   readonly on: string;
   readonly sinceMs: number;
@@ -238,7 +238,7 @@ function waitIn({ attrs = {} }: TraceSpan): Wait | undefined {
 }
 
 function waitWords({ on, until }: Wait, { labels: { trace: words }, formatMoment }: SpanWording): string {
-  const what = Object.hasOwn(words.waitsOn, on) ? labelOf(words.waitsOn, on) : on;
+  const what = labelOf(words.waitsOn, on);
   return until === undefined ? words.waitsFor(what) : words.waitsUntil(words.waitsFor(what), formatMoment(until));
 }
 
@@ -462,7 +462,7 @@ export function ticksOf(
   return found;
 }
 
-// What is seen of a tree.
+// The rows of a tree that are seen.
 
 /** A node in a list of rows. */
 export interface TraceRow {
@@ -481,7 +481,7 @@ export interface RowFilter {
   readonly failedOnly?: boolean | undefined;
 }
 
-/** Whether a person should look at a span: it failed, or nobody knows whether it did. */
+/** Whether a person should look at a span: it failed, or its outcome is unknown. */
 export function isFailed({ status }: TraceNode): boolean {
   return status === "failed" || status === "interrupted";
 }

@@ -11,6 +11,7 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Fiel
 from pydantic.alias_generators import to_camel
 
 import windlass_protocol as wire
+from windlass.catalog.sessions import COUNTED_MAX
 from windlass_protocol.limits import INTEGER_MAX
 from windlass_server.settings import PAGE_DEFAULT, PAGE_MAX
 
@@ -42,9 +43,9 @@ def _with_day(value: object) -> object:
 Moment = Annotated[AwareDatetime, BeforeValidator(_with_day)]
 Name = Annotated[str | None, Field(min_length=1, max_length=512)]
 Number = Annotated[int | None, Field(ge=0, le=INTEGER_MAX)]
-
-
-Total = Annotated[bool, Field(description="Whether to count what fits, up to 10,001.")]
+Total = Annotated[
+    bool, Field(description=f"Whether to count the rows that match, up to {COUNTED_MAX + 1:,}.")
+]
 
 
 class PageQuery(Wire):

@@ -37,7 +37,6 @@ import { navigate, to, useQueryState } from "../router.js";
 import { useKeys } from "../shell.js";
 
 const SOON_MS = 5_000;
-/** More than a row has room for. */
 const NONE: readonly Approval[] = [];
 const NOTHING_PICKED: ReadonlySet<string> = new Set();
 

@@ -147,7 +147,7 @@ function Chat({ sessionId, wanted, isDrill, onDrill, onSession }: ChatProps): Re
   );
 }
 
-/** Why something is not here; what is here already is good enough if it cannot be asked for again. */
+/** The error of a first load; data that is here already stays if it cannot be loaded again. */
 function loadingError({
   isLoadingError,
   error,
@@ -216,7 +216,7 @@ function useFork(chat: ChatStream): {
   return { actions, error };
 }
 
-/** What the user said before an answer, to say it again. Throws if that is not here: the page has no files. */
+/** The message of the user before an answer, to send it again. Throws if it is not here or came with files. */
 function askedBefore({ messages, conversation }: ChatStream, messageId: string): ChatMessage {
   const at = messages.findIndex(({ id }) => id === messageId);
   const asked = messages.slice(0, Math.max(at, 0)).findLast(({ role }) => role === "user");
@@ -302,13 +302,13 @@ function SessionHeading({ chat, sessionId }: { readonly chat: ChatStream; readon
   );
 }
 
-/** What its run waits for, in the words of the list of runs: an interrupted call is more than a question. */
+/** The thing that its run waits for, as lists of runs name it: recovery for an interrupted call, not input. */
 function waitsOn({ conversation: { run, chat } }: ChatStream): string | undefined {
   const isInterrupted = [...chat.requests.values()].some(({ kind }) => kind === "recovery");
   return run?.waitsOn === "input" && isInterrupted ? "recovery" : run?.waitsOn;
 }
 
-/** What the chat is about: the first wish of its user. */
+/** The title of the chat: that of its session, or its first message. */
 function titleOf({ messages, hasEarlier }: ChatStream, title: string | undefined): string {
   if (title !== undefined && title !== "") return title;
   const first = hasEarlier ? undefined : messages.find(({ role }) => role === "user");
@@ -563,7 +563,7 @@ function ExampleCard({
   );
 }
 
-/** What was there when the connection broke. */
+/** The records and results of a chat when its connection broke. */
 interface Before {
   readonly atMs: number;
   readonly recordCount: number;
@@ -572,8 +572,8 @@ interface Before {
   readonly names: readonly string[];
 }
 
-/** What a chat has now, to be compared with what it has after a crash. */
-export function beforeCrash({ items, conversation }: Pick<ChatStream, "items" | "conversation">, atMs: number): Before {
+/** Counts the records and results of a chat, to be compared with those after a crash. */
+function beforeCrash({ items, conversation }: Pick<ChatStream, "items" | "conversation">, atMs: number): Before {
   const done = callsOf(items).filter(({ status }) => status === "succeeded");
   return {
     atMs,
@@ -583,8 +583,8 @@ export function beforeCrash({ items, conversation }: Pick<ChatStream, "items" | 
   };
 }
 
-/** What survived a crash, in sentences. Calls with a result from before it that were begun again are counted. */
-export function survived(before: Before, { items }: Pick<ChatStream, "items">, nowMs: number): readonly string[] {
+/** Sentences about the records, results and requests that survived a crash, and the calls that were made again. */
+function survived(before: Before, { items }: Pick<ChatStream, "items">, nowMs: number): readonly string[] {
   const calls = callsOf(items);
   const again = calls.filter(({ key, progress }) => (progress?.attempt ?? 1) > (before.done.get(key) ?? Infinity));
   const waiting = calls.filter(({ status }) => status === "waiting").map(({ call }) => call.name);

@@ -1,11 +1,12 @@
 /** Decisions, failures, versions and proposals. */
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import type { RunRow } from "@windlass/protocol/client";
 import { DataTable, shortId, useColumns, type TableColumn } from "@windlass/ui";
 import { useMemo, type ReactNode } from "react";
+import { TIMES } from "../filters.js";
 import { Ledger } from "../ledger.js";
 import { Ago, ButtonLink, Empty, Failure, Heading, Loading, RunStatus, Select, TextLink, useNow } from "../parts.js";
-import { agentsQuery, isOver, runsQuery, useNextPage } from "../queries.js";
+import { agentsQuery, isOver, timeIn, useStartedRuns } from "../queries.js";
 import { to, useQueryState } from "../router.js";
 import { Failures } from "./failures.js";
 import { Proposals } from "./proposals.js";
@@ -44,9 +45,20 @@ export function DecisionsPage(): ReactNode {
             });
           }}
         />
+        {view === "failures" && (
+          <Select
+            label="Time"
+            isLabelHidden
+            value={query.get("time") ?? ""}
+            options={TIMES}
+            onChange={(time) => {
+              change({ time, cause: undefined });
+            }}
+          />
+        )}
       </Heading>
       {view === "failures" ? (
-        <Failures agent={wanted} />
+        <Failures agent={wanted} time={timeIn(query.get("time"))} />
       ) : view === "versions" && wanted === undefined && agents.data === undefined ? (
         agents.error === null ? (
           <Loading />
@@ -75,13 +87,7 @@ function Choices({
   const layout = useColumns("decision-runs");
   const now = useNow();
   const columns = useMemo(() => columnsAt(now), [now]);
-  const list = useInfiniteQuery(runsQuery({ filter: { agent, subagents: false } }));
-  const { data, error, refetch, hasNextPage } = list;
-  const runs = useMemo(
-    () => data?.pages.flatMap((page) => page.runs).filter(({ startedAt }) => startedAt != null),
-    [data],
-  );
-  const onEnd = useNextPage(list, runs?.length);
+  const { runs, error, refetch, hasNextPage, onEnd } = useStartedRuns(agent);
   if (error !== null && runs === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
   if (runs === undefined) return <Loading />;
   if (runs.length === 0) return hasNextPage ? <Loading /> : <NoDecisions />;

@@ -1,10 +1,19 @@
 /** Failures by cause. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import type { FailureCause, RunRow } from "@windlass/protocol/client";
-import { DataTable, formatCount, formatPercent, plural, shortId, useColumns, type TableColumn } from "@windlass/ui";
+import type { Failures as FailureGroups, FailureCause, RunRow } from "@windlass/protocol/client";
+import {
+  DataTable,
+  formatCount,
+  formatPercent,
+  plural,
+  sentence,
+  shortId,
+  useColumns,
+  type TableColumn,
+} from "@windlass/ui";
 import { useMemo, type ReactNode } from "react";
-import { Ago, Empty, Failure, Loading, RowLink, SidePanel, TextLink, useNow } from "../parts.js";
-import { failuresQuery, runsByIdQuery, useNextPage } from "../queries.js";
+import { Ago, Empty, Failure, kindWords, Loading, RowLink, SidePanel, TextLink, useNow } from "../parts.js";
+import { failuresQuery, runsByIdQuery, useNextPage, type ListTime } from "../queries.js";
 import { navigate, to, useQueryState } from "../router.js";
 
 /** Names of failure kinds, with advice. */
@@ -30,18 +39,35 @@ const KINDS: Readonly<Record<string, readonly [title: string, advice: string]>> 
   unknown: ["No reason is known", "Open a run and look at its last records."],
 };
 
+/** A cause with the kind of failure that it is. */
+interface Cause extends FailureCause {
+  readonly kind: string;
+}
+
+/** The causes of failures, the most frequent first. */
+export function causesOf(failures: FailureGroups | undefined): readonly Cause[] {
+  return (failures?.groups ?? [])
+    .flatMap(({ kind, causes }) => causes.map((cause) => ({ ...cause, kind })))
+    .toSorted((one, other) => other.count - one.count);
+}
+
+/** The words of an error, without the class that a program raised. */
+export function causeWords(told: string): string {
+  return sentence(told.replace(/^(?:[A-Za-z_]\w*\.)+[A-Z]\w*: (?=\S)/u, ""));
+}
+
 /** Why runs failed, the most frequent reason first. */
-export function Failures({ agent }: { readonly agent: string | undefined }): ReactNode {
-  const { data, error, refetch } = useQuery(failuresQuery(agent));
+export function Failures({
+  agent,
+  time,
+}: {
+  readonly agent: string | undefined;
+  readonly time: ListTime | undefined;
+}): ReactNode {
+  const { data, error, refetch } = useQuery(failuresQuery(agent, time));
   const [query, change] = useQueryState();
   const layout = useColumns("failures");
-  const rows = useMemo(
-    () =>
-      (data?.groups ?? [])
-        .flatMap(({ kind, causes }): readonly Row[] => causes.map((cause) => ({ ...cause, kind })))
-        .toSorted((one, other) => other.count - one.count),
-    [data],
-  );
+  const rows = useMemo(() => causesOf(data), [data]);
   const columns = useMemo(() => columnsOf(data?.failed ?? 0), [data?.failed]);
   if (error !== null && data === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
   if (data === undefined) return <Loading />;
@@ -50,7 +76,9 @@ export function Failures({ agent }: { readonly agent: string | undefined }): Rea
       <Empty
         title={
           data.runs === 0
-            ? "No run has ended yet."
+            ? time === undefined
+              ? "No run has ended yet."
+              : "No run ended in this time."
             : data.runs === 1
               ? "The one run did not fail."
               : `None of ${formatCount(data.runs)} runs failed.`
@@ -88,7 +116,7 @@ export function Failures({ agent }: { readonly agent: string | undefined }): Rea
         <SidePanel
           key={opened.told}
           kind="Cause"
-          title={opened.told}
+          title={causeWords(opened.told)}
           onClose={() => {
             change({ cause: undefined });
           }}
@@ -101,17 +129,8 @@ export function Failures({ agent }: { readonly agent: string | undefined }): Rea
   );
 }
 
-/** A cause with the kind of failure that it is. */
-interface Row extends FailureCause {
-  readonly kind: string;
-}
-
-function kindWords(kind: string): string {
-  return KINDS[kind]?.[0] ?? kind.replaceAll("_", " ");
-}
-
 /** The causes, the most frequent first; `failed` is how many runs failed. */
-function columnsOf(failed: number): readonly TableColumn<Row>[] {
+function columnsOf(failed: number): readonly TableColumn<Cause>[] {
   return [
     {
       id: "cause",
@@ -120,7 +139,7 @@ function columnsOf(failed: number): readonly TableColumn<Row>[] {
       share: 3,
       cell: ({ told }) => (
         <span className="font-semibold" title={told}>
-          {told}
+          {causeWords(told)}
         </span>
       ),
     },
@@ -130,7 +149,7 @@ function columnsOf(failed: number): readonly TableColumn<Row>[] {
       width: 200,
       share: 1,
       fromPx: 620,
-      cell: ({ kind }) => <span className="text-agent-muted">{kindWords(kind)}</span>,
+      cell: ({ kind }) => <span className="text-agent-muted">{KINDS[kind]?.[0] ?? kindWords(kind)}</span>,
     },
     { id: "runs", label: "Runs", width: 72, isNumber: true, cell: ({ count }) => formatCount(count) },
     {

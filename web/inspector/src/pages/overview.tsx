@@ -18,7 +18,6 @@ import {
   formatShort,
   Panel,
   plural,
-  sentence,
   shortHash,
   useColumns,
   type TableColumn,
@@ -38,13 +37,20 @@ import {
   type ChartSeries,
 } from "../chart.js";
 import { Empty, Failure, Heading, Loading, Select, TextLink, useNow } from "../parts.js";
-import { agentsQuery, approvalsQuery, failuresQuery, runsQuery, statsQuery } from "../queries.js";
+import {
+  agentsQuery,
+  approvalsQuery,
+  failuresQuery,
+  runsQuery,
+  statsQuery,
+  timeIn,
+  TIMES_MS,
+  type ListTime,
+} from "../queries.js";
 import { navigate, to, useQueryState } from "../router.js";
+import { causesOf, causeWords } from "./failures.js";
 
-const HOUR_MS = 3_600_000;
-const RANGES = { "1h": HOUR_MS, "24h": 24 * HOUR_MS, "7d": 168 * HOUR_MS, "30d": 720 * HOUR_MS } as const;
-type Range = keyof typeof RANGES;
-/** What a chart is split by. A subagent is counted with the run that it works for, and so with the model of that. */
+/** The ways to split a chart. A subagent is counted with the run that it works for, and so with the model of that. */
 const SPLITS = { agent: "by agent", model: "by agent's model", version: "by version", tool: "by tool" } as const;
 type Split = keyof typeof SPLITS;
 const GROUPED: readonly Split[] = ["agent", "model", "version"];
@@ -53,21 +59,20 @@ const CALLED: readonly Split[] = [...GROUPED, "tool"];
 const PARTS = 48;
 const TOOLS_MAX = 6;
 const CAUSES_MAX = 6;
-const CAUSES_MS = 60_000;
 /** Fewer calls than this say little about how often a tool fails. */
 const CALLS_ENOUGH = 5;
 
-/** How it goes: how much, how fast, how well, and what waits. */
+/** Counts, failures, durations and cost of runs over time, and the requests that wait. */
 export function OverviewPage(): ReactNode {
   const [query, change] = useQueryState();
-  const range = readRange(query.get("range"));
+  const range = timeIn(query.get("range")) ?? "24h";
   const agent = query.get("agent") ?? "";
   const isCompared = query.get("compare") !== "no";
   const agents = useQuery(agentsQuery);
   const wanted = { agent: agent === "" ? undefined : agent };
-  const { data, error, refetch } = useQuery(statsQuery(RANGES[range], PARTS, wanted));
+  const { data, error, refetch } = useQuery(statsQuery(TIMES_MS[range], PARTS, wanted));
   const before = useQuery({
-    ...statsQuery(RANGES[range], PARTS, { agent: wanted.agent, isBefore: true }),
+    ...statsQuery(TIMES_MS[range], PARTS, { agent: wanted.agent, isBefore: true }),
     enabled: isCompared,
   });
   return (
@@ -85,7 +90,7 @@ export function OverviewPage(): ReactNode {
           <Select
             label="Time"
             value={range}
-            options={Object.keys(RANGES).map((one) => [one, `last ${one}`])}
+            options={Object.keys(TIMES_MS).map((one) => [one, `last ${one}`])}
             onChange={(next) => {
               change({ range: next });
             }}
@@ -109,15 +114,11 @@ export function OverviewPage(): ReactNode {
   );
 }
 
-function readRange(text: string | null): Range {
-  return text !== null && Object.hasOwn(RANGES, text) ? (text as Range) : "24h";
-}
-
 interface BodyProps {
   readonly stats: Stats;
   /** The same time before this one. */
   readonly before: RunNumbers | undefined;
-  readonly range: Range;
+  readonly range: ListTime;
   readonly agent: string | undefined;
 }
 
@@ -141,7 +142,7 @@ function Body(props: BodyProps): ReactNode {
       </div>
       <div className="grid gap-3 md:grid-cols-2">
         <TokensFigure {...props} />
-        <Causes stats={stats} agent={agent} range={range} />
+        <Causes agent={agent} range={range} />
       </div>
     </div>
   );
@@ -237,7 +238,7 @@ function tokensOf({ inputTokens, outputTokens }: RunNumbers): number {
 /** The charts, by the names of their splits in the address. */
 type PanelName = "runs" | "failed" | "time" | "cost" | "tokens";
 
-/** What a chart needs of the statistics that it is about, split as its panel says. */
+/** The statistics of a chart, split as its panel says. */
 interface Shown {
   readonly stats: Stats;
   readonly split: Split | undefined;
@@ -251,7 +252,7 @@ function useSplit(name: PanelName, splits: readonly Split[], { stats, range, age
   const [query, change] = useQueryState();
   const split = splits.find((one) => one === query.get(`${name}-by`));
   const { data } = useQuery({
-    ...statsQuery(RANGES[range], PARTS, { agent, split }),
+    ...statsQuery(TIMES_MS[range], PARTS, { agent, split }),
     enabled: split !== undefined,
   });
   // Until the split is here, the whole is shown.
@@ -587,7 +588,7 @@ const WANTS: readonly (readonly [kind: string, word: string])[] = [
   ["authorization", "authorization"],
 ];
 
-/** What waits for people, by kind. */
+/** Requests that wait for people, by kind. */
 export function waitingByKind(
   requests: readonly Approval[],
 ): readonly { readonly kind: string; readonly word: string; readonly count: number; readonly oldest: string }[] {
@@ -617,7 +618,7 @@ function NeedsPeople(): ReactNode {
   );
 }
 
-/** What the journal was good for: runs that outlived their process, and calls that are kept while they wait. */
+/** Runs that outlived their process, and calls that are kept while they wait. */
 function Durability({ stats, range, agent }: Pick<BodyProps, "stats" | "range" | "agent">): ReactNode {
   const now = useNow();
   const { data } = useInfiniteQuery(runsQuery({ time: range, filter: { agent, crashed: true } }));
@@ -647,7 +648,7 @@ function Durability({ stats, range, agent }: Pick<BodyProps, "stats" | "range" |
   );
 }
 
-function ToolsByRate({ tools, range }: { readonly tools: Stats["failingTools"]; readonly range: Range }): ReactNode {
+function ToolsByRate({ tools, range }: { readonly tools: Stats["failingTools"]; readonly range: ListTime }): ReactNode {
   const shown = tools.slice(0, TOOLS_MAX);
   return (
     <Panel
@@ -675,31 +676,20 @@ function ToolsByRate({ tools, range }: { readonly tools: Stats["failingTools"]; 
   );
 }
 
-/** The words of an error, without the class that a program raised. */
-export function causeWords(told: string): string {
-  return sentence(told.replace(/^(?:[A-Za-z_]\w*\.)+[A-Z]\w*: (?=\S)/u, ""));
-}
-
-function Causes({ stats, agent, range }: Pick<BodyProps, "stats" | "agent" | "range">): ReactNode {
-  // Read from up to 10,000 runs.
-  const { data } = useQuery({ ...failuresQuery(agent, stats.from), refetchInterval: CAUSES_MS });
-  const causes = (data?.groups ?? [])
-    .flatMap((group) => group.causes)
-    .toSorted((one, other) => other.count - one.count)
-    .slice(0, CAUSES_MAX);
+function Causes({ agent, range }: Pick<BodyProps, "agent" | "range">): ReactNode {
+  const { data } = useQuery(failuresQuery(agent, range));
+  const causes = causesOf(data).slice(0, CAUSES_MAX);
+  const page = { view: "failures", agent, time: range };
   return (
-    <Panel
-      title="Why runs fail"
-      aside={<TextLink href={to(["decisions"], { view: "failures", agent })}>By cause</TextLink>}
-    >
+    <Panel title="Why runs fail" aside={<TextLink href={to(["decisions"], page)}>By cause</TextLink>}>
       {data !== undefined && causes.length === 0 && (
         <p className="text-sm text-agent-muted">No run failed in the last {range}.</p>
       )}
       <ul>
-        {causes.map(({ told, count }) => (
-          <li key={told} className={ROW}>
+        {causes.map(({ kind, told, count }) => (
+          <li key={`${kind} ${told}`} className={ROW}>
             <TextLink
-              href={to(["decisions"], { view: "failures", agent, cause: told })}
+              href={to(["decisions"], { ...page, cause: told })}
               className="min-w-0 flex-1 truncate"
               title={told}
             >

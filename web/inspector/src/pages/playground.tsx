@@ -1,5 +1,5 @@
 /** The playground: a recorded model call is changed and run again, beside the answer that it got. */
-import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { JsonValue, ModelMessage } from "@windlass/protocol";
 import type { NewPlaygroundRun, PlaygroundDraft, RunRow, StepAnswer, TraceInfo } from "@windlass/protocol/client";
 import {
@@ -27,7 +27,7 @@ import {
   type TableColumn,
 } from "@windlass/ui";
 import { Play, Plus, RotateCcw, Square, X } from "lucide-react";
-import { useCallback, useEffect, useId, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { useEffect, useId, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 import { client } from "../auth.js";
 import { WordDiff } from "../changes.js";
 import { AddToDataset } from "../add-to-dataset.js";
@@ -46,7 +46,7 @@ import {
   TextLink,
   useNow,
 } from "../parts.js";
-import { isOver, playgroundQuery, runQuery, runsQuery, traceQuery } from "../queries.js";
+import { isOver, playgroundQuery, runQuery, traceQuery, useStartedRuns } from "../queries.js";
 import { navigate, to } from "../router.js";
 
 type Size = "call" | "run";
@@ -63,7 +63,7 @@ interface Attempt {
   readonly calls: Calls;
 }
 
-/** What the page remembers, in the tab. */
+/** The changes and attempts of a step, kept in the tab. */
 interface Work {
   readonly instructions: string;
   readonly messages: readonly ModelMessage[];
@@ -121,21 +121,13 @@ export function PlaygroundPage({
 
 /** Runs, the newest first: one opens with its first model call. */
 function ChooseRun(): ReactNode {
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    runsQuery({ filter: { subagents: false } }),
-  );
+  const { runs, error, refetch, hasNextPage, onEnd } = useStartedRuns();
   const layout = useColumns("playground-runs");
   const now = useNow();
   const columns = useMemo(() => runColumns(now), [now]);
-  const runs = useMemo(
-    () => data?.pages.flatMap((page) => page.runs).filter(({ startedAt }) => startedAt != null),
-    [data],
-  );
-  const onEnd = useCallback(() => {
-    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
   if (runs === undefined)
     return error === null ? <Loading /> : <Failure error={error} onRetry={() => void refetch()} />;
+  if (runs.length === 0 && hasNextPage) return <Loading />;
   if (runs.length === 0)
     return (
       <Empty title="There is no model call to change yet.">
@@ -232,7 +224,7 @@ function kept(name: string): Work | undefined {
   return text === null ? undefined : (JSON.parse(text) as Work);
 }
 
-/** What differs from the record, as the server takes it. */
+/** The changes against the record, as the server takes them. */
 function changesOf(draft: PlaygroundDraft, work: Work): NewPlaygroundRun {
   const before = asRecorded(draft);
   const temperature = work.temperature.trim() === "" ? undefined : Number(work.temperature);
@@ -695,7 +687,7 @@ function Attempts({
   );
 }
 
-/** What an answer, or the rest of a run, took. */
+/** Tokens, cost and time of an answer, or of the rest of a run. */
 interface Figures {
   readonly inputTokens: number | undefined;
   readonly outputTokens: number | undefined;
@@ -724,7 +716,7 @@ function sideOfAnswer(answer: StepAnswer | undefined): Side | undefined {
   };
 }
 
-/** What the model calls of a run took, from a step on. */
+/** Tokens, cost and time of the model calls of a run, from a step on. */
 export function figuresFrom(trace: TraceInfo | undefined, stepIndex: number): Figures {
   const calls = (trace?.spans ?? []).filter(
     ({ name, attrs }) => name.startsWith("llm.") && Number(attrs?.["stepIndex"] ?? -1) >= stepIndex,
@@ -962,7 +954,7 @@ export function differenceOf(
 // A case of a data set.
 
 /** The inputs of a case: what the user said in an attempt; and a name, since a run may give several cases. */
-export function caseOf(
+function caseOf(
   { messages }: PlaygroundDraft,
   { runId }: Attempt,
 ): { readonly name: string; readonly inputs: JsonValue } {

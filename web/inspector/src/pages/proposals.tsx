@@ -19,7 +19,7 @@ import {
 import { useId, useMemo, useState, type ReactNode } from "react";
 import { client } from "../auth.js";
 import { ChangedValue } from "../changes.js";
-import { Ago, Code, Empty, Failure, Loading, Status, TextLink, useNow } from "../parts.js";
+import { Ago, Code, Empty, Failure, kindWords, Loading, Status, TextLink, useNow } from "../parts.js";
 import { proposalsQuery } from "../queries.js";
 import { to, useQueryState } from "../router.js";
 import { ComparisonTable } from "./versions.js";
@@ -123,13 +123,12 @@ function NoProposals(): ReactNode {
 
 /** The change of a proposal, in few words. */
 function titleOf({ changes }: Proposal): string {
-  return [
-    ...new Set(
-      changes.map(({ part, target }) =>
-        [part.replaceAll("_", " "), target].filter((word) => word !== undefined).join(" "),
-      ),
-    ),
-  ].join(", ");
+  return [...new Set(changes.map(partWords))].join(", ");
+}
+
+/** The part of an agent that a change is about. */
+function partWords({ part, target }: Pick<Proposal["changes"][number], "part" | "target">): string {
+  return target === undefined ? kindWords(part) : `${kindWords(part)} ${target}`;
 }
 
 function Work({ work, now }: { readonly work: ProposalWork; readonly now: number }): ReactNode {
@@ -211,12 +210,7 @@ function Changes({ proposal: { changes } }: { readonly proposal: Proposal }): Re
   return (
     <div className="flex flex-col gap-3">
       {changes.map(({ part, target, before, after }, at) => (
-        <ChangedValue
-          key={at}
-          name={[part.replaceAll("_", " "), target].filter((word) => word !== undefined).join(" ")}
-          before={before}
-          after={after}
-        />
+        <ChangedValue key={at} name={partWords({ part, target })} before={before} after={after} />
       ))}
     </div>
   );

@@ -1,9 +1,9 @@
 /** One run. */
-import { useQueries, useQuery } from "@tanstack/react-query";
+import { useMutation, useQueries, useQuery } from "@tanstack/react-query";
 import type { Event, RunResult, TraceSpan } from "@windlass/protocol";
 import type { FeedbackInfo, RunInfo, RunRow, TraceInfo } from "@windlass/protocol/client";
 import {
-  BUTTONS,
+  Button,
   cut,
   DataTable,
   formatCost,
@@ -57,7 +57,7 @@ function tickMs(traces: readonly TraceInfo[], isLive: boolean): number {
   return traces.reduce((sum, { spans }) => sum + spans.length, 0) <= SPANS_FEW ? SECOND_MS : 5 * SECOND_MS;
 }
 
-/** Subagents whose traces are read with that of their run. */
+/** Subagents with traces that are read with that of their run. */
 const TRACES_MAX = 200;
 const WISH_CHARS_MAX = 160;
 const COMPARED_CHARS_MAX = 48;
@@ -201,7 +201,7 @@ function findSpan(
   return undefined;
 }
 
-/** What the user wanted, in the words that lists show. */
+/** The input of the run, as lists show it. */
 function wishOf(row: RunRow | undefined): string | undefined {
   const input = row?.input?.trim().replace(/\s+/gu, " ");
   return input === undefined || input === "" ? undefined : cut(input, WISH_CHARS_MAX);
@@ -267,7 +267,7 @@ const SAID: readonly TableColumn<FeedbackInfo>[] = [
   { id: "at", label: "When", width: 160, fromPx: 480, cell: ({ at }) => formatWhen(at) },
 ];
 
-/** What feedback is about, in words. */
+/** The subject of feedback: the run, a step or an answer. */
 function aboutOf({ stepIndex, messageId }: FeedbackInfo): string {
   return stepIndex !== undefined ? `step ${stepIndex + 1}` : messageId === undefined ? "the run" : "an answer";
 }
@@ -299,13 +299,8 @@ function Said({
 
 function Links({ info }: { readonly info: RunInfo }): ReactNode {
   const { runId, sessionId, agentId, status } = info.run;
-  const [error, setError] = useState<string>();
+  const stop = useMutation({ mutationFn: () => client.cancelRun(runId) });
   const others = useQuery(recentRunsQuery(agentId));
-  const stop = (): void => {
-    client.cancelRun(runId).catch((failure: unknown) => {
-      setError(failure instanceof Error ? failure.message : String(failure));
-    });
-  };
   return (
     <div className="flex items-center gap-2 text-sm *:shrink-0 max-sm:w-full max-sm:overflow-x-auto max-sm:p-0.5">
       {sessionId !== undefined && <ButtonLink href={to(["chat", sessionId])}>Open chat</ButtonLink>}
@@ -330,23 +325,28 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
         }}
       />
       {!isOver(status) && (
-        <button type="button" className={BUTTONS.danger} onClick={stop}>
+        <Button
+          variant="danger"
+          onClick={() => {
+            stop.mutate();
+          }}
+        >
           Cancel the run
-        </button>
+        </Button>
       )}
       {isOver(status) && <AddToDataset runIds={[runId]} />}
       {isOver(status) && <UndoRun runId={runId} />}
       <ButtonLink href={to(["playground", runId, "0"])}>Playground</ButtonLink>
-      {error !== undefined && (
+      {stop.error !== null && (
         <span role="alert" className="text-agent-danger-text">
-          {sentence(error)}
+          {sentence(stop.error.message)}
         </span>
       )}
     </div>
   );
 }
 
-/** What the run took, from its trace: that is there before the run ends, and has the subagents in it. */
+/** Time, tokens and cost of the run, from its trace: that is there before the run ends, and has the subagents in it. */
 function RunFacts({
   info: { run },
   traces,

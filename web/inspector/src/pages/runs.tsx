@@ -1,41 +1,17 @@
-/** All runs: found, sorted and paged by the server; the address is the view. */
+/** The list of runs. */
 import { useInfiniteQuery } from "@tanstack/react-query";
 import type { RunRow } from "@windlass/protocol/client";
-import {
-  ColumnMenu,
-  DataTable,
-  formatCost,
-  formatDuration,
-  formatShort,
-  plural,
-  shortId,
-  useColumns,
-  type TableColumn,
-  type TableSort,
-} from "@windlass/ui";
-import { useDeferredValue, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
+import { formatCost, formatDuration, plural, shortId, type TableColumn } from "@windlass/ui";
+import { useMemo, type ReactNode } from "react";
 import { AddToDataset } from "../add-to-dataset.js";
-import { DeleteSessions, ExportButton } from "../bulk.js";
-import { Filters, isFiltered, sharedView } from "../filters.js";
-import {
-  Ago,
-  ButtonLink,
-  Crashes,
-  Empty,
-  Failure,
-  Heading,
-  Listed,
-  Loading,
-  RowLink,
-  RunStatus,
-  TextLink,
-  useNow,
-} from "../parts.js";
-import { runsQuery, useNextPage, type RunView } from "../queries.js";
-import { navigate, to, useQueryState } from "../router.js";
-import { useKeys } from "../shell.js";
+import { DeleteSessions } from "../bulk.js";
+import { sharedView } from "../filters.js";
+import { ListPage, useView } from "../list-page.js";
+import { Ago, ButtonLink, Crashes, Empty, kindWords, RowLink, RunStatus, shortTokens, TextLink } from "../parts.js";
+import { runsQuery, type RunView } from "../queries.js";
+import { to } from "../router.js";
 
-/** What the server is asked for by an address. */
+/** The view of an address. */
 export function viewOf(query: URLSearchParams): RunView {
   const { time, filter, values } = sharedView(query);
   return {
@@ -50,85 +26,45 @@ export function viewOf(query: URLSearchParams): RunView {
 }
 
 export function RunsPage(): ReactNode {
-  const [query, change] = useQueryState();
-  const layout = useColumns("runs");
-  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
-  const search = useRef<HTMLInputElement>(null);
-  useKeys({
-    "/": () => {
-      search.current?.focus();
-    },
-  });
-  const address = useDeferredValue(query.toString());
-  const view = useMemo(() => viewOf(new URLSearchParams(address)), [address]);
-  const list = useInfiniteQuery(runsQuery(view));
-  const { data, error, refetch, hasNextPage } = list;
-  const rows = useMemo(() => data?.pages.flatMap(({ runs }) => runs), [data]);
-  useEffect(() => {
-    setChosen(new Set());
-  }, [address]);
-  const onEnd = useNextPage(list, rows?.length);
-  const now = useNow();
-  const columns = useMemo(() => columnsAt(now), [now]);
-  const picked = rows?.filter(({ runId }) => chosen.has(runId)) ?? [];
+  const view = useView(viewOf);
+  const pages = useInfiniteQuery(runsQuery(view));
+  const rows = useMemo(() => pages.data?.pages.flatMap(({ runs }) => runs), [pages.data]);
+  return (
+    <ListPage
+      list="runs"
+      title="Runs"
+      noun="run"
+      view={view}
+      sortedBy="started"
+      pages={pages}
+      rows={rows}
+      total={pages.data?.pages[0]?.total}
+      idOf={({ runId }) => runId}
+      columnsAt={columnsAt}
+      actions={(picked, clear) => <Actions picked={picked} clear={clear} />}
+      empty={
+        <Empty title="There are no runs yet.">
+          <p>
+            Each message to an agent begins a run. <TextLink href="/chat">Begin one in the chat</TextLink>
+          </p>
+        </Empty>
+      }
+    />
+  );
+}
+
+function Actions({ picked, clear }: { readonly picked: readonly RunRow[]; readonly clear: () => void }): ReactNode {
   const sessions = [...new Set(picked.map(({ sessionId }) => sessionId))];
-  const sort: TableSort = { id: view.filter.sort ?? "started", isAscending: view.filter.ascending === true };
   return (
     <>
-      <Heading
-        title="Runs"
-        facts={
-          rows !== undefined && (
-            <Listed count={rows.length} noun="run" hasMore={hasNextPage} total={data?.pages[0]?.total} />
-          )
-        }
-      >
-        <div className="flex flex-wrap items-center gap-2">
-          <ExportButton name="runs" chosen={picked} all={rows} />
-          {picked.length === 2 && (
-            <ButtonLink href={to(["diff", picked[1]?.runId ?? "", picked[0]?.runId ?? ""])}>Compare the two</ButtonLink>
-          )}
-          {picked.length > 0 && <AddToDataset runIds={picked.map(({ runId }) => runId)} />}
-          {picked.length > 0 && (
-            <DeleteSessions
-              count={picked.length}
-              sessionIds={sessions}
-              onDone={() => {
-                setChosen(new Set());
-              }}
-            >
-              A run is a part of its session: {plural(sessions.length, "session")} with all runs, records and files are
-              deleted.
-            </DeleteSessions>
-          )}
-          <ColumnMenu columns={columns} layout={layout} />
-        </div>
-      </Heading>
-      <Filters list="runs" query={query} change={change} search={search} />
-      {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
-      {rows === undefined ? (
-        error === null && <Loading />
-      ) : rows.length === 0 && !hasNextPage ? (
-        <NoRuns isFiltered={isFiltered(query)} />
-      ) : (
-        <DataTable
-          label="Runs"
-          rows={rows}
-          columns={columns}
-          keyOf={({ runId }) => runId}
-          onOpen={({ runId }) => {
-            navigate(to(["runs", runId]));
-          }}
-          sort={sort}
-          onSort={({ id, isAscending }) => {
-            change({ sort: id === "started" ? undefined : id, up: isAscending ? 1 : undefined });
-          }}
-          chosen={chosen}
-          onChoose={setChosen}
-          onEnd={onEnd}
-          layout={layout}
-        />
+      {picked.length === 2 && (
+        <ButtonLink href={to(["diff", picked[1]?.runId ?? "", picked[0]?.runId ?? ""])}>Compare the two</ButtonLink>
       )}
+      <AddToDataset runIds={picked.map(({ runId }) => runId)} />
+      <DeleteSessions count={picked.length} sessionIds={sessions} onDone={clear}>
+        A run is a part of its session: {plural(sessions.length, "session")} with all runs, records and files are
+        deleted.
+      </DeleteSessions>
     </>
   );
 }
@@ -183,10 +119,7 @@ function columnsAt(now: number): readonly TableColumn<RunRow>[] {
       width: 68,
       isNumber: true,
       fromPx: 760,
-      cell: ({ usage }) => {
-        const tokens = (usage.inputTokens ?? 0) + (usage.outputTokens ?? 0);
-        return tokens === 0 ? "–" : formatShort(tokens);
-      },
+      cell: ({ usage }) => shortTokens(usage),
     },
     {
       id: "cost",
@@ -214,7 +147,7 @@ function columnsAt(now: number): readonly TableColumn<RunRow>[] {
       label: "Error",
       width: 130,
       isHidden: true,
-      cell: ({ error = "" }) => error.replaceAll("_", " "),
+      cell: ({ error = "" }) => kindWords(error),
     },
     {
       id: "version",
@@ -245,21 +178,4 @@ function columnsAt(now: number): readonly TableColumn<RunRow>[] {
 function spanOf({ startedAt, endedAt }: RunRow, now: number): number | undefined {
   if (startedAt === undefined) return undefined;
   return Math.max(0, (endedAt === undefined ? now : Date.parse(endedAt)) - Date.parse(startedAt));
-}
-
-function NoRuns({ isFiltered }: { readonly isFiltered: boolean }): ReactNode {
-  return isFiltered ? (
-    <Empty title="No run fits.">
-      <p>
-        Search looks at the beginnings of words in messages, answers and names of tools.{" "}
-        <TextLink href="/runs">Show all runs</TextLink>
-      </p>
-    </Empty>
-  ) : (
-    <Empty title="There are no runs yet.">
-      <p>
-        Each message to an agent begins a run. <TextLink href="/chat">Begin one in the chat</TextLink>
-      </p>
-    </Empty>
-  );
 }

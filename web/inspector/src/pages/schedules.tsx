@@ -1,4 +1,4 @@
-/** What runs and tells by itself: schedules with their ticks, and deliveries that were not taken. */
+/** Schedules with their ticks, and deliveries that were not taken. */
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { DeliveryInfo, ScheduleInfo } from "@windlass/protocol/client";
 import {

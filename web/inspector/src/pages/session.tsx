@@ -1,17 +1,41 @@
 /** One session, now and after any record. */
-import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { chatItems, type Event } from "@windlass/protocol";
-import type { SessionInfo } from "@windlass/protocol/client";
-import { BUTTONS, classes, CostMeter, FIELD, formatWhen, MessageList, shortId, useSession } from "@windlass/ui";
+import type { RunRow, SessionInfo } from "@windlass/protocol/client";
+import {
+  BUTTONS,
+  classes,
+  CostMeter,
+  FIELD,
+  FOCUS,
+  formatCost,
+  formatCount,
+  formatDuration,
+  formatWhen,
+  MessageList,
+  shortId,
+  useSession,
+} from "@windlass/ui";
 import { useCallback, useDeferredValue, useMemo, useState, type ReactNode } from "react";
 import { DeleteButton, SaveButton } from "../bulk.js";
 import { forkAt, TimeMachine } from "../records.js";
 import { isOver, runsOfSessionQuery, safePointQuery, sessionQuery } from "../queries.js";
-import { navigate, to, useQueryState } from "../router.js";
-import { ButtonLink, Empty, Failure, Heading, Loading, RunStatus, Tabs, TextLink, useNow } from "../parts.js";
+import { Link, navigate, to, useQueryState } from "../router.js";
+import {
+  Ago,
+  ButtonLink,
+  Empty,
+  Failure,
+  Heading,
+  Loading,
+  RunStatus,
+  shortTokens,
+  Tabs,
+  TextLink,
+  useNow,
+} from "../parts.js";
 import { JournalView, RecordPanel } from "../journal.js";
 import { tellDone, useKeys } from "../shell.js";
-import { RunLine } from "./sessions.js";
 import { client } from "../auth.js";
 
 /** A session: as it is, as it was after any record, and its journal. */
@@ -161,23 +185,13 @@ interface TravelProps {
 }
 
 function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNode {
-  const [error, setError] = useState<Error>();
-  const [isForking, setIsForking] = useState(false);
   const { data: point } = useQuery({ ...safePointQuery(sessionId, seq), placeholderData: keepPreviousData });
-  const fork = (): void => {
-    setError(undefined);
-    if (point == null) return;
-    setIsForking(true);
-    forkAt(sessionId, point).then(
-      (id) => {
-        navigate(to(["chat", id]));
-      },
-      (failure: unknown) => {
-        setIsForking(false);
-        setError(failure instanceof Error ? failure : new Error(String(failure)));
-      },
-    );
-  };
+  const fork = useMutation({
+    mutationFn: (at: number) => forkAt(sessionId, at),
+    onSuccess: (id) => {
+      navigate(to(["chat", id]));
+    },
+  });
   return (
     <div className="flex flex-col gap-2 border-b border-agent-border bg-agent-surface px-4 py-2">
       <div className="flex flex-wrap items-center gap-3 text-xs text-agent-muted">
@@ -205,17 +219,19 @@ function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNod
             }}
           />
         </label>
-        <span>of {last.toLocaleString("en-US")}</span>
+        <span>of {formatCount(last)}</span>
         <button
           type="button"
           className={BUTTONS.default}
-          disabled={point == null || isForking}
+          disabled={point == null || fork.isPending}
           title={
             point === null
               ? "Before this record nothing is settled: there is no place where a copy could begin"
               : "Begin a copy of this session where no call is under way"
           }
-          onClick={fork}
+          onClick={() => {
+            if (point != null) fork.mutate(point);
+          }}
         >
           {point == null || point === seq ? "Fork here" : `Fork at ${point}`}
         </button>
@@ -238,7 +254,7 @@ function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNod
           <TextLink href={to(["sessions", sessionId], { view: "journal", at: seq })}>Show the record</TextLink>
         </p>
       )}
-      {error !== undefined && <Failure error={error} />}
+      {fork.error !== null && <Failure error={fork.error} />}
     </div>
   );
 }
@@ -262,6 +278,39 @@ function Runs({ sessionId }: { readonly sessionId: string }): ReactNode {
         </li>
       ))}
     </ul>
+  );
+}
+
+const NUMBER = "hidden w-20 shrink-0 text-right text-xs tabular-nums text-agent-muted lg:block";
+
+function RunLine({ run, now }: { readonly run: RunRow; readonly now: number }): ReactNode {
+  const { runId, agentId, startedAt, endedAt, usage, input } = run;
+  return (
+    <Link
+      href={to(["runs", runId])}
+      className={classes("flex items-center gap-4 px-4 py-2 text-sm hover:bg-agent-surface", FOCUS)}
+    >
+      <span className="min-w-0 flex-1">
+        <span className={classes("block truncate", (input ?? "") === "" && "font-mono text-xs")}>
+          {input || shortId(runId)}
+        </span>
+        <span className="block truncate text-xs text-agent-muted md:hidden">{agentId}</span>
+      </span>
+      <span className="hidden w-28 shrink-0 truncate md:block">{agentId}</span>
+      <span className={NUMBER}>
+        {startedAt === undefined || endedAt === undefined
+          ? "–"
+          : formatDuration(Date.parse(endedAt) - Date.parse(startedAt))}
+      </span>
+      <span className={NUMBER}>{shortTokens(usage)}</span>
+      <span className={NUMBER}>{usage.costMicros === undefined ? "–" : formatCost(usage.costMicros)}</span>
+      <span className="w-44 shrink-0 max-sm:w-auto">
+        <RunStatus run={run} />
+      </span>
+      <span className="hidden w-20 shrink-0 text-right text-xs text-agent-muted sm:block">
+        {startedAt !== undefined && <Ago at={startedAt} nowMs={now} />}
+      </span>
+    </Link>
   );
 }
 

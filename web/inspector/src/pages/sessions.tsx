@@ -1,42 +1,16 @@
-/** The list of sessions, and a run as a line of a list. */
+/** The list of sessions. */
 import { useInfiniteQuery } from "@tanstack/react-query";
-import type { Usage } from "@windlass/protocol";
-import type { RunRow, SessionInfo } from "@windlass/protocol/client";
-import {
-  classes,
-  ColumnMenu,
-  DataTable,
-  FOCUS,
-  formatCost,
-  formatDuration,
-  formatShort,
-  shortId,
-  useColumns,
-  type TableColumn,
-  type TableSort,
-} from "@windlass/ui";
-import { useDeferredValue, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
-import { DeleteSessions, ExportButton } from "../bulk.js";
-import { Filters, isFiltered, sharedView } from "../filters.js";
-import {
-  Ago,
-  Code,
-  Crashes,
-  Empty,
-  Failure,
-  Heading,
-  Listed,
-  Loading,
-  RowLink,
-  RunStatus,
-  TextLink,
-  useNow,
-} from "../parts.js";
-import { sessionsQuery, useNextPage, type SessionView } from "../queries.js";
-import { Link, navigate, to, useQueryState } from "../router.js";
-import { useKeys } from "../shell.js";
+import type { SessionInfo } from "@windlass/protocol/client";
+import { formatCost, shortId, type TableColumn } from "@windlass/ui";
+import { useMemo, type ReactNode } from "react";
+import { DeleteSessions } from "../bulk.js";
+import { sharedView } from "../filters.js";
+import { ListPage, useView } from "../list-page.js";
+import { Ago, Code, Crashes, Empty, RowLink, RunStatus, shortTokens, TextLink } from "../parts.js";
+import { sessionsQuery, type SessionView } from "../queries.js";
+import { to } from "../router.js";
 
-/** What the server is asked for by an address. */
+/** The view of an address. */
 export function viewOf(query: URLSearchParams): SessionView {
   const { time, filter, values } = sharedView(query);
   return {
@@ -49,82 +23,29 @@ export function viewOf(query: URLSearchParams): SessionView {
   };
 }
 
-/** All sessions: found, sorted and paged by the server; the address is the view. */
 export function SessionsPage(): ReactNode {
-  const [query, change] = useQueryState();
-  const layout = useColumns("sessions");
-  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
-  const search = useRef<HTMLInputElement>(null);
-  useKeys({
-    "/": () => {
-      search.current?.focus();
-    },
-  });
-  const address = useDeferredValue(query.toString());
-  const view = useMemo(() => viewOf(new URLSearchParams(address)), [address]);
-  const list = useInfiniteQuery(sessionsQuery(view));
-  const { data, error, refetch, hasNextPage } = list;
-  const items = useMemo(() => data?.pages.flatMap(({ sessions }) => sessions), [data]);
-  const picked = items?.filter(({ sessionId }) => chosen.has(sessionId)) ?? [];
-  useEffect(() => {
-    setChosen(new Set());
-  }, [address]);
-  const onEnd = useNextPage(list, items?.length);
-  const now = useNow();
-  const columns = useMemo(() => columnsAt(now), [now]);
-  const sort: TableSort = { id: view.filter.sort ?? "updated", isAscending: view.filter.ascending === true };
+  const view = useView(viewOf);
+  const pages = useInfiniteQuery(sessionsQuery(view));
+  const rows = useMemo(() => pages.data?.pages.flatMap(({ sessions }) => sessions), [pages.data]);
   return (
-    <>
-      <Heading
-        title="Sessions"
-        facts={
-          items !== undefined && (
-            <Listed count={items.length} noun="session" hasMore={hasNextPage} total={data?.pages[0]?.total} />
-          )
-        }
-      >
-        <div className="flex flex-wrap items-center gap-2">
-          <ExportButton name="sessions" chosen={picked} all={items} />
-          {picked.length > 0 && (
-            <DeleteSessions
-              count={picked.length}
-              sessionIds={picked.map(({ sessionId }) => sessionId)}
-              onDone={() => {
-                setChosen(new Set());
-              }}
-            >
-              Their runs, records and files are deleted with them.
-            </DeleteSessions>
-          )}
-          <ColumnMenu columns={columns} layout={layout} />
-        </div>
-      </Heading>
-      <Filters list="sessions" query={query} change={change} search={search} />
-      {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
-      {items === undefined ? (
-        error === null && <Loading />
-      ) : items.length === 0 && !hasNextPage ? (
-        <NoSessions isFiltered={isFiltered(query)} />
-      ) : (
-        <DataTable
-          label="Sessions"
-          rows={items}
-          columns={columns}
-          keyOf={({ sessionId }) => sessionId}
-          onOpen={({ sessionId }) => {
-            navigate(to(["sessions", sessionId]));
-          }}
-          sort={sort}
-          onSort={({ id, isAscending }) => {
-            change({ sort: id === "updated" ? undefined : id, up: isAscending ? 1 : undefined });
-          }}
-          chosen={chosen}
-          onChoose={setChosen}
-          onEnd={onEnd}
-          layout={layout}
-        />
+    <ListPage
+      list="sessions"
+      title="Sessions"
+      noun="session"
+      view={view}
+      sortedBy="updated"
+      pages={pages}
+      rows={rows}
+      total={pages.data?.pages[0]?.total}
+      idOf={({ sessionId }) => sessionId}
+      columnsAt={columnsAt}
+      actions={(picked, clear) => (
+        <DeleteSessions count={picked.length} sessionIds={picked.map(({ sessionId }) => sessionId)} onDone={clear}>
+          Their runs, records and files are deleted with them.
+        </DeleteSessions>
       )}
-    </>
+      empty={<NoSessions />}
+    />
   );
 }
 
@@ -211,27 +132,7 @@ function columnsAt(now: number): readonly TableColumn<SessionInfo>[] {
   ];
 }
 
-function shortTokens(usage: Usage | undefined): string {
-  const tokens = (usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0);
-  return tokens === 0 ? "–" : formatShort(tokens);
-}
-
-const ROW = "flex items-center gap-4 px-4 py-2 text-sm hover:bg-agent-surface";
-const AGENT = "hidden w-28 shrink-0 truncate md:block";
-const NUMBER = "hidden w-20 shrink-0 text-right text-xs tabular-nums text-agent-muted lg:block";
-const STATE = "w-44 shrink-0 max-sm:w-auto";
-const WHEN = "hidden w-20 shrink-0 text-right text-xs text-agent-muted sm:block";
-
-function NoSessions({ isFiltered }: { readonly isFiltered: boolean }): ReactNode {
-  if (isFiltered)
-    return (
-      <Empty title="No session fits.">
-        <p>
-          Search looks at the beginnings of words in messages, answers and names of tools.{" "}
-          <TextLink href="/sessions">Show all sessions</TextLink>
-        </p>
-      </Empty>
-    );
+function NoSessions(): ReactNode {
   return (
     <Empty title="There are no sessions yet.">
       <p>
@@ -243,43 +144,4 @@ function NoSessions({ isFiltered }: { readonly isFiltered: boolean }): ReactNode
       </p>
     </Empty>
   );
-}
-
-/** A run in a list; a narrow one leaves out how much and how long. */
-export function RunLine({
-  run,
-  now,
-  isNarrow = false,
-}: {
-  readonly run: RunRow;
-  readonly now: number;
-  readonly isNarrow?: boolean;
-}): ReactNode {
-  const { runId, agentId, startedAt, usage, input } = run;
-  const tookMs = durationOf(run);
-  return (
-    <Link href={to(["runs", runId])} className={classes(ROW, FOCUS)}>
-      <span className="min-w-0 flex-1">
-        <span className={classes("block truncate", (input ?? "") === "" && "font-mono text-xs")}>
-          {input || shortId(runId)}
-        </span>
-        <span className={classes("block truncate text-xs text-agent-muted", !isNarrow && "md:hidden")}>{agentId}</span>
-      </span>
-      {!isNarrow && <span className={AGENT}>{agentId}</span>}
-      {!isNarrow && <span className={NUMBER}>{tookMs === undefined ? "–" : formatDuration(tookMs)}</span>}
-      {!isNarrow && <span className={NUMBER}>{shortTokens(usage)}</span>}
-      {!isNarrow && (
-        <span className={NUMBER}>{usage.costMicros === undefined ? "–" : formatCost(usage.costMicros)}</span>
-      )}
-      <span className={isNarrow ? "" : STATE}>
-        <RunStatus run={run} />
-      </span>
-      <span className={WHEN}>{startedAt != null && <Ago at={startedAt} nowMs={now} />}</span>
-    </Link>
-  );
-}
-
-/** How long a run took; undefined while it goes on. */
-function durationOf({ startedAt, endedAt }: RunRow): number | undefined {
-  return startedAt == null || endedAt == null ? undefined : Date.parse(endedAt) - Date.parse(startedAt);
 }

@@ -128,7 +128,7 @@ interface ListQuery extends PageQuery {
   readonly costMin?: number | undefined;
   readonly costMax?: number | undefined;
   readonly ascending?: boolean | undefined;
-  /** Whether what fits is counted, up to 10,001. */
+  /** Whether the rows that match are counted, up to 10,001. */
   readonly total?: boolean | undefined;
 }
 

@@ -201,7 +201,8 @@ class Traces:
         Raises:
             Conflict: the run has not started.
         """
-        state = self._kept.pop(row.run_id, TraceState())
+        # Not taken out: a reader that comes meanwhile begins there too, and so does one after a failed read.
+        state = self._kept.get(row.run_id, TraceState())
         known = state.position.seq or row.first_seq - 1
         if row.first_seq:
             async for records in pages_of(journal, row.session_id, after=known):
@@ -210,9 +211,12 @@ class Traces:
                     break
         if state.trace is None:
             raise not_begun(row.run_id)
-        if state.trace.ended_at is None:
+        if state.trace.ended_at is not None:
+            self._kept.pop(row.run_id, None)
+        else:
             self._kept[row.run_id] = state
-            while len(self._kept) > TRACES_KEPT_MAX:
+            self._kept.move_to_end(row.run_id)
+            if len(self._kept) > TRACES_KEPT_MAX:
                 self._kept.popitem(last=False)
         spans, events = state.since(after)
         return RunTrace(state.trace, spans, events, state.position.seq or 0)

@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final, Literal, TypedDict, TypeVar, Unpack, cast
 
 from windlass.catalog import archive as exporting
@@ -71,7 +72,9 @@ from windlass_protocol.codec_errors import shown
 from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import INTEGER_MAX
 
+T = TypeVar("T")
 StatusT = TypeVar("StatusT", SessionStatus, RunStatus)
+SortT = TypeVar("SortT", RunSort, SessionSort)
 
 SEARCH_CHARS_MAX: Final = 256
 SEARCH_WORDS_MAX: Final = 16
@@ -176,12 +179,7 @@ def run_order(wanted: "RunQuery", after: object) -> RunOrder:
     Raises:
         Rejected: the sort is unknown, or the cursor is not one of such a page.
     """
-    sort = wanted.get("sort") or RunSort.STARTED
-    if sort not in list(RunSort):
-        raise bad_request(f"sort must be one of {', '.join(RunSort)}, found {kind_of(sort)}")
-    by, is_ascending = RunSort(sort), bool(wanted.get("is_ascending", False))
-    if after is None:
-        return RunOrder(by, is_ascending)
+    by, is_ascending = _sort_of(RunSort, wanted)
     is_time = by is RunSort.STARTED and wanted.get("session_id") is None
     return RunOrder(by, is_ascending, _place_in(after, "runs", _way(by, is_ascending), is_time=is_time))
 
@@ -226,49 +224,48 @@ def session_order(wanted: "SessionQuery", after: object) -> SessionOrder:
     Raises:
         Rejected: the sort is unknown, or the cursor is not one of such a page.
     """
-    sort = wanted.get("sort") or SessionSort.CREATED
-    if sort not in list(SessionSort):
-        raise bad_request(f"sort must be one of {', '.join(SessionSort)}, found {kind_of(sort)}")
-    by, is_ascending = SessionSort(sort), bool(wanted.get("is_ascending", False))
-    if after is None:
-        return SessionOrder(by, is_ascending)
-    if by is SessionSort.CREATED and not is_ascending:
-        number = place_of(after, "sessions")
-        return SessionOrder(by, after=None if number is None else (number, number))
-    value, number = _place_in(after, "sessions", _way(by, is_ascending), is_time=by is SessionSort.UPDATED)
-    return SessionOrder(by, is_ascending, (value, number))
+    by, is_ascending = _sort_of(SessionSort, wanted)
+    place = _place_in(after, "sessions", _way(by, is_ascending), is_time=by is SessionSort.UPDATED)
+    return SessionOrder(by, is_ascending, place)
 
 
-def session_page(found: Sequence[SessionInfo], limit: int, *, order: SessionOrder) -> Page[SessionInfo]:
-    """Return a page of sessions that were queried with a limit of one more than the page has."""
-    if order.by is SessionSort.CREATED and not order.is_ascending:
-        return page_of(found, limit, kind="sessions", place=lambda info: info.number)
-    items = tuple(found[:limit])
-    if len(found) <= limit:
-        return Page(items, None)
-    value, number = place_of_session(items[-1], by=order.by)
-    return Page(items, f"sessions.{_way(order.by, order.is_ascending)}.{number}.{value}")
-
-
-def _place_in(after: object, kind: str, way: str, *, is_time: bool) -> tuple[str | int, int]:
-    """Return the sorted value and the number that the cursor of a sorted page names."""
-    found = _SORTED_CURSOR.fullmatch(after) if isinstance(after, str) else None
-    if found is None or found[1] != kind or found[2] != way or is_time == found[4].isdecimal():
-        raise bad_request("after must be the `next` of a page of the same kind")
-    return (found[4] if is_time else int(found[4])), int(found[3])
+def _sort_of(sorts: type[SortT], wanted: "RunQuery | SessionQuery") -> tuple[SortT, bool]:
+    """Return the sort of a query, the first one if it names none, and whether the least comes first."""
+    known = list(sorts)
+    sort = wanted.get("sort") or known[0]
+    if sort not in known:
+        raise bad_request(f"sort must be one of {', '.join(known)}, found {kind_of(sort)}")
+    return sorts(sort), bool(wanted.get("is_ascending", False))
 
 
 def _way(by: RunSort | SessionSort, is_ascending: bool) -> str:
     return f"{by.value}{'-up' if is_ascending else ''}"
 
 
-def run_page(found: Sequence[RunInfo], limit: int, *, query: RunFilter, order: RunOrder) -> Page[RunInfo]:
-    """Return a page of runs that were queried with a limit of one more than the page has."""
+def _place_in(after: object, kind: str, way: str, *, is_time: bool) -> tuple[str | int, int] | None:
+    """Return the sorted value and the number that the cursor of a sorted page names; None without one."""
+    if after is None:
+        return None
+    found = _SORTED_CURSOR.fullmatch(after) if isinstance(after, str) else None
+    if found is None or found[1] != kind or found[2] != way or is_time == found[4].isdecimal():
+        raise bad_request("after must be the `next` of a page of the same kind")
+    return (found[4] if is_time else int(found[4])), int(found[3])
+
+
+def _sorted_page(
+    found: Sequence[T],
+    limit: int,
+    *,
+    kind: str,
+    order: RunOrder | SessionOrder,
+    place: Callable[[T], tuple[str | int, int]],
+) -> Page[T]:
+    """Return a page of rows that were queried with a limit of one more than the page has."""
     items = tuple(found[:limit])
     if len(found) <= limit:
         return Page(items, None)
-    value, number = place_of_run(items[-1], wanted=query, by=order.by)
-    return Page(items, f"runs.{_way(order.by, order.is_ascending)}.{number}.{value}")
+    value, number = place(items[-1])
+    return Page(items, f"{kind}.{_way(order.by, order.is_ascending)}.{number}.{value}")
 
 
 _RATINGS: Final = {"up": 1, "down": -1, "none": 0}
@@ -397,8 +394,8 @@ class Sessions:
         By its creation, the order never changes: a reader that follows the pages sees each session that
         exists all the time exactly once.
 
-        The options are those of `SessionQuery`: filters by agent, status, owner, words, time, cost, and by
-        what one of the runs is like; and the order.
+        The options are those of `SessionQuery`: the order, and filters by agent, status, owner, words, time,
+        cost and facts of one run.
 
         Raises:
             Rejected: the cursor, the limit or an option is not valid, or the store cannot search for text.
@@ -406,7 +403,8 @@ class Sessions:
         check_options(wanted, SessionQuery, what="list")
         query, most, order = session_filter(wanted), check_limit(limit), session_order(wanted, after)
         found = await self._store.listed(query, order=order, limit=most + 1)
-        return session_page(found, most, order=order)
+        place = partial(place_of_session, by=order.by)
+        return _sorted_page(found, most, kind="sessions", order=order, place=place)
 
     async def count(self, **wanted: Unpack[SessionQuery]) -> int:
         """Return how many sessions match a filter; `COUNTED_MAX` + 1 if they are more.
@@ -452,7 +450,8 @@ class Sessions:
         query, most = run_filter(wanted), check_limit(limit)
         order = run_order(wanted, after)
         found = await self._store.listed_runs(query, order=order, limit=most + 1)
-        return run_page(found, most, query=query, order=order)
+        place = partial(place_of_run, wanted=query, by=order.by)
+        return _sorted_page(found, most, kind="runs", order=order, place=place)
 
     async def requests(
         self,

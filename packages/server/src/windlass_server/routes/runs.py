@@ -65,6 +65,7 @@ from windlass_server.requests import (
     seen,
 )
 from windlass_server.routing import Route
+from windlass_server.settings import TARGET_BYTES_MAX
 
 router = APIRouter(prefix=PREFIX, tags=["runs"], route_class=Route)
 StepIndex = Annotated[int, Path(ge=0, le=INTEGER_MAX, description="A step, from 0.", examples=[0])]
@@ -81,7 +82,9 @@ class RunQueryParams(PageQuery):
     runs: Annotated[
         str | None,
         Field(
-            min_length=1, max_length=RUN_IDS_MAX * 513, description="Ids of runs, one a line; at most 100."
+            min_length=1,
+            max_length=TARGET_BYTES_MAX,
+            description=f"Ids of runs, one a line; at most {RUN_IDS_MAX}, in a query of 8 KiB.",
         ),
     ] = None
     agent: Name = None

@@ -442,7 +442,7 @@ def _quantile(values: Sequence[int], percent: int) -> int:
 def _page(
     found: Iterable[T], order: RunOrder | SessionOrder, *, key: Callable[[T], tuple[str | int, int]]
 ) -> list[T]:
-    """Return what is behind the last item of the page before, in order."""
+    """Return the items behind the last one of the page before, in order."""
     last = order.after
     if last is not None:
         found = [one for one in found if (key(one) > last if order.is_ascending else key(one) < last)]
@@ -458,7 +458,7 @@ class MemoryArchive(MemoryTables):
         self._check_open()
         sort = partial(place_of_session, by=order.by)
         found = _page(self._wanted_sessions(wanted), order, key=sort)
-        return tuple(self._counted(info) for info in found[:limit])
+        return self._counted(found[:limit])
 
     async def count_listed(self, wanted: SessionFilter, *, most: int) -> int:
         self._check_open()
@@ -477,7 +477,7 @@ class MemoryArchive(MemoryTables):
     async def listed_session(self, session_id: str) -> SessionInfo | None:
         self._check_open()
         info = self._index.sessions.get(session_id)
-        return None if info is None else self._counted(info)
+        return None if info is None else self._counted([info])[0]
 
     async def listed_runs(
         self, wanted: RunFilter, *, order: RunOrder = NEWEST_FIRST, limit: int = 50
@@ -696,14 +696,20 @@ class MemoryArchive(MemoryTables):
         known = session.words.union(words_in(info.title))
         return all(any(one.startswith(word) for one in known) for word in words)
 
-    def _counted(self, info: SessionInfo) -> SessionInfo:
-        name = info.session_id
-        runs = [run for run in self._wanted_runs(RunFilter(session_id=name)) if run.started_at is not None]
+    def _counted(self, infos: Sequence[SessionInfo]) -> tuple[SessionInfo, ...]:
+        """Return sessions with the facts of their runs and requests; the runs are read once for all."""
+        started: dict[str, list[RunInfo]] = {info.session_id: [] for info in infos}
+        for row, item in self._runs.values():
+            if row.session_id in started and (run := self._run_info(row, item)).started_at is not None:
+                started[row.session_id].append(run)
+        return tuple(self._with_runs(info, started[info.session_id]) for info in infos)
+
+    def _with_runs(self, info: SessionInfo, runs: Sequence[RunInfo]) -> SessionInfo:
         newest = max(runs, key=lambda run: run.number, default=None)
         return replace(
             info,
-            run_count=self._sessions[name].run_count,
-            request_count=len(self._index.asked.get(name, ())),
+            run_count=self._sessions[info.session_id].run_count,
+            request_count=len(self._index.asked.get(info.session_id, ())),
             output="" if newest is None else newest.output,
             waits_on=None if newest is None else newest.waits_on,
             error=None if newest is None else newest.error,

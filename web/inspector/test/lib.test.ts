@@ -2,6 +2,7 @@ import { EMPTY_CONVERSATION, reduceConversation, type Event } from "@windlass/pr
 import { describe, expect, it } from "vitest";
 import { actsOf, folded, pairUp } from "../src/pages/compare.js";
 import { callFacts, forkPoint, isStory, recordsOfCall, stepFacts, tell, TimeMachine } from "../src/records.js";
+import { chipsOf, fieldTime, sharedView } from "../src/filters.js";
 import { to } from "../src/router.js";
 import { changedArguments, diffWords } from "../src/changes.js";
 import { differenceOf, fieldsOf, figuresFrom } from "../src/pages/playground.js";
@@ -239,6 +240,37 @@ describe("addresses", () => {
   it("may hold any id, and leave out empty parts", () => {
     expect(to(["sessions", "a/b c?"], { at: 3, filter: "", view: undefined })).toBe("/sessions/a%2Fb%20c%3F?at=3");
     expect(to(["chat"])).toBe("/chat");
+  });
+});
+
+describe("the filters of an address", () => {
+  it("have a chip if they count, and none if their value is not known", () => {
+    const wrong = new URLSearchParams("status=bogus&cost=abc&seconds=-1&feedback=so&since=yesterday&until=2026-99-99");
+    expect(chipsOf(wrong)).toEqual([]);
+    const { filter, values } = sharedView(wrong);
+    expect(Object.values({ ...filter, seconds: values.number("seconds", 1) }).every((one) => one === undefined)).toBe(
+      true,
+    );
+    const right = new URLSearchParams("status=failed&cost=0.5&feedback=down&agent=desk");
+    expect(chipsOf(right).map(([, words]) => words)).toEqual([
+      "status: failed",
+      "agent: desk",
+      "cost ≥ $0.5",
+      "thumb down",
+    ]);
+    expect(sharedView(right).filter).toMatchObject({
+      status: "failed",
+      costMin: 500_000,
+      feedback: "down",
+      agent: "desk",
+    });
+  });
+
+  it("name a moment in local time, as a field of date and time does", () => {
+    const local = "2026-11-17T09:45";
+    expect(fieldTime(new Date(local).toISOString())).toBe(local);
+    expect(fieldTime("0026-11-07T09:05")).toBe("0026-11-07T09:05");
+    expect([fieldTime(null), fieldTime("soon")]).toEqual(["", ""]);
   });
 });
 

@@ -33,6 +33,16 @@ inBrowser("the page of runs", () => {
     await page.getByLabel("Error").selectOption("any");
     await row("Use weather.").waitFor({ state: "hidden" });
     expect(await flaws(page)).toEqual([]);
+    // Until a minute long ago nothing had started; from that minute on everything has.
+    await page.getByLabel("Started until").fill("2020-01-01T10:00");
+    await page.getByText("No run fits.").waitFor();
+    expect(await page.getByText("Search looks at").count()).toBe(0);
+    await page.getByLabel("Started until").fill("");
+    await page.getByLabel("Started from").fill("2020-01-01T10:00");
+    await row("Try.").waitFor();
+    const [since] = new URL(page.url()).searchParams.getAll("since");
+    expect(since).toBe(new Date("2020-01-01T10:00").toISOString());
+    await page.getByLabel("Started from").fill("");
     await page.keyboard.press("Escape");
     await page.reload();
     await row("Try.").waitFor();

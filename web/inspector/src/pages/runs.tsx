@@ -109,7 +109,7 @@ export function RunsPage(): ReactNode {
       {rows === undefined ? (
         error === null && <Loading />
       ) : rows.length === 0 && !hasNextPage ? (
-        <NoRuns isFiltered={isFiltered(query)} />
+        <NoRuns isFiltered={isFiltered(query)} isSearch={query.has("text")} />
       ) : (
         <DataTable
           label="Runs"
@@ -247,11 +247,11 @@ function spanOf({ startedAt, endedAt }: RunRow, now: number): number | undefined
   return Math.max(0, (endedAt === undefined ? now : Date.parse(endedAt)) - Date.parse(startedAt));
 }
 
-function NoRuns({ isFiltered }: { readonly isFiltered: boolean }): ReactNode {
+function NoRuns({ isFiltered, isSearch }: { readonly isFiltered: boolean; readonly isSearch: boolean }): ReactNode {
   return isFiltered ? (
     <Empty title="No run fits.">
       <p>
-        Search looks at the beginnings of words in messages, answers and names of tools.{" "}
+        {isSearch && "Search looks at the beginnings of words in messages, answers and names of tools. "}
         <TextLink href="/runs">Show all runs</TextLink>
       </p>
     </Empty>

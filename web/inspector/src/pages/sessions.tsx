@@ -104,7 +104,7 @@ export function SessionsPage(): ReactNode {
       {items === undefined ? (
         error === null && <Loading />
       ) : items.length === 0 && !hasNextPage ? (
-        <NoSessions isFiltered={isFiltered(query)} />
+        <NoSessions isFiltered={isFiltered(query)} isSearch={query.has("text")} />
       ) : (
         <DataTable
           label="Sessions"
@@ -222,12 +222,12 @@ const NUMBER = "hidden w-20 shrink-0 text-right text-xs tabular-nums text-agent-
 const STATE = "w-44 shrink-0 max-sm:w-auto";
 const WHEN = "hidden w-20 shrink-0 text-right text-xs text-agent-muted sm:block";
 
-function NoSessions({ isFiltered }: { readonly isFiltered: boolean }): ReactNode {
+function NoSessions({ isFiltered, isSearch }: { readonly isFiltered: boolean; readonly isSearch: boolean }): ReactNode {
   if (isFiltered)
     return (
       <Empty title="No session fits.">
         <p>
-          Search looks at the beginnings of words in messages, answers and names of tools.{" "}
+          {isSearch && "Search looks at the beginnings of words in messages, answers and names of tools. "}
           <TextLink href="/sessions">Show all sessions</TextLink>
         </p>
       </Empty>

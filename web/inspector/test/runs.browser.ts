@@ -57,6 +57,13 @@ inBrowser("the page of runs", () => {
     await page.setViewportSize(PHONE);
     await row("Try.").waitFor();
     expect(await flaws(page)).toEqual([]);
+    // The details of a step take half of a phone: only when there are some.
+    await row("Try.").click();
+    const details = page.getByRole("complementary", { name: "Details" });
+    await page.getByRole("treeitem").first().waitFor();
+    expect(await details.count()).toBe(0);
+    await page.getByRole("treeitem").first().click();
+    await details.getByRole("heading").first().waitFor();
     expect(faults).toEqual([]);
     await page.context().close();
   });

@@ -2,6 +2,7 @@ import { EMPTY_CONVERSATION, reduceConversation, type Event } from "@windlass/pr
 import { describe, expect, it } from "vitest";
 import { actsOf, folded, pairUp } from "../src/pages/compare.js";
 import { callFacts, forkPoint, isStory, recordsOfCall, stepFacts, tell, TimeMachine } from "../src/records.js";
+import { comparable } from "../src/pages/run.js";
 import { chipsOf, fieldTime, sharedView } from "../src/filters.js";
 import { to } from "../src/router.js";
 import { changedArguments, diffWords } from "../src/changes.js";
@@ -17,7 +18,7 @@ import { tagsIn } from "../src/parts.js";
 import { doingOf, everyone, familyOf, piecesOf } from "../src/family.js";
 import { formatCost, formatCount, formatDuration, formatPercent, type TraceNode } from "@windlass/ui";
 import { runAt } from "../src/pages/chat.js";
-import type { Approval, FeedbackInfo, RunNumbers, Stats } from "@windlass/protocol/client";
+import type { Approval, FeedbackInfo, RunNumbers, RunRow, Stats } from "@windlass/protocol/client";
 
 type Draft = readonly [type: string, data: Record<string, unknown>];
 
@@ -217,6 +218,21 @@ describe("two runs side by side", () => {
     ]);
     expect(pairUp([], [])).toEqual([]);
   });
+});
+
+it("a run is compared with runs of the same wish first, then with the newest", () => {
+  const row = (runId: string, input: string): RunRow =>
+    ({ runId, input, status: "completed", agentId: "desk" }) as RunRow;
+  const [other, newer, older] = [row("r3", "Where is it?"), row("r2", "Refund 7"), row("r0", "Refund 7")];
+  const similar = row("r4", "Refund 7 and 8");
+  const offered = comparable("r1", "Refund 7", [similar, newer, row("r1", "Refund 7"), older], [other, newer]);
+  expect(offered.map(([id, words]) => [id, words.startsWith("same wish: Refund 7 ·")])).toEqual([
+    ["r2", true],
+    ["r0", true],
+    ["r4", false],
+    ["r3", false],
+  ]);
+  expect(comparable("r1", undefined, [], [other])).toHaveLength(1);
 });
 
 describe("acts of one run only", () => {

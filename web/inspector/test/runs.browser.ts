@@ -54,6 +54,13 @@ inBrowser("the page of runs", () => {
     await page.getByRole("searchbox").fill("");
     await page.getByRole("button", { name: "Time" }).click();
     await expect.poll(() => new URL(page.url()).searchParams.get("sort")).toBe("duration");
+    // A run that waits says what for, and leads to where it is answered.
+    await row("Pay the hotel.").click();
+    const asked = page.getByRole("note").filter({ hasText: "Run pay?" });
+    await asked.getByRole("link", { name: "Answer" }).click();
+    await page.getByRole("heading", { name: "Run pay?" }).waitFor();
+    expect(new URL(page.url()).searchParams.get("at")).toContain("approval:");
+    await page.goto(`${server.url}/runs`);
     await page.setViewportSize(PHONE);
     await row("Try.").waitFor();
     expect(await flaws(page)).toEqual([]);

@@ -22,6 +22,7 @@ import {
   shortHash,
   useColumns,
   type TableColumn,
+  withoutClass,
 } from "@windlass/ui";
 import { ChartColumn, Table2 } from "lucide-react";
 import { useId, useMemo, useState, type ReactNode } from "react";
@@ -677,7 +678,7 @@ function ToolsByRate({ tools, range }: { readonly tools: Stats["failingTools"]; 
 
 /** The words of an error, without the class that a program raised. */
 export function causeWords(told: string): string {
-  return sentence(told.replace(/^(?:[A-Za-z_]\w*\.)+[A-Z]\w*: (?=\S)/u, ""));
+  return sentence(withoutClass(told));
 }
 
 function Causes({ stats, agent, range }: Pick<BodyProps, "stats" | "agent" | "range">): ReactNode {

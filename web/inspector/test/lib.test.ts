@@ -218,6 +218,18 @@ describe("two runs side by side", () => {
     ]);
     expect(pairUp([], [])).toEqual([]);
   });
+
+  it("have a call that failed opposite to the same call that did not", () => {
+    const act = (title: string, detail: string) => ({ title, detail, seq: 1 });
+    const failed = [act("Tool pay failed", "declined"), act("Model call failed", ""), act("Run failed", "declined")];
+    const paid = [act("Tool pay completed", "receipt"), act("Model said", "Paid."), act("Run completed", "Paid.")];
+    expect(pairUp(failed, paid).map(({ first, second, isSame }) => [first?.title, second?.title, isSame])).toEqual([
+      ["Tool pay failed", "Tool pay completed", false],
+      ["Model call failed", undefined, false],
+      [undefined, "Model said", false],
+      ["Run failed", "Run completed", false],
+    ]);
+  });
 });
 
 it("a run is compared with runs of the same wish first, then with the newest", () => {

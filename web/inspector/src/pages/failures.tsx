@@ -1,7 +1,16 @@
 /** Failures by cause. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import type { FailureCause, RunRow } from "@windlass/protocol/client";
-import { DataTable, formatCount, formatPercent, plural, shortId, useColumns, type TableColumn } from "@windlass/ui";
+import {
+  DataTable,
+  formatCount,
+  formatPercent,
+  plural,
+  shortId,
+  useColumns,
+  withoutClass,
+  type TableColumn,
+} from "@windlass/ui";
 import { useMemo, type ReactNode } from "react";
 import { Ago, Empty, Failure, Loading, RowLink, SidePanel, TextLink, useNow } from "../parts.js";
 import { failuresQuery, runsByIdQuery, useNextPage } from "../queries.js";
@@ -88,7 +97,7 @@ export function Failures({ agent }: { readonly agent: string | undefined }): Rea
         <SidePanel
           key={opened.told}
           kind="Cause"
-          title={opened.told}
+          title={withoutClass(opened.told)}
           onClose={() => {
             change({ cause: undefined });
           }}
@@ -120,7 +129,7 @@ function columnsOf(failed: number): readonly TableColumn<Row>[] {
       share: 3,
       cell: ({ told }) => (
         <span className="font-semibold" title={told}>
-          {told}
+          {withoutClass(told)}
         </span>
       ),
     },

@@ -19,7 +19,7 @@ from windlass.ports.model import LLMUsage
 from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.options import RunOptions
 from windlass.runtime.registry import PackageChange
-from windlass.testing import ScriptedModel, by_history, call, fail, say
+from windlass.testing import Answer, ScriptedModel, by_history, call, fail, say
 from windlass.testing.time import FakeClock
 from windlass.tools import tool
 from windlass.tools.question import ask_question
@@ -246,6 +246,20 @@ def test_retries_repairs_and_compactions_are_in_the_ledger() -> None:
         assert ids(walk) == [*(f"step_{step}.0" for step in range(12)), "step_12"]
         assert all(successes(walk))
         assert walk.goal_description == TASK
+
+    play(story())
+
+
+def test_a_model_call_that_fails_tells_the_same_in_every_step() -> None:
+    gone = Rejected("overloaded", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.NOT_RETRYABLE)
+
+    async def told(*before: Answer) -> list[str]:
+        async with AgentRuntime.in_memory([shop(ScriptedModel([*before, fail(gone)]))]) as runtime:
+            run = await run_of(runtime)
+        return [one.description for one in run.problems if one.severity == "critical"]
+
+    async def story() -> None:
+        assert await told() == await told(call("look", {"item": "tea"})) == ["overloaded"]
 
     play(story())
 

@@ -18,6 +18,7 @@ export const TIMES = [
   ["30d", "last 30 days"],
 ] as const;
 const STATUSES = ["pending", "running", "waiting", "completed", "failed", "cancelled", "budget_exhausted"] as const;
+const THUMBS = ["up", "down", "none"] as const;
 const MICROS = 1_000_000;
 
 /** Views that many people want; each is an address. */
@@ -29,26 +30,60 @@ const VIEWS = [
   ["Thumbs down", { feedback: "down" }],
 ] as const;
 
-/** The filters of an address, with the words of their chips. */
-const CHIPS: readonly (readonly [name: string, words: (value: string) => string])[] = [
-  ["status", (value) => `status: ${statusWords(value)}`],
+/** The filters of an address, with the words of their chips, and the values that count: others are left out. */
+const CHIPS: readonly (readonly [
+  name: string,
+  words: (value: string) => string,
+  isKnown?: (value: string) => boolean,
+])[] = [
+  ["status", (value) => `status: ${statusWords(value)}`, (value) => STATUSES.some((one) => one === value)],
   ["waits", (value) => WAITS.get(value) ?? `waits for ${value}`],
   ["agent", (value) => `agent: ${value}`],
   ["version", (value) => `version: ${shortId(value)}`],
   ["tag", (value) => `tag: ${value}`],
-  ["cost", (value) => `cost ≥ $${value}`],
-  ["seconds", (value) => `time ≥ ${value} s`],
+  ["cost", (value) => `cost ≥ $${value}`, (value) => amountOf(value) !== undefined],
+  ["seconds", (value) => `time ≥ ${value} s`, (value) => amountOf(value) !== undefined],
   ["error", (value) => (value === "any" ? "any error" : `error: ${kindWords(value)}`)],
-  ["feedback", (value) => (value === "none" ? "no feedback" : `thumb ${value}`)],
+  [
+    "feedback",
+    (value) => (value === "none" ? "no feedback" : `thumb ${value}`),
+    (value) => THUMBS.some((one) => one === value),
+  ],
   ["crashed", (value) => (value === "1" ? "survived a crash" : "without a crash")],
-  ["since", (value) => `since ${formatWhen(value)}`],
-  ["until", (value) => `until ${formatWhen(value)}`],
+  ["since", (value) => `since ${formatWhen(value)}`, isMoment],
+  ["until", (value) => `until ${formatWhen(value)}`, isMoment],
 ];
 const FILTERS = [...CHIPS.map(([name]) => name), "text", "time"];
 
 /** Whether an address leaves rows out. */
 export function isFiltered(query: URLSearchParams): boolean {
   return FILTERS.some((name) => query.has(name));
+}
+
+/** The filters of an address that count, in words. */
+export function chipsOf(query: URLSearchParams): readonly (readonly [name: string, words: string])[] {
+  return CHIPS.flatMap(([name, words, isKnown = () => true]) => {
+    const value = query.get(name);
+    return value === null || !isKnown(value) ? [] : [[name, words(value)] as const];
+  });
+}
+
+function amountOf(text: string): number | undefined {
+  const value = Number(text);
+  return text.trim() === "" || !Number.isFinite(value) || value < 0 ? undefined : value;
+}
+
+function isMoment(text: string): boolean {
+  return !Number.isNaN(Date.parse(text));
+}
+
+/** A moment as a field of date and time has it: in local time, to the minute; empty if it is none. */
+export function fieldTime(text: string | null): string {
+  if (text === null || !isMoment(text)) return "";
+  const at = new Date(text);
+  const two = (number: number): string => String(number).padStart(2, "0");
+  const day = `${String(at.getFullYear()).padStart(4, "0")}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  return `${day}T${two(at.getHours())}:${two(at.getMinutes())}`;
 }
 
 /** The values of an address; values that a filter does not know are left out. */
@@ -60,9 +95,8 @@ class Values {
   }
 
   number(name: string, factor: number): number | undefined {
-    const text = this.text(name);
-    const value = Number(text);
-    return text === undefined || !Number.isFinite(value) || value < 0 ? undefined : Math.round(value * factor);
+    const value = amountOf(this.query.get(name) ?? "");
+    return value === undefined ? undefined : Math.round(value * factor);
   }
 
   one<T extends string>(name: string, known: readonly T[]): T | undefined {
@@ -70,8 +104,8 @@ class Values {
   }
 
   moment(name: string): string | undefined {
-    const at = Date.parse(this.text(name) ?? "");
-    return Number.isNaN(at) ? undefined : new Date(at).toISOString();
+    const text = this.query.get(name);
+    return text === null || !isMoment(text) ? undefined : new Date(text).toISOString();
   }
 }
 
@@ -114,7 +148,7 @@ export function sharedView(query: URLSearchParams): {
       tag: values.text("tag"),
       costMin: values.number("cost", MICROS),
       error: values.text("error"),
-      feedback: values.one("feedback", ["up", "down", "none"]),
+      feedback: values.one("feedback", THUMBS),
       crashed: query.get("crashed") === null ? undefined : query.get("crashed") === "1",
       ascending: query.get("up") === "1" ? true : undefined,
     },
@@ -156,25 +190,22 @@ export function Filters({ list, query, change, search }: FiltersProps): ReactNod
         value={query.get("time") ?? ""}
         options={TIMES}
         onChange={(time) => {
-          change({ time });
+          change({ time, since: undefined, until: undefined });
         }}
       />
-      {CHIPS.map(([name, words]) => {
-        const value = query.get(name);
-        return value === null ? null : (
-          <button
-            key={name}
-            type="button"
-            className={classes(CHIP, "cursor-pointer hover:bg-agent-raised", FOCUS)}
-            onClick={() => {
-              change({ [name]: undefined });
-            }}
-          >
-            {words(value)} <span aria-hidden>×</span>
-            <span className="sr-only">, remove</span>
-          </button>
-        );
-      })}
+      {chipsOf(query).map(([name, words]) => (
+        <button
+          key={name}
+          type="button"
+          className={classes(CHIP, "cursor-pointer hover:bg-agent-raised", FOCUS)}
+          onClick={() => {
+            change({ [name]: undefined });
+          }}
+        >
+          {words} <span aria-hidden>×</span>
+          <span className="sr-only">, remove</span>
+        </button>
+      ))}
       <MoreFilters list={list} query={query} change={change} />
       <nav aria-label="Views" className="flex flex-wrap items-center gap-2">
         <span className="text-xs text-agent-muted">Views:</span>
@@ -226,6 +257,21 @@ function MoreFilters({ list, query, change }: Omit<FiltersProps, "search">): Rea
       />
     </label>
   );
+  const moment = (label: string, name: "since" | "until"): ReactNode => (
+    <label className="inline-flex items-center gap-2 text-xs text-agent-muted">
+      {label}
+      <input
+        type="datetime-local"
+        max="9999-12-31T23:59"
+        className={classes(FIELD, "w-48!")}
+        value={fieldTime(query.get(name))}
+        onChange={({ target: { value } }) => {
+          // "last 24 h" and a moment both say from when on: the newer choice counts.
+          change({ time: undefined, [name]: isMoment(value) ? new Date(value).toISOString() : undefined });
+        }}
+      />
+    </label>
+  );
   return (
     <Popover.Root>
       <Popover.Trigger className={classes(CHIP, "cursor-pointer hover:bg-agent-raised", FOCUS)}>
@@ -249,6 +295,8 @@ function MoreFilters({ list, query, change }: Omit<FiltersProps, "search">): Rea
             "agent",
             agents.map(({ agentId }) => [agentId, agentId]),
           )}
+          {moment("Started from", "since")}
+          {moment("Started until", "until")}
           {field("Version", "version")}
           {field("Tag", "tag")}
           {field("Dollars at least", "cost", true)}

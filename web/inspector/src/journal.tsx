@@ -183,7 +183,10 @@ interface RecordPanelProps {
   readonly onClose: () => void;
 }
 
-/** The details of a record. Its place is the same whether something is selected, read or shown. */
+/**
+ * The details of a record. Its place is the same whether something is selected, read or shown; on a phone, where it
+ * would take half of the page, there is none until something is selected.
+ */
 export function RecordPanel({ runId, records: given, seq, callId, onClose }: RecordPanelProps): ReactNode {
   // A long run has megabytes of records: they are read when something is selected.
   const { records: own } = useRunRecords(given === undefined && seq !== undefined ? runId : undefined);
@@ -195,7 +198,10 @@ export function RecordPanel({ runId, records: given, seq, callId, onClose }: Rec
   return (
     <aside
       aria-label="Details"
-      className="flex min-h-0 flex-col overflow-y-auto border-agent-border bg-agent-surface max-lg:h-1/2 max-lg:shrink-0 max-lg:border-t lg:w-[26rem] lg:shrink-0 lg:border-l"
+      className={classes(
+        "flex min-h-0 flex-col overflow-y-auto border-agent-border bg-agent-surface max-lg:h-1/2 max-lg:shrink-0 max-lg:border-t lg:w-[26rem] lg:shrink-0 lg:border-l",
+        seq === undefined && "max-sm:hidden",
+      )}
     >
       {record === undefined ? (
         seq === undefined ? (

@@ -93,7 +93,7 @@ export function ListPage<T extends object>(props: ListPageProps<T>): ReactNode {
       ) : isFiltered(query) ? (
         <Empty title={`No ${noun} fits.`}>
           <p>
-            Search looks at the beginnings of words in messages, answers and names of tools.{" "}
+            {query.has("text") && "Search looks at the beginnings of words in messages, answers and names of tools. "}
             <TextLink href={`/${list}`}>Show all {noun}s</TextLink>
           </p>
         </Empty>

@@ -466,10 +466,11 @@ export const runsByIdQuery = (runIds: readonly string[]) =>
     staleTime: SLOW_MS,
   });
 
-export const recentRunsQuery = (agent: string | undefined) =>
+/** The newest runs of an agent, of all or with these words. */
+export const recentRunsQuery = (agent: string | undefined, text?: string) =>
   queryOptions({
-    queryKey: ["runs", "recent", agent],
-    queryFn: async ({ signal }) => (await client.listRuns({ agent, limit: 50 }, { signal })).runs,
+    queryKey: ["runs", "recent", agent, text],
+    queryFn: async ({ signal }) => (await client.listRuns({ agent, text, limit: 50 }, { signal })).runs,
     staleTime: SLOW_MS,
     refetchInterval: SLOW_MS,
   });

@@ -50,7 +50,9 @@ export function to(path: readonly string[], query: QueryValues = {}): string {
 export function navigate(address: string, { replace = false }: { readonly replace?: boolean } = {}): void {
   // With the origin: a path that begins with two slashes is one of this server, and not the name of another.
   const url = location.origin + address;
-  if (replace) history.replaceState(null, "", url);
+  // As a browser does with a link to the page that it is on: one way back, however often it was pressed.
+  const isHere = new URL(url).href === location.href;
+  if (replace || isHere) history.replaceState(null, "", url);
   else history.pushState(null, "", url);
   dispatchEvent(new Event(MOVED));
 }

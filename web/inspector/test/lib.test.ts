@@ -2,6 +2,8 @@ import { EMPTY_CONVERSATION, reduceConversation, type Event } from "@windlass/pr
 import { describe, expect, it } from "vitest";
 import { actsOf, folded, pairUp } from "../src/pages/compare.js";
 import { callFacts, forkPoint, isStory, recordsOfCall, stepFacts, tell, TimeMachine } from "../src/records.js";
+import { comparable } from "../src/pages/run.js";
+import { chipsOf, fieldTime, sharedView } from "../src/filters.js";
 import { to } from "../src/router.js";
 import { changedArguments, diffWords } from "../src/changes.js";
 import { differenceOf, fieldsOf, figuresFrom } from "../src/pages/playground.js";
@@ -17,7 +19,7 @@ import { tagsIn } from "../src/parts.js";
 import { doingOf, everyone, familyOf, piecesOf } from "../src/family.js";
 import { formatCost, formatCount, formatDuration, formatPercent, type TraceNode } from "@windlass/ui";
 import { runAt } from "../src/pages/chat.js";
-import type { Approval, FeedbackInfo, RunNumbers, Stats } from "@windlass/protocol/client";
+import type { Approval, FeedbackInfo, RunNumbers, RunRow, Stats } from "@windlass/protocol/client";
 
 type Draft = readonly [type: string, data: Record<string, unknown>];
 
@@ -217,6 +219,33 @@ describe("two runs side by side", () => {
     ]);
     expect(pairUp([], [])).toEqual([]);
   });
+
+  it("have a call that failed opposite to the same call that did not", () => {
+    const act = (title: string, detail: string) => ({ title, detail, seq: 1 });
+    const failed = [act("Tool pay failed", "declined"), act("Model call failed", ""), act("Run failed", "declined")];
+    const paid = [act("Tool pay completed", "receipt"), act("Model said", "Paid."), act("Run completed", "Paid.")];
+    expect(pairUp(failed, paid).map(({ first, second, isSame }) => [first?.title, second?.title, isSame])).toEqual([
+      ["Tool pay failed", "Tool pay completed", false],
+      ["Model call failed", undefined, false],
+      [undefined, "Model said", false],
+      ["Run failed", "Run completed", false],
+    ]);
+  });
+});
+
+it("a run is compared with runs of the same wish first, then with the newest", () => {
+  const row = (runId: string, input: string): RunRow =>
+    ({ runId, input, status: "completed", agentId: "desk" }) as RunRow;
+  const [other, newer, older] = [row("r3", "Where is it?"), row("r2", "Refund 7"), row("r0", "Refund 7")];
+  const similar = row("r4", "Refund 7 and 8");
+  const offered = comparable("r1", "Refund 7", [similar, newer, row("r1", "Refund 7"), older], [other, newer]);
+  expect(offered.map(([id, words]) => [id, words.startsWith("same wish: Refund 7 ·")])).toEqual([
+    ["r2", true],
+    ["r0", true],
+    ["r4", false],
+    ["r3", false],
+  ]);
+  expect(comparable("r1", undefined, [], [other])).toHaveLength(1);
 });
 
 describe("acts of one run only", () => {
@@ -250,6 +279,37 @@ describe("runs by their ids", () => {
     expect(namedFrom(short, 100)).toEqual(short.slice(100));
     const long = Array.from({ length: 50 }, () => "/".repeat(500));
     expect(namedFrom(long, 0)).toHaveLength(3);
+  });
+});
+
+describe("the filters of an address", () => {
+  it("have a chip if they count, and none if their value is not known", () => {
+    const wrong = new URLSearchParams("status=bogus&cost=abc&seconds=-1&feedback=so&since=yesterday&until=2026-99-99");
+    expect(chipsOf(wrong)).toEqual([]);
+    const { filter, values } = sharedView(wrong);
+    expect(Object.values({ ...filter, seconds: values.number("seconds", 1) }).every((one) => one === undefined)).toBe(
+      true,
+    );
+    const right = new URLSearchParams("status=failed&cost=0.5&feedback=down&agent=desk");
+    expect(chipsOf(right).map(([, words]) => words)).toEqual([
+      "status: failed",
+      "agent: desk",
+      "cost ≥ $0.5",
+      "thumb down",
+    ]);
+    expect(sharedView(right).filter).toMatchObject({
+      status: "failed",
+      costMin: 500_000,
+      feedback: "down",
+      agent: "desk",
+    });
+  });
+
+  it("name a moment in local time, as a field of date and time does", () => {
+    const local = "2026-11-17T09:45";
+    expect(fieldTime(new Date(local).toISOString())).toBe(local);
+    expect(fieldTime("0026-11-07T09:05")).toBe("0026-11-07T09:05");
+    expect([fieldTime(null), fieldTime("soon")]).toEqual(["", ""]);
   });
 });
 

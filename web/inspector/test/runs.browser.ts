@@ -33,6 +33,16 @@ inBrowser("the page of runs", () => {
     await page.getByLabel("Error").selectOption("any");
     await row("Use weather.").waitFor({ state: "hidden" });
     expect(await flaws(page)).toEqual([]);
+    // Until a minute long ago nothing had started; from that minute on everything has.
+    await page.getByLabel("Started until").fill("2020-01-01T10:00");
+    await page.getByText("No run fits.").waitFor();
+    expect(await page.getByText("Search looks at").count()).toBe(0);
+    await page.getByLabel("Started until").fill("");
+    await page.getByLabel("Started from").fill("2020-01-01T10:00");
+    await row("Try.").waitFor();
+    const [since] = new URL(page.url()).searchParams.getAll("since");
+    expect(since).toBe(new Date("2020-01-01T10:00").toISOString());
+    await page.getByLabel("Started from").fill("");
     await page.keyboard.press("Escape");
     await page.reload();
     await row("Try.").waitFor();
@@ -44,9 +54,23 @@ inBrowser("the page of runs", () => {
     await page.getByRole("searchbox").fill("");
     await page.getByRole("button", { name: "Time" }).click();
     await expect.poll(() => new URL(page.url()).searchParams.get("sort")).toBe("duration");
+    // A run that waits says what for, and leads to where it is answered.
+    await row("Pay the hotel.").click();
+    const asked = page.getByRole("note").filter({ hasText: "Run pay?" });
+    await asked.getByRole("link", { name: "Answer" }).click();
+    await page.getByRole("heading", { name: "Run pay?" }).waitFor();
+    expect(new URL(page.url()).searchParams.get("at")).toContain("approval:");
+    await page.goto(`${server.url}/runs`);
     await page.setViewportSize(PHONE);
     await row("Try.").waitFor();
     expect(await flaws(page)).toEqual([]);
+    // The details of a step take half of a phone: only when there are some.
+    await row("Try.").click();
+    const details = page.getByRole("complementary", { name: "Details" });
+    await page.getByRole("treeitem").first().waitFor();
+    expect(await details.count()).toBe(0);
+    await page.getByRole("treeitem").first().click();
+    await details.getByRole("heading").first().waitFor();
     expect(faults).toEqual([]);
     await page.context().close();
   });

@@ -34,7 +34,7 @@ inBrowser("the first five minutes", () => {
     await drill
       .getByText(/^The server is back .*\. \d+ records from before .* The result of weather was kept; .* again: 0\./u)
       .waitFor();
-    await drill.getByText(/about pay waits for you as before\.$/u).waitFor();
+    await drill.getByText(/no work was cut off, .* about pay waits for you as before\.$/u).waitFor();
 
     await page.getByRole("button", { name: "Approve", exact: true }).click();
     await page
@@ -53,7 +53,10 @@ inBrowser("the first five minutes", () => {
     await details.getByText(/approved by local after/u).waitFor();
     await details.getByRole("group", { name: "Arguments" }).getByText("cents").waitFor();
     expect(new URL(page.url()).searchParams.get("at")).toMatch(/^\d+$/u);
+    // A tab is one step of the way back.
+    const steps = await page.evaluate(() => history.length);
     await page.getByRole("tab", { name: "Trace" }).click();
+    expect(await page.evaluate(() => history.length)).toBe(steps + 1);
     await page.getByRole("treeitem", { name: /^tool pay/u }).click();
     await details.getByRole("heading", { name: /^Call of pay completed/u }).waitFor();
     expect(faults).toEqual([]);

@@ -99,6 +99,7 @@ export {
   type SpanStatus,
   type TraceNode,
   type TraceShape,
+  withoutClass,
 } from "./spans.js";
 export { DecisionCard } from "./decisions.js";
 export {

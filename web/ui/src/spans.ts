@@ -317,7 +317,7 @@ function aboutOf(
   const parts: (string | undefined)[] = [];
   const said = text(attrs["message"]) ?? text(attrs["code"]);
   const isBad = attrs["code"] !== undefined && attrs["code"] !== "cancelled";
-  if (isBad) parts.push(said);
+  if (isBad && said !== undefined) parts.push(withoutClass(said));
   switch (kind) {
     case "agent": {
       const steps = children.filter((child) => child.kind === "model").length;
@@ -484,6 +484,20 @@ export interface RowFilter {
 /** Whether a person should look at a span: it failed, or its outcome is unknown. */
 export function isFailed({ status }: TraceNode): boolean {
   return status === "failed" || status === "interrupted";
+}
+
+/** Whether a span failed by itself, and not because of one below it. */
+export function isCause(node: TraceNode): boolean {
+  return isFailed(node) && !node.children.some(hasFailed);
+}
+
+function hasFailed(node: TraceNode): boolean {
+  return isFailed(node) || node.children.some(hasFailed);
+}
+
+/** The words of an error, without the class that a program raised: a row has room for few words. */
+export function withoutClass(told: string): string {
+  return told.replace(/^(?:[A-Za-z_]\w*\.)+[A-Z]\w*: (?=\S)/u, "");
 }
 
 /** Whether a node is meant by what was typed. */

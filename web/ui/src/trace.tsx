@@ -30,6 +30,7 @@ import { formatValue } from "./format.js";
 import { useWording } from "./labels.js";
 import {
   axisOf,
+  isCause,
   isFailed,
   isFound,
   rowsOf,
@@ -104,7 +105,8 @@ export function TraceTree({ traces, nowMs, selected, onSelect, findRef, classNam
   };
   const nextFailed = (): void => {
     const from = all.findIndex(({ node }) => node.id === selected);
-    const next = failed.find((row) => all.indexOf(row) > from) ?? failed[0];
+    const causes = failed.filter(({ node }) => isCause(node));
+    const next = causes.find((row) => all.indexOf(row) > from) ?? causes[0];
     if (next === undefined) return;
     setClosed(NONE_CLOSED);
     select(next.node);

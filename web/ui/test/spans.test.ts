@@ -71,7 +71,7 @@ const CHILD = trace(
     toolName: "run_code",
     effect: "read",
     code: "E",
-    message: "it broke",
+    message: "shop.errors.Broken: it broke",
     status: "failed",
   }),
   span("r2/call/5.0", "tool.dispatch:look", MINUTE + 510, MINUTE + 600, "r2/call/3.0", {

@@ -450,7 +450,7 @@ const EXAMPLES: readonly Example[] = [
     kind: "tool",
     title: "Use a tool",
     words: "How is the weather in Oslo?",
-    about: "One model call, one tool, one answer. Open the run afterwards.",
+    about: "The model asks for a tool, reads its result and answers. Open the run afterwards.",
   },
   {
     kind: "wait",
@@ -570,16 +570,20 @@ interface Before {
   /** Calls with a result: how often each was begun. */
   readonly done: ReadonlyMap<string, number>;
   readonly names: readonly string[];
+  /** Whether the run only waited for a person: then a crash ends no work. */
+  readonly isWaiting: boolean;
 }
 
 /** Counts the records and results of a chat, to be compared with those after a crash. */
 function beforeCrash({ items, conversation }: Pick<ChatStream, "items" | "conversation">, atMs: number): Before {
-  const done = callsOf(items).filter(({ status }) => status === "succeeded");
+  const calls = callsOf(items);
+  const done = calls.filter(({ status }) => status === "succeeded");
   return {
     atMs,
     recordCount: conversation.chat.seq,
     done: new Map(done.map(({ key, progress }) => [key, progress?.attempt ?? 1])),
     names: done.map(({ call }) => call.name),
+    isWaiting: calls.some(({ status }) => status === "waiting"),
   };
 }
 
@@ -594,6 +598,7 @@ function survived(before: Before, { items }: Pick<ChatStream, "items">, nowMs: n
     ...(before.names.length === 0
       ? []
       : [`The result of ${before.names.join(" and ")} was kept; calls made again: ${again.length}.`]),
+    ...(before.isWaiting ? ["The run was waiting, so no work was cut off, and lists do not mark it."] : []),
     ...(waiting.length === 0 ? [] : [`The request about ${waiting.join(" and ")} waits for you as before.`]),
   ];
 }
@@ -626,7 +631,9 @@ function Drill({ chat }: { readonly chat: ChatStream }): ReactNode {
       aria-label="Crash drill"
       className="mx-auto mb-3 flex w-full max-w-3xl flex-wrap items-center gap-x-2 gap-y-1 rounded-lg border border-agent-accent px-4 py-3 max-md:mx-3 max-md:w-auto"
     >
-      <Badge tone={step === 3 ? "good" : "info"}>{step === 3 ? "survived a crash" : `Crash drill, ${step} of 3`}</Badge>
+      <Badge tone={step === 3 ? "good" : "info"}>
+        {step === 3 ? "Crash drill, 3 of 3: nothing was lost" : `Crash drill, ${step} of 3`}
+      </Badge>
       {step === 1 && (
         <>
           <span>End the server now, in another terminal:</span>

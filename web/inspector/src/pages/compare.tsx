@@ -269,7 +269,7 @@ function Cell({
     <div className={classes("min-w-0 border-l-2 pl-3", isSame ? "border-l-agent-border" : "border-l-agent-warning")}>
       <TextLink href={to(["runs", runId], { at: act.seq })}>{act.title}</TextLink>
       <p className="text-xs wrap-anywhere">
-        {first === undefined || second === undefined || isSame ? (
+        {first === undefined || second === undefined || first.title !== second.title || isSame ? (
           act.detail
         ) : (
           <WordDiff before={first.detail} after={second.detail} side={side} />
@@ -330,7 +330,18 @@ export function actsOf(records: readonly Event[], runId: string): readonly Act[]
     });
 }
 
-/** Lines two lists up by what is the longest in both; acts of the same title that stand opposite are one row. */
+const OUTCOME = / (?:completed|failed)$/u;
+
+/** What was done, however it ended: a call that failed stands opposite to the same call that did not. */
+function deedOf({ title }: Act): string {
+  return title.replace(OUTCOME, "");
+}
+
+function isEqual(one: Act, two: Act): boolean {
+  return one.title === two.title && one.detail === two.detail;
+}
+
+/** Lines two lists up by what is the longest in both; acts of the same deed that stand opposite are one row. */
 export function pairUp(first: readonly Act[], second: readonly Act[]): readonly Pair[] {
   const lengths = lengthsOf(first, second);
   const rows: Pair[] = [];
@@ -340,10 +351,10 @@ export function pairUp(first: readonly Act[], second: readonly Act[]): readonly 
     if (
       one !== undefined &&
       two !== undefined &&
-      one.title === two.title &&
-      isBest(lengths, at, other, one.detail === two.detail)
+      deedOf(one) === deedOf(two) &&
+      isBest(lengths, at, other, isEqual(one, two))
     ) {
-      rows.push({ first: one, second: two, isSame: one.detail === two.detail });
+      rows.push({ first: one, second: two, isSame: isEqual(one, two) });
       at += 1;
       other += 1;
     } else if (
@@ -367,22 +378,23 @@ function lengthAt(lengths: Lengths, at: number, other: number): number {
 }
 
 /** Whether taking both acts together loses nothing. */
-function isBest(lengths: Lengths, at: number, other: number, isEqual: boolean): boolean {
-  return lengthAt(lengths, at, other) === lengthAt(lengths, at + 1, other + 1) + weight(isEqual);
+function isBest(lengths: Lengths, at: number, other: number, areEqual: boolean): boolean {
+  return lengthAt(lengths, at, other) === lengthAt(lengths, at + 1, other + 1) + weight(areEqual);
 }
 
-/** An equal act is worth more than one with the same title only. */
-function weight(isEqual: boolean): number {
-  return isEqual ? 3 : 2;
+/** An equal act is worth more than one of the same deed only. */
+function weight(areEqual: boolean): number {
+  return areEqual ? 3 : 2;
 }
 
 function lengthsOf(first: readonly Act[], second: readonly Act[]): Lengths {
+  const [deeds, others] = [first.map(deedOf), second.map(deedOf)];
   const lengths = Array.from({ length: first.length + 1 }, () => new Uint32Array(second.length + 1));
   for (let at = first.length - 1; at >= 0; at -= 1) {
     for (let other = second.length - 1; other >= 0; other -= 1) {
       const [one, two] = [first[at], second[other]];
-      const isAlike = one !== undefined && two !== undefined && one.title === two.title;
-      const together = isAlike ? lengthAt(lengths, at + 1, other + 1) + weight(one.detail === two.detail) : 0;
+      const isAlike = one !== undefined && two !== undefined && deeds[at] === others[other];
+      const together = isAlike ? lengthAt(lengths, at + 1, other + 1) + weight(isEqual(one, two)) : 0;
       const row = lengths[at];
       if (row !== undefined)
         row[other] = Math.max(together, lengthAt(lengths, at + 1, other), lengthAt(lengths, at, other + 1));

@@ -9,6 +9,7 @@ import {
   sentence,
   shortId,
   useColumns,
+  withoutClass,
   type TableColumn,
 } from "@windlass/ui";
 import { useMemo, type ReactNode } from "react";
@@ -53,7 +54,7 @@ export function causesOf(failures: FailureGroups | undefined): readonly Cause[] 
 
 /** The words of an error, without the class that a program raised. */
 export function causeWords(told: string): string {
-  return sentence(told.replace(/^(?:[A-Za-z_]\w*\.)+[A-Z]\w*: (?=\S)/u, ""));
+  return sentence(withoutClass(told));
 }
 
 /** Why runs failed, the most frequent reason first. */

@@ -118,6 +118,7 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
       </Heading>
       {error != null && <Failure error={error} onRetry={() => void run.refetch()} />}
       {run.data?.result?.error !== undefined && <Trouble result={run.data.result} />}
+      {run.data !== undefined && !isOver(run.data.run.status) && <Waits requests={run.data.requests} />}
       {run.data !== undefined && (
         <Views
           info={run.data}
@@ -297,10 +298,35 @@ function Said({
   );
 }
 
+/** Other runs to compare with: those of the same wish first. */
+export function comparable(
+  runId: string,
+  wish: string | undefined,
+  same: readonly RunRow[],
+  newest: readonly RunRow[],
+): readonly (readonly [runId: string, words: string])[] {
+  const told = ({ runId: id, input, status, startedAt, at }: RunRow): string =>
+    `${cut(input || shortId(id), COMPARED_CHARS_MAX)} · ${statusWords(status)}, ${formatWhen(startedAt ?? at ?? "")}`;
+  const isSame = ({ input }: RunRow): boolean => wish !== undefined && input === wish;
+  const found = new Map(
+    [...same, ...newest].filter((one) => one.runId !== runId).map((one) => [one.runId, one] as const),
+  );
+  const all = [...found.values()];
+  return [
+    ...all.filter(isSame).map((one) => [one.runId, `same wish: ${told(one)}`] as const),
+    ...all.filter((one) => !isSame(one)).map((one) => [one.runId, told(one)] as const),
+  ];
+}
+
 function Links({ info }: { readonly info: RunInfo }): ReactNode {
   const { runId, sessionId, agentId, status } = info.run;
   const stop = useMutation({ mutationFn: () => client.cancelRun(runId) });
-  const others = useQuery(recentRunsQuery(agentId));
+  const wish = info.row?.input?.trim() || undefined;
+  const newest = useQuery(recentRunsQuery(agentId));
+  const same = useQuery({
+    ...recentRunsQuery(agentId, wish?.replace(/…$/u, "").slice(0, WISH_CHARS_MAX)),
+    enabled: wish !== undefined,
+  });
   return (
     <div className="flex items-center gap-2 text-sm *:shrink-0 max-sm:w-full max-sm:overflow-x-auto max-sm:p-0.5">
       {sessionId !== undefined && <ButtonLink href={to(["chat", sessionId])}>Open chat</ButtonLink>}
@@ -308,18 +334,7 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
         label="Compare with"
         isLabelHidden
         value=""
-        options={[
-          ["", "Compare…"],
-          ...(others.data ?? [])
-            .filter((one) => one.runId !== runId)
-            .map(
-              (one) =>
-                [
-                  one.runId,
-                  `${cut(one.input || shortId(one.runId), COMPARED_CHARS_MAX)} · ${statusWords(one.status)}, ${formatWhen(one.startedAt ?? one.at ?? "")}`,
-                ] as const,
-            ),
-        ]}
+        options={[["", "Compare…"], ...comparable(runId, info.row?.input, same.data ?? [], newest.data ?? [])]}
         onChange={(other) => {
           if (other !== "") navigate(to(["diff", runId, other]));
         }}
@@ -382,6 +397,20 @@ function RunFacts({
       {facts.filter((fact) => fact !== "").join(" · ")}
     </>
   );
+}
+
+/** What a run asks people, and where it is answered. */
+function Waits({ requests }: { readonly requests: RunInfo["requests"] }): ReactNode {
+  return requests.map(({ requestId, prompt }) => (
+    <p
+      key={requestId}
+      role="note"
+      className="flex items-center gap-3 border-b border-l-4 border-agent-border border-l-agent-warning px-4 py-2 text-sm"
+    >
+      <span className="min-w-0 flex-1 break-words">{cut(prompt.replace(/\s+/gu, " "), WISH_CHARS_MAX)}</span>
+      <ButtonLink href={to(["approvals"], { at: requestId })}>Answer</ButtonLink>
+    </p>
+  ));
 }
 
 function Trouble({ result }: { readonly result: RunResult }): ReactNode {

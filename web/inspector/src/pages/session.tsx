@@ -62,46 +62,48 @@ export function SessionPage({ sessionId }: { readonly sessionId: string }): Reac
         {session.data !== undefined && <Links session={session.data} />}
       </Heading>
       {error != null && <Failure error={error} onRetry={() => void session.refetch()} />}
-      <Tabs
-        label="Views of the session"
-        value={query.get("view") ?? "chat"}
-        onChange={(view) => {
-          change({ view, filter: undefined }, { push: true });
-        }}
-        tabs={[
-          {
-            id: "chat",
-            label: "Conversation",
-            content: () => (
-              <AsItWas
-                sessionId={sessionId}
-                records={journal.records}
-                at={at}
-                onMove={(seq) => {
-                  change({ at: seq });
-                }}
-              />
-            ),
-          },
-          {
-            id: "journal",
-            label: "Journal",
-            content: () => (
-              <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
-                <JournalView records={journal.records} isRaw selected={at} onSelect={onSelect} />
-                <RecordPanel
+      {session.data === undefined && session.error != null ? null : (
+        <Tabs
+          label="Views of the session"
+          value={query.get("view") ?? "chat"}
+          onChange={(view) => {
+            change({ view, filter: undefined }, { push: true });
+          }}
+          tabs={[
+            {
+              id: "chat",
+              label: "Conversation",
+              content: () => (
+                <AsItWas
+                  sessionId={sessionId}
                   records={journal.records}
-                  seq={at}
-                  onClose={() => {
-                    change({ at: undefined });
+                  at={at}
+                  onMove={(seq) => {
+                    change({ at: seq });
                   }}
                 />
-              </div>
-            ),
-          },
-          { id: "runs", label: "Runs", content: () => <Runs sessionId={sessionId} /> },
-        ]}
-      />
+              ),
+            },
+            {
+              id: "journal",
+              label: "Journal",
+              content: () => (
+                <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
+                  <JournalView records={journal.records} isRaw selected={at} onSelect={onSelect} />
+                  <RecordPanel
+                    records={journal.records}
+                    seq={at}
+                    onClose={() => {
+                      change({ at: undefined });
+                    }}
+                  />
+                </div>
+              ),
+            },
+            { id: "runs", label: "Runs", content: () => <Runs sessionId={sessionId} /> },
+          ]}
+        />
+      )}
     </>
   );
 }

@@ -567,7 +567,7 @@ class StepsDraft:
         self.words = None
         run.charge(data.usage)
         if data.code != _HANDED_OVER:
-            told = f"model call {data.step_index}, attempt {data.attempt}: {data.message or data.code}"
+            told = f"model call {data.step_index + 1}, attempt {data.attempt}: {data.message or data.code}"
             self._report(record, run, told=told, cause=data.code, severity=_MINOR)
 
     def step_failed(self, record: Record, run: RunDraft) -> None:
@@ -576,8 +576,8 @@ class StepsDraft:
         run.charge(data.usage)
         if data.code == ErrorKind.STRUCTURED_OUTPUT_FAILURE:
             return  # `output.failed` has told it
-        told = f"model call {data.step_index}: {data.message}"
-        self._report(record, run, told=told, cause=data.code, severity=_CRITICAL)
+        # Without the number of the step: runs that fail for the same reason have one cause.
+        self._report(record, run, told=data.message, cause=data.code, severity=_CRITICAL)
 
     # outcomes
 

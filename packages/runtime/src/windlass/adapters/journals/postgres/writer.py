@@ -27,6 +27,7 @@ from windlass.adapters.journals.postgres.writes import LeaseOwners, PostgresTran
 from windlass.adapters.journals.rules import CLOSED, ambiguous, stopped, unavailable
 from windlass.adapters.journals.sql.integrity import StoreKey
 from windlass.adapters.journals.sql.jobs import Job, answer
+from windlass.adapters.journals.sql.statements import Row
 
 T = TypeVar("T")
 _Job = Job[PostgresTransaction]
@@ -46,11 +47,11 @@ PAUSES_S: Final = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 # A transaction above the snapshot is in progress, or was lost in a crash.
 _OUTCOME: Final = """SELECT CASE WHEN t.number < pg_snapshot_xmax(pg_current_snapshot())
     THEN pg_xact_status(t.number) ELSE 'above' END FROM (SELECT CAST(CAST(? AS TEXT) AS XID8) AS number) t"""
-# The timeline of the log changes when a replica takes over, and the rest with each crash of the server (its
-# statistics are lost then, also where its first process stays): both may give transaction numbers anew.
+# The timeline of the log changes when a replica takes over. The rest changes with a crash, after which the
+# number of a lost transaction is given anew: the first process is another one, or the statistics were lost.
 _SERVER: Final = """SELECT CASE WHEN pg_is_in_recovery() THEN ''
     ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END,
-    concat(pg_postmaster_start_time(), ' ', (SELECT stats_reset FROM pg_stat_bgwriter))"""
+    CAST(pg_postmaster_start_time() AS TEXT), CAST(stats_reset AS TEXT) FROM pg_stat_bgwriter"""
 
 
 class Writer:
@@ -159,9 +160,8 @@ class _Hand:
         self._name = address.name
         self._link = Link(address)
         self._transaction = PostgresTransaction(self._link, key, owners=owners)
-        self._timeline: object = None
-        self._start: object = None
-        """The start of the server that the link is connected to, or its recovery after a crash."""
+        self._server: Row = ()
+        """The timeline, the start and the loss of statistics of the server that the link is connected to."""
         self._is_down = False
         """Whether the last group could not reach the database: the next one tries once, and does not wait."""
 
@@ -231,7 +231,7 @@ class _Hand:
 
     def _connect(self) -> None:
         self._link.connect()
-        [(self._timeline, self._start)] = self._link.execute(_SERVER).fetchall()
+        [self._server] = self._link.execute(_SERVER).fetchall()
         self._link.sync()
 
     def _undo(self, error: Failure) -> None:
@@ -245,26 +245,25 @@ class _Hand:
 
         Returns None if it has committed, or if that cannot be known: then the callers get `Ambiguous`.
         """
-        timeline, start = self._timeline, self._start
+        before = self._server
         for attempt in range(ATTEMPTS_MAX):
             self._writer.pause(attempt)
             try:
                 self._connect()
-                if self._timeline != timeline:
+                if self._server[0] != before[0]:
                     break
                 [(status,)] = self._link.execute(_OUTCOME, (str(number),)).fetchall()
                 self._link.sync()
             except FAILURES:
                 self._link.close()
                 continue
-            has_crashed = self._start != start
-            if status == "committed" and not has_crashed:
+            if status == "committed" and self._server == before:
                 return None
             if status in {"committed", None}:
                 # After a crash, another transaction may have its number; None is a number too long ago.
                 break
-            if status == "aborted" or has_crashed:
-                # A crash loses no transaction that has committed, nor its number.
+            if status == "aborted" or self._server[1] != before[1]:
+                # A crash loses no transaction that has committed, nor its number; nothing outlives a process.
                 return error
             # In progress: the server has not noticed yet that the connection is gone.
         for job in jobs:

@@ -316,11 +316,13 @@ def _is_less(shown: Any, true: Any) -> bool:
     return shown is None
 
 
-def _uncounted(shown: Any) -> Any:
-    """Return sessions without the number of their runs and requests, which decide nothing."""
+def _alone(shown: Any) -> Any:
+    """Return sessions without what is told of their runs and requests, which decides nothing."""
     if isinstance(shown, tuple):
-        return tuple(_uncounted(one) for one in cast("tuple[object, ...]", shown))
-    return replace(shown, run_count=0, request_count=0) if isinstance(shown, SessionInfo) else shown
+        return tuple(_alone(one) for one in cast("tuple[object, ...]", shown))
+    if not isinstance(shown, SessionInfo):
+        return shown
+    return replace(shown, run_count=0, request_count=0, output="", waits_on=None, error=None, crashes=0)
 
 
 async def bit_flips(folder: Path, *, trials: int, seed: int) -> dict[str, Any]:
@@ -351,7 +353,7 @@ async def bit_flips(folder: Path, *, trials: int, seed: int) -> dict[str, Any]:
         wrong = [
             name
             for name in different
-            if name.startswith(DECIDING) and not _is_less(_uncounted(shown[name]), _uncounted(truth[name]))
+            if name.startswith(DECIDING) and not _is_less(_alone(shown[name]), _alone(truth[name]))
         ]
         if wrong or (different and not problems):
             violations.append(f"bit {bit}: {', '.join(wrong or different)}; audit: {problems[:2]}")

@@ -160,6 +160,7 @@ def test_a_run_that_waits_says_what_for_until_it_goes_on() -> None:
     journal.add("run.waiting", {"runId": "r1", "on": "timer", "until": "2026-02-01T00:00:00.000Z"})
     waits = fold_trace(journal.records)
     since = journal.records[-1].at
+    assert waits.since(journal.records[-2].seq)[0] == waits.spans[:1]
     found = waits.spans[0].attrs or {}
     assert (found["waitsOn"], found["waitsUntil"], found["waitsSince"]) == (
         "timer",

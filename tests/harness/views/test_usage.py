@@ -4,6 +4,7 @@ import pytest
 from tests.harness.views.journal import Journal, at
 
 from windlass_harness.views import UsageState, add_usage, fold_usage
+from windlass_harness.views.usage import subtract_usage
 from windlass_protocol import BudgetUsage, Usage
 from windlass_protocol.limits import INTEGER_MAX
 
@@ -31,6 +32,12 @@ def test_adding_usage_keeps_fields_of_either_part() -> None:
     assert add_usage(every, every).model_dump() == {
         key: 2 * value for key, value in every.model_dump().items()
     }
+
+
+def test_subtracting_usage_keeps_fields_that_the_part_does_not_know() -> None:
+    whole = Usage(input_tokens=5, output_tokens=1, cost_micros=7)
+    part = Usage(input_tokens=2, output_tokens=3, reasoning_tokens=1)
+    assert subtract_usage(whole, part) == Usage(input_tokens=3, output_tokens=0, cost_micros=7)
 
 
 def test_steps_are_charged_to_session_run_turn_and_model() -> None:

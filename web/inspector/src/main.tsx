@@ -3,7 +3,7 @@ import "./strict.js";
 import "./app.css";
 import { StrictMode, Suspense, useEffect, useMemo, useState, type ReactNode } from "react";
 import { createRoot } from "react-dom/client";
-import { QueryClientProvider, useQueryClient } from "@tanstack/react-query";
+import { notifyManager, QueryClientProvider, useQueryClient } from "@tanstack/react-query";
 import { AgentProvider } from "@windlass/ui";
 import { applyTheme, Boundary, KeysDialog, pageKeys, readTheme, Shell, useKeys } from "./shell.js";
 import { Login, newQueryClient, transport, useDoor } from "./auth.js";
@@ -13,6 +13,8 @@ import { Loading } from "./parts.js";
 import { fetchPages, NAVIGATION, openPage } from "./pages.js";
 
 applyTheme(readTheme());
+// Before the next event: a button whose request is under way is disabled when a second click comes.
+notifyManager.setScheduler(queueMicrotask);
 
 const root = document.getElementById("root");
 if (root !== null)

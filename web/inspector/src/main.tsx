@@ -13,7 +13,7 @@ import { Loading } from "./parts.js";
 import { fetchPages, NAVIGATION, openPage } from "./pages.js";
 
 applyTheme(readTheme());
-// Before the next event: a button whose request is under way is disabled when a second click comes.
+// Queries tell of a change before the next event: a second click finds the button disabled.
 notifyManager.setScheduler(queueMicrotask);
 
 const root = document.getElementById("root");

@@ -86,25 +86,22 @@ def fold_usage(records: Iterable[Record], state: UsageState | None = None) -> Us
 
 def add_usage(first: Usage, second: Usage) -> Usage:
     """Add two amounts, up to the largest number; a field that is unknown in both stays unknown."""
-    return Usage(
-        input_tokens=_add(first.input_tokens, second.input_tokens),
-        output_tokens=_add(first.output_tokens, second.output_tokens),
-        cache_read_tokens=_add(first.cache_read_tokens, second.cache_read_tokens),
-        cache_write_tokens=_add(first.cache_write_tokens, second.cache_write_tokens),
-        reasoning_tokens=_add(first.reasoning_tokens, second.reasoning_tokens),
-        cost_micros=_add(first.cost_micros, second.cost_micros),
-    )
+    return _each(_add, first, second)
 
 
 def subtract_usage(whole: Usage, part: Usage) -> Usage:
     """Return an amount without a part that it includes; a field that the part does not know stays."""
+    return _each(_subtract, whole, part)
+
+
+def _each(rule: Callable[[int | None, int | None], int | None], first: Usage, second: Usage) -> Usage:
     return Usage(
-        input_tokens=_subtract(whole.input_tokens, part.input_tokens),
-        output_tokens=_subtract(whole.output_tokens, part.output_tokens),
-        cache_read_tokens=_subtract(whole.cache_read_tokens, part.cache_read_tokens),
-        cache_write_tokens=_subtract(whole.cache_write_tokens, part.cache_write_tokens),
-        reasoning_tokens=_subtract(whole.reasoning_tokens, part.reasoning_tokens),
-        cost_micros=_subtract(whole.cost_micros, part.cost_micros),
+        input_tokens=rule(first.input_tokens, second.input_tokens),
+        output_tokens=rule(first.output_tokens, second.output_tokens),
+        cache_read_tokens=rule(first.cache_read_tokens, second.cache_read_tokens),
+        cache_write_tokens=rule(first.cache_write_tokens, second.cache_write_tokens),
+        reasoning_tokens=rule(first.reasoning_tokens, second.reasoning_tokens),
+        cost_micros=rule(first.cost_micros, second.cost_micros),
     )
 
 

@@ -3,7 +3,7 @@ import "./strict.js";
 import "./app.css";
 import { StrictMode, Suspense, useEffect, useMemo, useState, type ReactNode } from "react";
 import { createRoot } from "react-dom/client";
-import { notifyManager, QueryClientProvider, useQueryClient } from "@tanstack/react-query";
+import { notifyManager, QueryClientProvider } from "@tanstack/react-query";
 import { AgentProvider } from "@windlass/ui";
 import { applyTheme, Boundary, KeysDialog, pageKeys, readTheme, Shell, useKeys } from "./shell.js";
 import { Login, newQueryClient, transport, useDoor } from "./auth.js";
@@ -71,20 +71,26 @@ function Inside(): ReactNode {
   );
 }
 
-/** Shown with the first page, fetches the others, as soon as the first one has what it asked the server for. */
+/** How long the other pages wait for a person who does nothing. */
+const FETCH_MS = 10_000;
+
+/** Shown with the first page, fetches the others: once a person does something, so that nothing holds up the first. */
 function Fetch(): ReactNode {
-  const queries = useQueryClient();
   useEffect(() => {
-    const cache = queries.getQueryCache();
-    const look = (): void => {
-      if (queries.isFetching() > 0) return;
-      stop();
+    const begun = new AbortController();
+    const fetch = (): void => {
+      begun.abort();
+      clearTimeout(timer);
       void fetchPages();
     };
-    const stop = cache.subscribe(look);
-    look();
-    return stop;
-  }, [queries]);
+    const timer = setTimeout(fetch, FETCH_MS);
+    for (const type of ["pointermove", "pointerdown", "keydown"])
+      addEventListener(type, fetch, { signal: begun.signal, passive: true });
+    return () => {
+      begun.abort();
+      clearTimeout(timer);
+    };
+  }, []);
   return null;
 }
 

@@ -323,22 +323,29 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
   const stop = useMutation({ mutationFn: () => client.cancelRun(runId) });
   const wish = info.row?.input?.trim() || undefined;
   const newest = useQuery(recentRunsQuery(agentId));
+  // A search over all runs: asked for when a person comes near, not with every page.
+  const [isNear, setIsNear] = useState(false);
   const same = useQuery({
     ...recentRunsQuery(agentId, wish?.replace(/…$/u, "").slice(0, WISH_CHARS_MAX)),
-    enabled: wish !== undefined,
+    enabled: isNear && wish !== undefined,
   });
+  const come = (): void => {
+    setIsNear(true);
+  };
   return (
     <div className="flex items-center gap-2 text-sm *:shrink-0 max-sm:w-full max-sm:overflow-x-auto max-sm:p-0.5">
       {sessionId !== undefined && <ButtonLink href={to(["chat", sessionId])}>Open chat</ButtonLink>}
-      <Select
-        label="Compare with"
-        isLabelHidden
-        value=""
-        options={[["", "Compare…"], ...comparable(runId, info.row?.input, same.data ?? [], newest.data ?? [])]}
-        onChange={(other) => {
-          if (other !== "") navigate(to(["diff", runId, other]));
-        }}
-      />
+      <span onPointerEnter={come} onFocus={come}>
+        <Select
+          label="Compare with"
+          isLabelHidden
+          value=""
+          options={[["", "Compare…"], ...comparable(runId, info.row?.input, same.data ?? [], newest.data ?? [])]}
+          onChange={(other) => {
+            if (other !== "") navigate(to(["diff", runId, other]));
+          }}
+        />
+      </span>
       {!isOver(status) && (
         <Button
           variant="danger"

@@ -4,6 +4,7 @@ The routes are those of the router: a new one fails here until `IDS` has its pat
 """
 
 import json
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -313,6 +314,26 @@ def test_a_key_counts_until_it_is_revoked_and_a_new_one_at_once(tmp_path: Path) 
             assert (await client.get("/agents")).status_code == 401
 
     run(main())
+
+
+def test_a_server_tells_its_process_to_its_own_machine_alone(tmp_path: Path) -> None:
+    keys = Keyring(tmp_path / "keys.json")
+    keys.add("ops", "acme", "ann")
+
+    async def story() -> None:
+        for settings, pid in (
+            (Settings(limits=FAST), os.getpid()),
+            (Settings(keys=keys.path, limits=FAST), None),
+        ):
+            folder = tmp_path / f"data-{pid}"
+            async with (
+                serving(folder, [payer()], settings=settings) as server,
+                httpx2.AsyncClient() as client,
+            ):
+                health = await client.get(f"http://127.0.0.1:{server.port}/v1/health")
+                assert health.json().get("pid") == pid
+
+    run(story())
 
 
 def test_only_operators_may_see_the_numbers_of_the_whole_server(tmp_path: Path) -> None:

@@ -368,7 +368,8 @@ def write_key(folder: Path) -> str:
     from windlass_server.auth import new_key  # noqa: PLC0415 - the clients need nothing of the server
 
     key, entry = new_key("bench", "acme", user="ann")
-    (folder / "keys.json").write_text(json.dumps({"keys": [entry.model_dump(mode="json", by_alias=True)]}))
+    approver = entry.model_copy(update={"roles": ("approver",)})
+    (folder / "keys.json").write_text(json.dumps({"keys": [approver.model_dump(mode="json", by_alias=True)]}))
     return key
 
 

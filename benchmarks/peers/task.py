@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from socket import socket
-from time import perf_counter, process_time
+from time import clock_gettime, perf_counter, process_time
 from types import FrameType
 
 TOOL = "lookup"
@@ -47,6 +47,7 @@ POSTGRES = os.environ.get("BENCH_POSTGRES", "")
 TEMPORAL = os.environ.get("BENCH_TEMPORAL", "")
 """The address of the Temporal server in the scenario `shared`."""
 
+SQLITE_HEADER = b"SQLite format 3\0"
 JsonLine = dict[str, object]
 
 
@@ -196,13 +197,15 @@ class Reading:
 
 
 def cpu_of(process: int) -> float:
-    """Return the CPU time that the threads of a process have used, in seconds.
+    """Return the CPU time of a process with all its threads, also those that have ended, in seconds.
 
-    The scheduler counts it in nanoseconds; `/proc/PID/stat` samples it by ticks, which misleads on a busy
-    machine. Threads that have ended are not counted: those of a server live as long as it does.
+    The CPU clock of a process counts nanoseconds; `/proc/PID/stat` samples by ticks, which misleads on a busy
+    machine.
     """
-    threads = Path(f"/proc/{process}/task").iterdir()
-    return sum(int((one / "schedstat").read_text("ascii").split()[0]) for one in threads) / 1e9
+    clock = ctypes.c_int()
+    if code := ctypes.CDLL(None).clock_getcpuclockid(process, ctypes.byref(clock)):
+        raise OSError(code, os.strerror(code), f"process {process}")
+    return clock_gettime(clock.value)
 
 
 def free_port() -> int:
@@ -231,11 +234,19 @@ def _less(after: int | None, before: int | None) -> int | None:
 def _stored_bytes(folder: Path) -> int:
     """Return the size of the databases once the write-ahead log is empty."""
     for path in folder.iterdir():
-        if path.name.endswith(("-wal", "-shm", "-journal")) or not path.is_file():
+        if not _is_database(path):
             continue
         with closing(sqlite3.connect(path)) as database:
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return sum(path.stat().st_size for path in folder.iterdir() if not path.name.endswith("-shm"))
+
+
+def _is_database(path: Path) -> bool:
+    """Whether a file begins as SQLite databases do; logs, marks and folders do not."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(SQLITE_HEADER)) == SQLITE_HEADER
 
 
 def _resident_bytes(servers: Sequence[int]) -> int:

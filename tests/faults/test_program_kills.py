@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -20,6 +22,7 @@ from windlass.adapters.monty import MontyInterpreter
 from windlass.runtime.runs import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools.context import ToolContext
+from windlass_harness.loop.rules import INTERRUPTIONS_MAX
 from windlass_protocol.generated.event_data import ActionResultData
 
 WAIT_S: Final = 300.0
@@ -261,3 +264,57 @@ def test_three_agents_of_a_workflow_work_at_once_and_survive_a_kill_at_every_app
         assert told["value"]["output"] == "A note. A note. A note.", point
         assert len(set(one["notes"])) == 3, (point, one)
         assert len(one["notes"]) <= 6, "a note is made once more if the kill interrupted it"
+
+
+BOMB: Final = """
+import asyncio, os, signal, sys
+from windlass import Agent, AgentRuntime, tool
+from windlass.testing import ScriptedModel, by_history, call, say
+from windlass.testing.interpreter import WaveInterpreter, waves
+
+class Bomb(WaveInterpreter):
+    "An interpreter that ends its process when a program takes its first result."
+    async def run(self, program, outcomes, *, snapshot=None):
+        if outcomes and program.source == BAD:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return await super().run(program, outcomes, snapshot=snapshot)
+
+@tool(mode="read")
+async def look(item: str) -> str:
+    "Look at a thing."
+    await asyncio.sleep(0)
+    return item
+
+BAD = waves([("look", {"item": "bomb"})])
+GOOD = waves([("look", {"item": "a"})], [("look", {"item": "b"})])
+
+def coder(name, source):
+    script = by_history([call("run_code", {"code": source}), say("done")])
+    return Agent(name, model=ScriptedModel(script), tools=[look], code_mode=True)
+
+async def main():
+    agents = [coder("bad", BAD), coder("good", GOOD)]
+    async with AgentRuntime.open(
+        sys.argv[1], agents=agents, interpreter=Bomb(), durability="process"
+    ) as runtime:
+        handles = [await runtime.start("bad", "go", session_id="bad", run_id="bad")]
+        handles += [await runtime.start("good", "go", session_id=f"s{n}", run_id=f"s{n}") for n in range(3)]
+        results = [await handle.wait() for handle in handles]
+        print([result.status.value for result in results], results[0].error.details["reason"])
+
+asyncio.run(main())
+"""
+
+
+def test_a_program_that_ends_every_process_fails_alone_and_the_others_complete(tmp_path: Path) -> None:
+    store, report, lives = tmp_path / "a.db", "", 0
+    while not report:
+        lives += 1
+        assert lives < 60, "the processes end for ever"
+        process = subprocess.run(
+            [sys.executable, "-c", BOMB, str(store)], capture_output=True, text=True, check=False
+        )
+        assert process.returncode in (0, -signal.SIGKILL), process.stderr
+        report = process.stdout.strip()
+    assert report == "['failed', 'completed', 'completed', 'completed'] interrupted_too_often"
+    assert lives > INTERRUPTIONS_MAX

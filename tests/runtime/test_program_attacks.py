@@ -3,8 +3,8 @@
 import asyncio
 import os
 import signal
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from tests.runtime.runtime_rig import OtherRelease, play, until
 from tests.runtime.test_programs import coder, failure_of, output_of, pay, requests_of, result_of, run
 
 from windlass import Agent, AgentRuntime, Budget, tool
-from windlass.adapters.monty import Plain, TooLarge
+from windlass.adapters.monty_helper import Plain, TooLarge
+from windlass.engine import programs
 from windlass.limits import (
     PROGRAM_ARGUMENTS_BYTES_MAX,
     PROGRAM_PRINTED_CHARS_MAX,
@@ -25,9 +26,17 @@ from windlass.parts import MontyInterpreter
 from windlass.ports.interpreter import Program
 from windlass.programs import Functions
 from windlass.runtime.runs import RunHandle
-from windlass.testing import say
+from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_harness.policy import CallFacts
-from windlass_protocol import AllowDecision, DeferDecision, Event, JsonValue, ModifyDecision, PolicyDecision
+from windlass_protocol import (
+    AllowDecision,
+    DeferDecision,
+    Event,
+    JsonObject,
+    JsonValue,
+    ModifyDecision,
+    PolicyDecision,
+)
 
 SECRET = "hunter2hunter2"
 GATHER = "import asyncio\nawait asyncio.gather(pay(1), pay(2))"
@@ -181,38 +190,102 @@ def test_an_argument_that_is_given_twice_is_refused() -> None:
         assert "/positional: expected no field of this name" in message
 
 
-def workers() -> list[int]:
-    """Return the processes of the interpreter of this one."""
-    found: list[int] = []
-    for path in Path("/proc/self/task").glob("*/children"):
-        for child in path.read_text().split():
-            if Path(f"/proc/{child}/comm").read_text().strip() == "monty":
-                found.append(int(child))
-    return found
-
-
 class Dying(MontyInterpreter):
-    """An interpreter whose worker is killed in the middle of its first runs."""
+    """An interpreter whose helper is killed before its first runs."""
 
     def __init__(self, runs: int) -> None:
         super().__init__()
         self.runs = runs
 
-    @contextmanager
-    def _checkout(self, program: Program, *, is_checked: bool = False) -> Generator[Any]:
-        with super()._checkout(program, is_checked=is_checked) as session:
-            if not is_checked:
-                self.runs -= 1
-                for worker in workers() if self.runs >= 0 else ():
-                    os.kill(worker, signal.SIGKILL)
-            yield session
+    def _ask_helper(
+        self, program: Program, request: JsonObject, snapshot: bytes
+    ) -> tuple[JsonObject, bytes, bytes]:
+        if request["task"] == "run" and self.runs:
+            self.runs -= 1
+            helper = self._idle[-1] if self._idle else self._start_helper()
+            self._idle[:] = [helper]
+            os.kill(helper.process.pid, signal.SIGKILL)
+        return super()._ask_helper(program, request, snapshot)
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="workers are found in /proc")
-def test_a_worker_that_is_killed_is_replaced_once() -> None:
+def test_a_helper_that_is_killed_is_replaced_once() -> None:
     assert output_of(coder("await double(1)"), interpreter=Dying(1)) == 2
     code, message = failure_of(coder("await double(1)"), interpreter=Dying(2))
     assert (code, "ended its interpreter" in message) == ("program_failed", True)
+
+
+PAIRS = "k = (1,)\nfor i in range(40):\n    k = (k, k)\n"
+"""A value that costs a program 40 steps, and its hash 2**40."""
+FROZEN = (
+    f"from dataclasses import dataclass\n@dataclass(frozen=True)\nclass A:\n    a: object\n{PAIRS}a = A(k)\n"
+)
+
+
+@pytest.fixture
+def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs may use less time between two waits, so that hostile ones end sooner."""
+    limits = replace(programs._LIMITS, turn_ms=300)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(programs, "_LIMITS", limits)
+
+
+@pytest.mark.usefixtures("short_turns")
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"{PAIRS}{{k: 1}}",
+        f"{PAIRS}{{k}}",
+        f"{PAIRS}frozenset([k])",
+        f"{PAIRS}k",
+        f"{PAIRS}[1, {{'a': {{k: 1}}}}]",
+        f"{PAIRS}await echo({{k: 1}})",
+        f"{PAIRS}await echo(value={{k}})",
+        f"{PAIRS}await echo(**{{'value': {{k: 1}}}})",
+        f"{PAIRS}print(k)",
+        f"{PAIRS}raise ValueError(str(k))",
+        f"{FROZEN}a",
+        f"{FROZEN}{{a: 1}}",
+        "s = frozenset()\nfor i in range(40):\n    s = frozenset([s, (s, s)])\n{s: 1}",
+        "class A:\n    def __init__(self, b: object) -> None:\n        self.b = b\n        self.c = b\n"
+        "a = A(1)\nfor i in range(40):\n    a = A(a)\na",
+        "x = ()\nfor i in range(200_000):\n    x = (x,)\n{x: 1}",
+        "1 << 240_000_000",
+        "'a' * 60_000_000",
+        "await echo(**{'a' * 40_000_000: 1})",
+        "raise ValueError('a' * 50_000_000)",
+        "while True:\n    print('a' * 100_000)",
+        "import asyncio\nawait asyncio.gather(*[echo(1) for _ in range(90_000)])",
+    ],
+    ids=lambda source: source[-30:],
+)
+def test_a_hostile_value_fails_its_program_and_nothing_else(source: str) -> None:
+    async def story() -> None:
+        agent = coder(source, tools=[echo])
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            assert (await handle.wait(timeout=300)).output == "done", "the model was told, and answered"
+            events = [event async for event in handle.events()]
+            assert result_of(events)["status"] == "failed"
+            assert len(told(events)) < 30_000
+
+    play(story())
+
+
+@pytest.mark.usefixtures("short_turns")
+def test_a_hostile_variable_is_kept_and_fails_only_the_programs_that_return_it() -> None:
+    async def story() -> list[JsonObject]:
+        sources = [f"{PAIRS}1", "{k: 1}", "k is not None"]
+        script = [call("run_code", {"code": source}) for source in sources]
+        agent = Agent("keeper", model=ScriptedModel(by_history([*script, say("done")])), code_mode="session")
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            handle = await runtime.start(agent, "go", session_id="s1", run_id="r1")
+            await handle.wait(timeout=300)
+            events = [event async for event in handle.events()]
+        return [result_of(events, f"call-{number}") for number in (1, 2, 3)]
+
+    first, second, third = play(story())
+    assert first["result"]["output"] == 1  # type: ignore[index]
+    assert second["status"] == "failed"
+    assert third["result"]["output"] is True  # type: ignore[index]
 
 
 def test_a_secret_in_a_program_is_refused_and_in_no_record() -> None:

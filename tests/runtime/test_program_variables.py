@@ -1,6 +1,7 @@
 """Variables of programs that live for a session: code_mode="session"."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from windlass import Agent, AgentRuntime, tool
 from windlass.errors import Rejected
 from windlass.limits import PROGRAM_VARIABLES_BYTES_MAX, TOOL_OUTPUT_CHARS_MAX
 from windlass.parts import MontyInterpreter
-from windlass.ports.interpreter import NoVariables
+from windlass.ports.interpreter import Program, Progress
 from windlass.ports.model import LLMMessage
 from windlass.programs import assigned_names
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
@@ -150,14 +151,15 @@ def test_as_many_programs_are_run_again_as_the_limit_says(
     assert ("are lost" in str(last)) == (most < 3), "three programs ended with variables"
 
 
-def test_variables_that_cannot_be_read_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def load(_: object, session: object, variables: bytes | None) -> None:
-        if variables is not None:
-            raise NoVariables("not one")
+def test_variables_that_cannot_be_read_are_lost(tmp_path: Path) -> None:
+    class Strange(MontyInterpreter):
+        """An interpreter that has damaged variables."""
 
-    monkeypatch.setattr(OtherRelease, "_load_variables", load)
-    monkeypatch.setattr(OtherRelease, "version", MontyInterpreter().version)
-    made = [*(MontyInterpreter() for _ in range(4)), OtherRelease()]
+        async def run(self, program: Program, outcomes: Any, *, snapshot: bytes | None = None) -> Progress:
+            damaged = program.variables and b"damaged"
+            return await super().run(replace(program, variables=damaged), outcomes, snapshot=snapshot)
+
+    made = [*(MontyInterpreter() for _ in range(4)), Strange()]
     assert "The variables of earlier programs are lost" in restarted(tmp_path, *made)[-1]["message"]
 
 

@@ -16,14 +16,17 @@ from windlass_harness.loop.events import (
     ProgramPaused,
     RunProgram,
     RunTool,
+    SessionClaimed,
+    SessionReleased,
 )
 from windlass_harness.loop.notes import ProgramVariables
-from windlass_harness.loop.rules import RequestedCall, Rules
+from windlass_harness.loop.rules import INTERRUPTIONS_MAX, RequestedCall, Rules
 from windlass_harness.loop.state import dump_loop, load_loop
 from windlass_harness.views.session import fold_session
 from windlass_protocol import (
     ActionStatus,
     AllowDecision,
+    ErrorInfo,
     InputResponse,
     JsonObject,
     JsonValue,
@@ -176,10 +179,96 @@ def test_a_new_owner_runs_the_program_again_and_repeats_no_call() -> None:
 
 
 def test_a_program_that_only_waits_leaves_nothing_to_recover() -> None:
-    session, _ = begun()
+    session, effect = begun()
+    session.done(effect, ProgramPaused("p", 0, inner("look")))
     session = interrupt(session, len(session.records), epoch=2)
-    assert [type(one) for one in session.turn()] == [RunProgram]
+    assert [type(one) for one in session.turn()] == [JudgeCall]
     assert "recovery.started" not in session.types
+
+
+def crash(session: Session, *, is_alone: bool = True) -> Session:
+    """The process ends; the next one has nothing but the records."""
+    after = Session(session.records, epoch=session.epoch + 1, rules=session.rules, ms=session.ms)
+    after.tell(SessionClaimed(after.epoch, "recovery", is_alone=is_alone))
+    return after
+
+
+def test_a_program_that_ends_its_process_each_time_fails_its_run() -> None:
+    session, effect = begun()
+    for _ in range(INTERRUPTIONS_MAX - 1):
+        session = crash(session)
+        assert due(session) == effect
+        assert session.data("recovery.effect_found")["callId"] == "p"
+    session = crash(session)
+    assert session.turn() == []
+    assert session.types.count("recovery.started") == INTERRUPTIONS_MAX
+    assert session.end == "failed"
+    error = ErrorInfo.model_validate(session.data("run.failed")["error"])
+    assert f"ended {INTERRUPTIONS_MAX} times during this program" in error.message
+    assert error.details == {"reason": "interrupted_too_often", "attempts": INTERRUPTIONS_MAX}
+
+
+def test_ends_of_a_process_are_counted_from_the_last_pause_of_a_program() -> None:
+    session, _ = begun()
+    for _ in range(INTERRUPTIONS_MAX - 1):
+        session = crash(session)
+    session.done(due(session), ProgramPaused("p", 0, inner("look")))
+    (one,) = start_all(session)
+    session.done(one, returned(one.call_id))
+    for _ in range(INTERRUPTIONS_MAX - 1):
+        assert [one.call_id for one in due(session).results] == ["p/0"]
+        session = crash(session)
+    session.done(due(session), ProgramEnded(ended(), 1))
+    assert session.data("action.result")["status"] == "completed"
+    assert session.end is None
+
+
+def test_the_run_of_a_program_that_ends_its_process_fails_after_the_calls_that_are_under_way() -> None:
+    session, effect = begun(Rules(interruptions_max=1))
+    session.done(effect, ProgramPaused("p", 0, inner("look", "see")))
+    first, second = start_all(session)
+    session.done(first, returned(first.call_id))
+    session = crash(session)
+    session.under_way[second.key] = second
+    assert session.turn() == []
+    assert session.end is None
+    session.done(second, returned(second.call_id))
+    # Its result gave the program to the new owner, so that nothing was interrupted there.
+    assert [one.call_id for one in due(session).results] == ["p/0", "p/1"]
+
+
+def test_a_program_is_run_again_after_a_pause_when_others_shared_its_process() -> None:
+    session, effect = begun()
+    for times in range(2 * INTERRUPTIONS_MAX):
+        session = crash(session, is_alone=False)
+        if times:
+            assert session.turn() == []
+            wake_at_ms = session.plan().wake_at_ms
+            assert wake_at_ms is not None
+            session.pass_ms(wake_at_ms - session.now.ms)
+        assert due(session) == effect
+        assert session.data("recovery.effect_found")["shared"] is True
+    assert session.end is None
+
+
+def test_a_program_that_is_released_in_order_was_not_interrupted() -> None:
+    session, effect = begun()
+    for _ in range(3 * INTERRUPTIONS_MAX):
+        assert session.tell(SessionReleased()) == ["recovery.effect_found"]
+        assert session.data("recovery.effect_found")["begun"] is False
+        assert session.tell(SessionReleased()) == [], "once is enough"
+        session = crash(session)
+        assert "recovery.started" not in session.types
+        assert due(session) == effect
+    for _ in range(INTERRUPTIONS_MAX):
+        session = crash(session)
+        session.turn()
+    assert session.end == "failed", "an end of the process after a release counts"
+
+
+def test_a_program_of_an_older_owner_is_not_released() -> None:
+    session, _ = begun()
+    assert crash(session).tell(SessionReleased()) == []
 
 
 def test_a_skipped_call_is_a_result_of_the_program() -> None:

@@ -25,7 +25,7 @@ from windlass_harness.loop.events import (
     judge_key,
     run_key,
 )
-from windlass_harness.loop.notes import INTERRUPTED, RECOVERY, SUBAGENT, CallNotes
+from windlass_harness.loop.notes import INTERRUPTED, RECOVERY, SUBAGENT, CallNotes, ProgramNotes
 from windlass_harness.loop.rules import (
     AFTER_APPROVAL_DECISION,
     BEFORE_RUN_COMPLETE,
@@ -212,6 +212,8 @@ class _Calls:
         self.wakes: list[int] = []
         self.exceeded: tuple[BudgetName, ...] = ()
         self.has_busy_child = False
+        self.failure: ErrorInfo | None = None
+        """Why the run fails, once nothing is in progress."""
 
 
 def _advance_calls(
@@ -228,6 +230,8 @@ def _advance_calls(
             _advance_started(state, call, plan, now, rules)
         else:
             _advance_requested(state, call, plan, now, rules)
+    if plan.failure is not None:
+        return NOTHING if under_way else Plan(ends.failed(state, plan.failure, now=now))
     if plan.requests:
         plan.drafts.append(people.requested(state, plan.requests, now=now))
     effects = plan.effects
@@ -293,10 +297,8 @@ def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment, ru
         _advance_child(state, call, note, plan, now)
         return
     if note.program is not None and not note.program.is_tool:
-        # A change of owner does not matter: running a program has no effect but its calls.
-        effect = programs.due(state, call, note.program)
-        plan.effects += [] if effect is None else [effect]
         plan.drafts += programs.finished(state, call, note.program, now=now)
+        _advance_program(state, call, note.program, plan, now, rules)
         return
     if note.program is not None and note.program.has_paused:
         if programs.has_answers(note.program):
@@ -322,6 +324,32 @@ def _advance_started(state: LoopState, call: Call, plan: _Calls, now: Moment, ru
         _recover(state, call, plan, now, rules)
 
 
+def _advance_program(
+    state: LoopState, call: Call, program: ProgramNotes, plan: _Calls, now: Moment, rules: Rules
+) -> None:
+    """A program: run it, also after a change of owner, because running it has no effect but its calls.
+
+    Repeats are limited: the program may be what crashes its owners.
+    """
+    effect, note = programs.due(state, call, program), state.note(call.call_id)
+    if effect is None:
+        return
+    if program.epoch == state.epoch:
+        if note.pause is not None and now.is_in(note.pause):
+            plan.wakes.append(note.pause.until_ms)
+        else:
+            plan.effects.append(effect)
+        return
+    if program.epoch is None:
+        plan.drafts.append(found(state, call, now=now, more={"begun": False}))
+        return
+    times = note.interruptions + (not state.run_notes.was_shared)
+    if times >= rules.interruptions_max:
+        plan.failure = failures.interrupted_too_often(times, during="program")
+        return
+    plan.drafts.append(_found_again(state, call, note, now))
+
+
 def _advance_child(state: LoopState, call: Call, note: CallNotes, plan: _Calls, now: Moment) -> None:
     """A subagent call: review the report, or wait for it.
 
@@ -344,9 +372,7 @@ def _recover(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rul
     note = state.note(call.call_id)
     times = note.interruptions + (not state.run_notes.was_shared)
     if effect is not EffectClass.ONCE and times < rules.interruptions_max:
-        more, delay_ms, _ = outage.after_crash(state, note)
-        paused: JsonObject = {"delayMs": delay_ms} if delay_ms else {}
-        plan.drafts.append(found(state, call, now=now, more={**more, **paused}))
+        plan.drafts.append(_found_again(state, call, note, now))
         return
     _ask_recovery(state, call, plan, now, rules, times=1 if effect is EffectClass.ONCE else times)
 
@@ -357,6 +383,13 @@ def _ask_recovery(
     request = people.recovery_request(state, call, times=times, responders=rules.responders)
     plan.drafts.append(found(state, call, now=now, more={"requestId": request["requestId"]}))
     plan.requests.append(request)
+
+
+def _found_again(state: LoopState, call: Call, note: CallNotes, now: Moment) -> Draft:
+    """Return the record of an interrupted call that is repeated without asking."""
+    more, delay_ms, _ = outage.after_crash(state, note)
+    paused: JsonObject = {"delayMs": delay_ms} if delay_ms else {}
+    return found(state, call, now=now, more={**more, **paused})
 
 
 def found(state: LoopState, call: Call, *, now: Moment, more: JsonObject | None = None) -> Draft:

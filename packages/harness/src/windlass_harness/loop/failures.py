@@ -62,10 +62,10 @@ def too_many_steps(rules: Rules) -> ErrorInfo:
     return _rejected(ErrorKind.RECOVERY_REPAIR_NEEDED, message)
 
 
-def interrupted_too_often(times: int) -> ErrorInfo:
-    """Return the error of a model call that was interrupted too often."""
+def interrupted_too_often(times: int, *, during: str = "model call") -> ErrorInfo:
+    """Return the error of a model call or of a program that was interrupted too often."""
     message = (
-        f"The process ended {times} times during this model call, so it is not made again by itself. "
+        f"The process ended {times} times during this {during}, so it is not repeated by itself. "
         "Find out what ends the process (memory, a provider that crashes), then retry the run."
     )
     return ErrorInfo(

@@ -177,6 +177,13 @@ class ProgramNotes:
     """Text that it had printed by then."""
     end: JsonObject | None = None
     """Data of `program.ended`, if it ended while calls of it were open."""
+    epoch: int | None = None
+    """Epoch of the owner that has to run it; None if that owner released it in order."""
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether it has something to do: to begin, or to take results."""
+        return self.end is None and not (self.has_paused and len(self.results) == self.taken)
 
     @property
     def is_tool(self) -> bool:

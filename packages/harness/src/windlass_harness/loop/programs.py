@@ -40,7 +40,7 @@ ASK_QUESTION: Final = "ask_question"
 
 def due(state: LoopState, call: Call, program: ProgramNotes) -> RunProgram | None:
     """Return the effect of a program that has something to do: to begin, or to take results."""
-    if program.end is not None or (program.has_paused and len(program.results) == program.taken):
+    if not program.has_turn:
         return None
     assert call.idempotency_key is not None, "a call that has begun has a key"
     arguments = call.input if call.arguments is None else call.arguments

@@ -364,7 +364,7 @@ def _action_started(state: LoopState, record: Record) -> None:
     note.undo = undo if isinstance(undo, str) else None
     interpreter = record.data.get("interpreter")
     if isinstance(interpreter, str) and note.program is None:
-        note.program = ProgramNotes(interpreter, record.at, state.variables)
+        note.program = ProgramNotes(interpreter, record.at, state.variables, epoch=record.epoch)
     if note.program is not None and note.program.is_tool:
         note.program.has_paused = False
     state.run_notes.refusals = 0
@@ -391,6 +391,7 @@ def _result_of_program(state: LoopState, record: Record, code: JsonValue) -> Non
     program = None if parent_id is None else state.note(parent_id).program
     if program is not None:
         content = record.data.get("contentRef")
+        program.epoch = record.epoch
         program.results.append(
             ProgramResult(
                 call_id,
@@ -411,12 +412,15 @@ def _actions_requested(state: LoopState, record: Record) -> None:
 def _program_paused(state: LoopState, record: Record) -> None:
     call_id = str(record.data.get("callId"))
     snapshot, interpreter = record.data.get("snapshot"), record.data.get("interpreter")
-    program = state.note(call_id).program
+    note = _note(state, call_id)
+    program = note.program
     if program is None and interpreter is None:
         # A tool that asks a person for the first time.
-        program = _note(state, call_id).program = ProgramNotes("", record.at)
+        program = note.program = ProgramNotes("", record.at)
     if program is None:
         return
+    if not program.is_tool:
+        note.interruptions = note.shared_interruptions = 0
     program.has_paused = True
     program.taken = number_in(record.data, "taken")
     program.snapshot = snapshot if isinstance(snapshot, dict) else None
@@ -485,13 +489,18 @@ def _input_resolved(state: LoopState, record: Record) -> None:
 
 def _effect_found(state: LoopState, record: Record) -> None:
     note = _note(state, str(record.data.get("callId")))
-    has_begun = record.data.get("begun") is not False
+    has_begun, program = record.data.get("begun") is not False, note.program
     note.interruptions += has_begun and not is_shared(record)
     note.shared_interruptions += has_begun and is_shared(record)
+    delay_ms = number_in(record.data, "delayMs")
+    if program is not None and not program.is_tool:
+        # The owner of its turn releases it, or another one takes it.
+        program.epoch = None if program.epoch == record.epoch else record.epoch
+        note.pause = pause_after(record, delay_ms) if delay_ms else None
+        return
     note.passed_on += not has_begun
     if "requestId" not in record.data:
         note.choice = RecoveryChoice.RETRY
-        delay_ms = number_in(record.data, "delayMs")
         note.pause = pause_after(record, delay_ms) if delay_ms else note.pause
 
 
@@ -503,6 +512,7 @@ def _effect_settled(state: LoopState, record: Record) -> None:
         parent_id = state.session.history.parent_of(str(record.data.get("callId")))
         program = None if parent_id is None else state.note(parent_id).program
         if program is not None:
+            program.epoch = record.epoch
             program.results.append(ProgramResult(str(record.data.get("callId")), SKIPPED, code=_SKIPPED))
     note.is_consented = note.is_consented or note.choice is RecoveryChoice.RETRY
     note.interruptions = note.shared_interruptions = 0

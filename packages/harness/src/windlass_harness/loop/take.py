@@ -55,7 +55,7 @@ from windlass_harness.loop.events import (
     ToolAsked,
     within_limit,
 )
-from windlass_harness.loop.notes import CONTEXT_OVERFLOW, HANDED_OVER, HELD
+from windlass_harness.loop.notes import CONTEXT_OVERFLOW, HANDED_OVER, HELD, ProgramNotes
 from windlass_harness.loop.rules import DEFAULT_RULES, OUTPUT_REPAIRS, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.history import Call, CallStage
@@ -293,15 +293,29 @@ def _is_interrupted(state: LoopState, epoch: int) -> bool:
         and not state.is_unbegun(call)
         and state.note(call.call_id).runs_alone
         for call in history.open_calls()
-    )
+    ) or any(program.epoch not in (None, epoch) for _, program in _program_turns(state))
+
+
+def _program_turns(state: LoopState) -> list[tuple[Call, ProgramNotes]]:
+    """Return the programs that have something to do."""
+    pairs = [(call, state.note(call.call_id).program) for call in state.session.history.open_calls()]
+    return [
+        (call, program)
+        for call, program in pairs
+        if program is not None and not program.is_tool and program.has_turn
+    ]
 
 
 def _handed_over(state: LoopState, now: Moment) -> list[Draft]:
-    """Record that the current model call is interrupted on purpose, not by a crash."""
+    """Record that model call, compaction and programs are interrupted on purpose, not by a crash."""
+    drafts = compaction.handed_over(state, now)
     step = state.session.history.unanswered
-    if state.run is None or step is None or step.epoch != state.epoch:
-        return compaction.handed_over(state, now)
-    return [*compaction.handed_over(state, now), retried(state, HANDED_OVER, now=now)]
+    if state.run is None:
+        return drafts
+    if step is not None and step.epoch == state.epoch:
+        drafts.append(retried(state, HANDED_OVER, now=now))
+    turns = [call for call, program in _program_turns(state) if program.epoch == state.epoch]
+    return [*drafts, *(found(state, call, now=now, more={"begun": False}) for call in turns)]
 
 
 # the model

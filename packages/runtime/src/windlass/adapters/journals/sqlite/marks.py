@@ -20,6 +20,7 @@ import errno
 import fcntl
 import logging
 import os
+import sqlite3
 import struct
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -274,7 +275,8 @@ class Marks:
         try:
             state = read_state(connection, key)
         finally:
-            connection.execute("COMMIT")
+            with suppress(sqlite3.Error):
+                connection.execute("COMMIT")
         self._noted = state
         if self._handle is None:
             self._handle, is_made = self._make(state)

@@ -151,7 +151,8 @@ def _as_sqlite3() -> Generator[None]:
     except apsw.Error as error:
         translated = sqlite3.OperationalError(str(error))
         translated.sqlite_errorcode = vars(error)["extendedresult"]
-        translated.sqlite_errorname = type(error).__name__
+        names = {**apsw.mapping_result_codes, **apsw.mapping_extended_result_codes}
+        translated.sqlite_errorname = str(names[translated.sqlite_errorcode])
         raise translated from error
 
 

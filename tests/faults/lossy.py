@@ -106,21 +106,28 @@ async def crashes(
 @contextmanager
 def _marks_on(disk: Disk) -> Generator[None]:
     """Record the writes and syncs of the file of marks, which SQLite does not make."""
-    write, name = Marks._write, "store.db-mark"
+    write, make, name = Marks._write, Marks._make, "store.db-mark"
 
     def written(self: Marks, state: State, slot: int, kind: bytes) -> None:
         write(self, state, slot, kind)
         at = slot * SLOT_BYTES
         content = self._path.read_bytes()
-        if not any(isinstance(one, Write) and one.name == name for one in disk.happenings):
-            # File systems keep a journal of sizes.
-            disk.happenings += [Write(name, len(content) - 1, b"\0"), Sync(name)]
         disk.happenings.append(Write(name, at, content[at : at + SLOT_BYTES]))
+
+    def made(self: Marks, state: State) -> tuple[int, bool]:
+        handle, is_made = make(self, state)
+        # It gets its name when it is on the disk.
+        disk.happenings += [Write(name, 0, self._path.read_bytes()), Sync(name)]
+        return handle, is_made
 
     def synced(handle: int) -> None:
         disk.happenings.append(Sync(name))
 
-    with patch.object(Marks, "_write", written), patch.object(marks, "sync_file", synced):
+    with (
+        patch.object(Marks, "_write", written),
+        patch.object(Marks, "_make", made),
+        patch.object(marks, "sync_file", synced),
+    ):
         yield
 
 

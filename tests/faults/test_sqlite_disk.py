@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,11 +17,15 @@ from tests.faults.lossy import APPENDS, crashes, generations, recorded
 
 from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.sqlite import transactions as sqlite_writer
+from windlass.adapters.journals.sqlite.marks import State
+from windlass.adapters.journals.sqlite.recorded import RecordedStore
 from windlass.adapters.journals.sqlite.schema import Durability
 from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.adapters.journals.sqlite.writes import SqliteTransaction
 from windlass.adapters.system import SystemClock
 from windlass.errors import Ambiguous, Denied, Rejected, Unavailable
 from windlass.feed import Feed
+from windlass.ports.recorded import NumberedRow
 from windlass.testing import ScriptedModel
 from windlass_protocol import (
     ContentRef,
@@ -54,12 +59,22 @@ def disk() -> Iterator[Disk]:
         yield disk
 
 
+async def until(check: Callable[[], bool]) -> None:
+    """Let others run until something is true."""
+    while not check():
+        await asyncio.to_thread(threading.Event().wait, 0.001)
+
+
 def is_full(name: str) -> None:
     raise fault(apsw.FullError, apsw.SQLITE_FULL)
 
 
 def is_broken(name: str) -> None:
     raise fault(apsw.IOError, apsw.SQLITE_IOERR_FSYNC)
+
+
+def is_unwritable(name: str) -> None:
+    raise fault(apsw.IOError, apsw.SQLITE_IOERR_WRITE)
 
 
 def is_fine(name: str) -> None:
@@ -70,6 +85,17 @@ def after_some(count: int, fault: Fault) -> Fault:
     """Return a fault that lets some calls pass first."""
     calls = iter(range(count))
     return lambda name: None if next(calls, None) is not None else fault(name)
+
+
+def once_after(count: int, fault: Fault) -> Fault:
+    """Return a fault of one call; some calls pass before it, and all after it."""
+    calls = iter(range(count + 1))
+
+    def check(name: str) -> None:
+        if next(calls, None) == count:
+            fault(name)
+
+    return check
 
 
 @pytest.mark.promise("J1")
@@ -106,54 +132,158 @@ def test_a_full_disk_loses_nothing_acknowledged_and_writing_goes_on_when_space_r
 
 
 @pytest.mark.promise("J2")
-@pytest.mark.parametrize("syncs", range(6))
-def test_after_a_failed_sync_nothing_is_acknowledged_and_a_restart_has_all_that_was(
-    disk: Disk, tmp_path: Path, syncs: int
+@pytest.mark.parametrize("durability", ["process", "power"])
+@pytest.mark.parametrize("fault", [is_broken, is_unwritable])
+@pytest.mark.parametrize("calls", range(6))
+def test_after_a_failure_of_the_disk_nothing_is_lost_or_written_twice_and_writing_goes_on(
+    disk: Disk, tmp_path: Path, calls: int, fault: Fault, durability: Durability
 ) -> None:
     path = tmp_path / "store.db"
 
     async def story() -> None:
-        store = await SqliteStore.open(path, connect=disk.connect)
+        store = await SqliteStore.open(path, connect=disk.connect, durability=durability)
         mine = await claim(store)
-        disk.before_sync = after_some(syncs, is_broken)
+        failing = after_some(calls, fault)
+        if fault is is_broken and durability == "power":
+            disk.before_sync = failing
+        else:
+            # With durability `process`, a commit syncs nothing.
+            disk.before_write = failing
         acknowledged = 0
-        with suppress(Ambiguous):
+        with suppress(Ambiguous, Unavailable):
             while True:
                 await write(store, mine, acknowledged, after=acknowledged)
                 acknowledged += 1
-        disk.before_sync = is_fine
-        for _ in range(2):
-            with pytest.raises(Unavailable, match="open it again"):
-                await write(store, mine, 99, after=acknowledged)
+        assert "SQLITE_IOERR" in (store.trouble or "")
+        with pytest.raises(Unavailable, match="nothing was written: it is tried again"):
+            await write(store, mine, 99, after=acknowledged)
         assert numbers(await store.read("s1")) == list(range(acknowledged))
+        disk.before_sync = disk.before_write = is_fine
+        await write(store, mine, acknowledged, after=acknowledged)
+        assert store.trouble is None
         await store.aclose()
         again = await SqliteStore.open(path)
-        found = numbers(await again.read("s1"))
-        assert found in (list(range(acknowledged)), list(range(acknowledged + 1)))
-        await write(again, await claim(again, owner_id="o2"), 99, after=len(found))
+        assert numbers(await again.read("s1")) == list(range(acknowledged + 1))
         await again.aclose()
 
     run(story())
 
 
-def test_a_checkpoint_that_cannot_sync_stops_writing_too(
+@pytest.mark.parametrize("durability", ["process", "power"])
+@pytest.mark.parametrize("calls", range(6))
+def test_a_commit_that_fails_once_is_made_again_and_its_caller_sees_nothing(
+    disk: Disk, tmp_path: Path, calls: int, durability: Durability, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        store = await SqliteStore.open(tmp_path / "store.db", connect=disk.connect, durability=durability)
+        mine = await claim(store)
+        failing = once_after(calls, is_broken if durability == "power" else is_unwritable)
+        if durability == "power":
+            disk.before_sync = failing
+        else:
+            disk.before_write = failing
+        for fact in range(9):
+            await write(store, mine, fact, after=fact)
+        assert numbers(await store.read("s1")) == list(range(9))
+        assert store.trouble is None
+        await store.aclose()
+
+    run(story())
+    [failed, recovered] = [one.getMessage() for one in caplog.records if "written" in one.getMessage()]
+    assert "store.db cannot be written: " in failed
+    assert "SQLITE_IOERR" in failed
+    assert "store.db is written again" in recovered
+
+
+def test_a_commit_in_doubt_beside_commits_of_another_process_is_ambiguous(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "store.db"
+    real = SqliteTransaction.replace_failed
+
+    async def story() -> None:
+        store, other = await SqliteStore.open(path, connect=disk.connect), RecordedStore(path)
+        mine = await claim(store)
+
+        def beside(self: SqliteTransaction, doubted: State | None, *, log: Path | None) -> bool:
+            other.take_in([NumberedRow("s9", 1, b'["note.made","",{"number":1}]')])
+            return real(self, doubted, log=log)
+
+        monkeypatch.setattr(SqliteTransaction, "replace_failed", beside)
+        disk.before_sync = once_after(0, is_broken)
+        with pytest.raises(Ambiguous, match="read it back"):
+            await write(store, mine, 0)
+        assert await store.read("s1") == ()
+        await write(store, mine, 0)
+        await store.aclose()
+        other.close()
+
+    run(story())
+
+
+def test_the_thread_writes_again_by_itself_when_the_disk_works(disk: Disk, tmp_path: Path) -> None:
+    async def story() -> None:
+        store = await SqliteStore.open(tmp_path / "store.db", connect=disk.connect)
+        mine = await claim(store)
+        disk.before_sync = is_broken
+        with pytest.raises(Ambiguous, match=r"a sync of the disk failed \(SQLITE_IOERR_FSYNC\)"):
+            await write(store, mine, 0)
+        assert store.trouble == "a sync of the disk failed (SQLITE_IOERR_FSYNC)"
+        disk.before_sync = is_fine
+        await until(lambda: store.trouble is None)
+        await write(store, mine, 0)
+        assert numbers(await store.read("s1")) == [0]
+        await store.aclose()
+
+    run(story())
+
+
+def test_a_checkpoint_that_cannot_sync_stops_writing_until_it_can(
     disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
         store = await SqliteStore.open(tmp_path / "store.db", connect=disk.connect)
         await write(store, await claim(store), 1)
         disk.before_sync = lambda name: is_broken(name) if name == "store.db" else None
-        monkeypatch.setattr(sqlite_writer, "CHECKPOINT_BYTES", 1)
-        monkeypatch.setattr(sqlite_writer, "GROUP_JOBS_MAX", 1)
-        # The checkpoint follows the first request, or even the one before it; the others wait meanwhile.
-        put = (store.put(b"%d" % number) for number in range(9))
-        first, *others = await asyncio.gather(*put, return_exceptions=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(sqlite_writer, "CHECKPOINT_BYTES", 1)
+            patch.setattr(sqlite_writer, "GROUP_JOBS_MAX", 1)
+            # The checkpoint follows the first request, or even the one before it; the others wait meanwhile.
+            put = (store.put(b"%d" % number) for number in range(9))
+            first, *others = await asyncio.gather(*put, return_exceptions=True)
         assert isinstance(first, ContentRef | Unavailable)
         for other in others:
             assert isinstance(other, Unavailable)
-            assert "open it again" in other.message
+            assert "a sync of the disk failed (SQLITE_IOERR_FSYNC)" in other.message
+        disk.before_sync = is_fine
+        ref = await store.put(b"later")
+        assert await store.get(ref) == b"later"
         assert numbers(await store.read("s1")) == [1]
         await store.aclose()
+
+    run(story())
+
+
+@pytest.mark.parametrize("calls", range(0, 40, 3))
+def test_a_disk_that_fails_while_a_store_is_opened_leaves_one_that_opens(
+    disk: Disk, tmp_path: Path, calls: int
+) -> None:
+    path = tmp_path / "store.db"
+
+    async def story() -> None:
+        disk.before_write = after_some(calls, is_full)
+        try:
+            store = await SqliteStore.open(path, connect=disk.connect)
+        except Unavailable as error:
+            message = error.message
+        else:
+            message = "the disk is full (SQLITE_FULL)"
+            await store.aclose()
+        assert "the disk is full (SQLITE_FULL)" in message
+        disk.before_write = is_fine
+        again = await SqliteStore.open(path)
+        await write(again, await claim(again), 1)
+        await again.aclose()
 
     run(story())
 

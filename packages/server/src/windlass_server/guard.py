@@ -369,7 +369,9 @@ _OVER: Final = {
     "cpu": "the requests of this tenant take too much time of the server: retry later",
 }
 """The texts of refusals by the limits of rate and cost."""
-PUBLIC: Final = frozenset({f"{PREFIX}/health", f"{PREFIX}/openapi.json", f"{EVE_PREFIX}/health"})
+PUBLIC: Final = frozenset(
+    {f"{PREFIX}/health", f"{PREFIX}/ready", f"{PREFIX}/openapi.json", f"{EVE_PREFIX}/health"}
+)
 """Paths that need no credentials."""
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 

@@ -14,7 +14,7 @@ from windlass import AgentError, AgentRuntime, Conflict, Unavailable, telemetry
 from windlass.agent import AnyAgent
 from windlass.ledger import Builder, BuilderQuery
 from windlass.parts import Store, SystemClock, open_store, postgres_schemas, wakes_at, with_schema
-from windlass.ports.store import SCHEDULE, Document
+from windlass.ports.store import SCHEDULE, Document, WatchedStore
 from windlass.private_files import make_folder, may_make_files, write_private
 from windlass.refusals import check_items, missing_provider
 from windlass.runtime.compose import Durability
@@ -359,6 +359,15 @@ class Tenants:
             self._open.clear()
             # Side by side: each gives its tools seconds to end.
             await asyncio.gather(*(tenant.aclose() for tenant in tenants))
+
+    @property
+    def trouble(self) -> str | None:
+        """Why a store cannot write now; None if all that are open can."""
+        for tenant in self._open.values():
+            store = tenant.store
+            if isinstance(store, WatchedStore) and store.trouble is not None:
+                return store.trouble
+        return None
 
     @property
     def open_count(self) -> int:

@@ -14,6 +14,7 @@ from windlass import AgentRuntime, Tool, ToolRouter
 from windlass.adapters.journals.opening import is_postgres, open_store
 from windlass.errors import AgentError
 from windlass.parts import Clock, Feed, MemoryStore, Store, SystemClock, allow_start, new_id
+from windlass.ports.store import WatchedStore
 from windlass_harness.redact import mask_text
 from windlass_protocol import CheckStatus, SidecarCheck, SidecarHealth, SidecarStatus
 from windlass_protocol.frozen import mutable
@@ -154,6 +155,8 @@ async def _store_check(app: App) -> SidecarCheck:
     try:
         async with asyncio.timeout(HEALTH_TIMEOUT_S):
             await app.store.session("health")
+        if isinstance(app.store, WatchedStore) and app.store.trouble is not None:
+            status, message = CheckStatus.ERROR, f"{kind}: {app.store.trouble}"
     except TimeoutError:
         status, message = CheckStatus.WARN, f"{kind}: no answer within {HEALTH_TIMEOUT_S:g} s"
     except AgentError as error:

@@ -2,9 +2,11 @@
 
 import asyncio
 import errno
+import fcntl
 import logging
 import os
 import shutil
+import signal
 import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import closing
@@ -17,7 +19,7 @@ from tests.contracts.stores import claim, numbers, post, write
 from windlass.adapters.journals.sql.integrity import RUN_COLUMNS, STORE, StoreKey
 from windlass.adapters.journals.sqlite import marks as sqlite_marks
 from windlass.adapters.journals.sqlite.audit import problems_of
-from windlass.adapters.journals.sqlite.marks import ACKNOWLEDGED, SLOT_BYTES, Marks, State
+from windlass.adapters.journals.sqlite.marks import ACKNOWLEDGED, FILE_BYTES, SLOT_BYTES, Marks, State
 from windlass.adapters.journals.sqlite.recorded import RecordedStore
 from windlass.adapters.journals.sqlite.schema import MIGRATIONS, Durability, connect, prepare
 from windlass.adapters.journals.sqlite.store import SqliteStore
@@ -327,11 +329,97 @@ def test_a_mark_that_cannot_be_written_is_logged_once_and_writes_go_on(
     assert caplog.text.count("a lost log would not be noticed") == 1
 
 
-def test_a_kill_before_the_first_mark_leaves_no_claim(path: Path) -> None:
-    mark_of(path).write_bytes(b"")
+@pytest.mark.parametrize("content", [b"", bytes(FILE_BYTES)], ids=["no bytes", "zeros"])
+def test_a_file_that_an_older_release_left_before_its_first_mark_belongs_to_no_store(
+    path: Path, content: bytes
+) -> None:
+    mark_of(path).write_bytes(content)
     assert found(path) == []
-    mark_of(path).write_bytes(bytes(4_096))
-    assert found(path) == []
+
+
+@pytest.mark.parametrize("has_log", [True, False], ids=["log", "no log"])
+def test_a_mark_file_of_any_other_length_is_damaged(path: Path, has_log: bool) -> None:
+    path = killed(path, three)
+    whole = mark_of(path).read_bytes()
+    if not has_log:
+        log_of(path).unlink()
+    for size in range(FILE_BYTES):
+        os.truncate(mark_of(path), 0)
+        mark_of(path).write_bytes(whole[:size])
+        with pytest.raises(Corrupt, match=r"delete store\.db-mark"):
+            Marks(path, durability="process")
+
+
+@pytest.mark.parametrize("has_log", [True, False], ids=["log", "no log"])
+@pytest.mark.parametrize("size", [0, 1, SLOT_BYTES, FILE_BYTES])
+def test_a_mark_file_of_zeros_is_damaged_and_deleting_it_accepts_what_is_left(
+    path: Path, size: int, has_log: bool
+) -> None:
+    path = killed(path, three)
+    if not has_log:
+        log_of(path).unlink()
+    mark_of(path).write_bytes(bytes(size))
+    for _ in range(2):
+        with pytest.raises(Corrupt, match=r"restore a backup.* delete store\.db-mark"):
+            found(path)
+    mark_of(path).unlink()
+    assert found(path) == ([0, 1, 2] if has_log else [])
+
+
+CALLS: Final = ("pwrite", "ftruncate", "fdatasync", "fsync", "rename", "flock")
+"""Calls before which a process is killed; with them it changes files, or waits for others that do."""
+
+
+def opens_until(path: Path, count: int) -> bool:
+    """Open a store in another process, which is killed at a call of `CALLS`; False if it made fewer."""
+    child = os.fork()
+    if child == 0:
+        left = iter(range(count))
+
+        def before(real: Callable[..., object]) -> Callable[..., object]:
+            def call(*arguments: object) -> object:
+                if next(left, None) is None:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return real(*arguments)
+
+            return call
+
+        for name in CALLS:
+            module = fcntl if name == "flock" else os
+            setattr(module, name, before(getattr(module, name)))
+        RecordedStore(path)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("is_left", [False, True], ids=["a closed store", "a store after a loss of power"])
+def test_a_kill_at_any_call_while_a_store_is_opened_leaves_one_that_opens(
+    path: Path, monkeypatch: pytest.MonkeyPatch, is_left: bool
+) -> None:
+    async def closed() -> None:
+        store = await SqliteStore.open(path)
+        await three(store, await claim(store))
+        await store.aclose()
+
+    if is_left:
+        path = killed(path, three)
+        log_of(path).unlink()
+        restarted(monkeypatch)
+    else:
+        asyncio.run(closed())
+    whole = {name: path.with_name(name).read_bytes() for name in FILES if path.with_name(name).exists()}
+    count = 0
+    while True:
+        for name in (*FILES, "store.db-shm", "store.db-mark.new"):
+            path.with_name(name).unlink(missing_ok=True)
+        for name, content in whole.items():
+            path.with_name(name).write_bytes(content)
+        if not opens_until(path, count):
+            break
+        assert found(path) == ([] if is_left else [0, 1, 2])
+        assert not mark_of(path).exists()
+        count += 1
+    assert count >= 4
 
 
 def test_a_process_of_version_7_that_has_the_file_open_cannot_append_rows_without_seals(path: Path) -> None:

@@ -817,6 +817,8 @@ export const Health = open({
   version: z.string(),
   /** The id of its process, told by a server that is open to its own machine alone. */
   pid: Count.optional(),
+  /** Why requests that write are refused now; the server is alive, and ready again without a restart. */
+  problem: z.string().optional(),
 });
 export type Health = z.infer<typeof Health>;
 

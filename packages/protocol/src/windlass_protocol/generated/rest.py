@@ -1094,6 +1094,7 @@ def _make_Health() -> object:
         status: Literal["ok", "closing"]
         version: Str
         pid: Maybe[Count] = None
+        problem: Maybe[Str] = None
 
     return Health
 

@@ -845,6 +845,8 @@ class Health(Open):
     """The version of the server."""
     pid: Maybe[Count] = None
     """The id of its process, told by a server that is open to its own machine alone."""
+    problem: Maybe[Str] = None
+    """Why requests that write are refused now; the server is alive, and ready again without a restart."""
 
 class RunNumbers(Open):
     """Counts, durations and cost of runs."""

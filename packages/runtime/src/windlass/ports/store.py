@@ -1068,6 +1068,19 @@ class PermitGrant:
 
 
 @runtime_checkable
+class WatchedStore(Protocol):
+    """A store that tells when it cannot write."""
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing can be written now, in words and without names of files or hosts; None if writes work.
+
+        The store tries again by itself, and it ends with a write that succeeded.
+        """
+        ...
+
+
+@runtime_checkable
 class PermitStore(Protocol):
     """A store that counts the model calls of all processes that share it."""
 

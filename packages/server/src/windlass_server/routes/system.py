@@ -8,7 +8,7 @@ from windlass.tools import Tool
 from windlass_protocol import AgentInfo, AgentList, Health, ToolInfo, ToolList
 from windlass_server.guard import Metrics
 from windlass_server.openapi import answers
-from windlass_server.problems import not_found
+from windlass_server.problems import RETRY_S, Problem, not_found
 from windlass_server.requests import PREFIX, CallerDep, reply
 from windlass_server.routing import Route
 from windlass_server.streams import Streams
@@ -110,10 +110,42 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
     summary="Health of the server",
 )
 async def health(request: Request) -> Response:
-    """Return whether the server accepts requests; needs no credentials."""
+    """Return whether the server is alive; needs no credentials.
+
+    A store that cannot write is told as its `problem`: a restart would not help.
+    """
+    return reply(_health(request))
+
+
+@router.get(
+    "/ready",
+    response_model=Health,
+    responses=answers(200, {"status": "ok", "version": "0.1.0"}, 503),
+    summary="Readiness of the server",
+)
+async def ready(request: Request) -> Response:
+    """Return whether the server takes requests that write; needs no credentials.
+
+    It does not while it shuts down, and while a store cannot be written, such as on a full disk. It is ready
+    again once a write has succeeded.
+    """
+    state = _health(request)
+    if state.status == "closing":
+        raise Problem(503, "the server shuts down")
+    if state.problem is not None:
+        raise Problem(503, f"the store cannot be written: {state.problem}", retry_s=RETRY_S)
+    return reply(state)
+
+
+def _health(request: Request) -> Health:
     streams: Streams = request.app.state.streams
-    status = "closing" if streams.is_closing else "ok"
-    return reply(Health(status=status, version=windlass_server.__version__, pid=request.app.state.pid))
+    tenants: Tenants = request.app.state.tenants
+    return Health(
+        status="closing" if streams.is_closing else "ok",
+        version=windlass_server.__version__,
+        pid=request.app.state.pid,
+        problem=tenants.trouble,
+    )
 
 
 @router.get(

@@ -266,6 +266,16 @@ def is_lost(error: Failure | None) -> bool:
     return error.sqlstate is None or (error.sqlstate[:2] in ("08", "57") and error.sqlstate != "57014")
 
 
+def outage_of(error: Failure) -> str | None:
+    """Return why the database cannot write now, in words and with its code; None if it refused a request."""
+    kind = getattr(error, "sqlstate", None) or type(error).__name__
+    if isinstance(error, failures.DiskFull):
+        return f"the disk of the database is full ({kind})"
+    if isinstance(error, failures.ReadOnlySqlTransaction):
+        return f"the database is a replica ({kind})"
+    return f"the database cannot be reached ({kind})" if is_lost(error) else None
+
+
 _REFUSALS: Final = (
     "authentication",
     "does not exist",

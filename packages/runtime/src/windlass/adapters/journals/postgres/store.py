@@ -82,6 +82,11 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         key = await asyncio.to_thread(prepare, place)
         return cls(place, key, refusals_max=refusals_max)
 
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing can be written now; see `WatchedStore`."""
+        return self._writer.trouble
+
     async def _write(
         self,
         work: Callable[[PostgresTransaction], T],

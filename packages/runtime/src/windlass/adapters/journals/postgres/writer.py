@@ -7,6 +7,7 @@ a crash of the server, which may give the number of a transaction that it lost t
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -20,6 +21,7 @@ from windlass.adapters.journals.postgres.link import (
     Link,
     can_repeat,
     is_lost,
+    outage_of,
     translate,
 )
 from windlass.adapters.journals.postgres.notifier import Notifier
@@ -28,6 +30,8 @@ from windlass.adapters.journals.rules import CLOSED, ambiguous, stopped, unavail
 from windlass.adapters.journals.sql.integrity import StoreKey
 from windlass.adapters.journals.sql.jobs import Job, answer
 from windlass.adapters.journals.sql.statements import Row
+
+_LOG: Final = logging.getLogger("windlass.store")
 
 T = TypeVar("T")
 _Job = Job[PostgresTransaction]
@@ -41,6 +45,8 @@ ATTEMPTS_MAX: Final = 8
 """Attempts of a transaction after which its error is returned."""
 GROUP_REPEATS: Final = 2
 """How often a group is repeated as a whole if the database asks for that; then each request is alone."""
+PROBE_S: Final = 1.0
+"""How long an idle thread waits between attempts to write while the database fails."""
 PAUSES_S: Final = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 """Pauses before each attempt after a lost connection: about six seconds in all, as a restart may take."""
 
@@ -64,6 +70,8 @@ class Writer:
         self._queued = 0
         self._closed: str | None = None
         """Why nothing is written any more."""
+        self._failure: str | None = None
+        """Why the last transaction was not written."""
         self._closing = Event()
         self._lock = Lock()
         self._threads = [
@@ -99,13 +107,37 @@ class Writer:
             self._queue.put(_Job(work, size_bytes, loop, future, sessions, records, items))
         return cast("T", await future)
 
-    def take(self) -> list[_Job]:
-        """Return the requests of the next transaction; none if the writer was closed."""
-        first = self._queue.get()
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing can be written now; None if writes work, or the store is closed."""
+        return self._failure if self._closed in (None, CLOSED) else self._closed
+
+    def note(self, error: Failure | None) -> None:
+        """Note whether a transaction was written, or that the database was not able to."""
+        failure = None if error is None else outage_of(error)
+        if error is not None and failure is None:
+            # The database works, and refused what was asked.
+            return
+        if failure != self._failure:
+            if failure is None:
+                _LOG.warning("%s is written again", self._address.name)
+            else:
+                _LOG.error("%s cannot be written: %s; it is tried again", self._address.name, failure)
+        self._failure = failure
+
+    def take(self) -> list[_Job] | None:
+        """Return the requests of the next transaction; None if the writer was closed.
+
+        While the database fails, it may be without requests: then an attempt to write is due.
+        """
+        try:
+            first = self._queue.get(timeout=None if self._failure is None else PROBE_S)
+        except Empty:
+            return []
         if first is None:
             # For the other threads.
             self._queue.put(None)
-            return []
+            return None
         jobs = [first]
         with suppress(Empty):
             while len(jobs) < GROUP_JOBS_MAX:
@@ -136,7 +168,7 @@ class Writer:
             self._closed = self._closed or "the store stopped writing: open it again"
             self._queue.put(None)
         jobs: list[_Job] = []
-        while more := self.take():
+        while (more := self.take()) is not None:
             jobs += more
         for job in jobs:
             job.error = stopped("the store stopped writing, nothing was written: open it again")
@@ -169,10 +201,15 @@ class _Hand:
         """Write until the writer is closed."""
         jobs: list[_Job] = []
         try:
-            while jobs := self._writer.take():
+            while (taken := self._writer.take()) is not None:
+                if not taken:
+                    self._writer.note(self._attempt([]))
+                    continue
+                jobs = taken
                 self._write(jobs)
                 answer(jobs)
-                self._writer.tell(jobs)
+                jobs = []
+                self._writer.tell(taken)
         finally:
             self._link.close()
             if jobs:
@@ -191,6 +228,7 @@ class _Hand:
             error = self._attempt(jobs)
             if error is None:
                 self._is_down = False
+                self._writer.note(None)
                 return
             if is_lost(error) or (can_repeat(error) and attempt < GROUP_REPEATS):
                 continue
@@ -202,6 +240,7 @@ class _Hand:
                 break
         assert error is not None, "there is an attempt"
         self._is_down = is_lost(error)
+        self._writer.note(error)
         for job in jobs:
             job.error = translate(error, self._name)
 

@@ -28,10 +28,12 @@ class Job(Generic[TransactionT]):
     """The most positions and item numbers that it needs."""
     result: object = None
     error: AgentError | None = None
+    is_in_doubt: bool = False
+    """Whether its commit failed in a way that leaves open whether it was written."""
 
     def perform(self, transaction: TransactionT) -> None:
         """Run the request; its refusal is its result."""
-        self.error = None
+        self.error, self.is_in_doubt = None, False
         try:
             self.result = self.work(transaction)
         except AgentError as error:

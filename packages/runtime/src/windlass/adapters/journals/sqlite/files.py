@@ -11,6 +11,7 @@ from typing import Final
 from windlass.private_files import open_private
 
 _FULL_SYNC: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None)
+_PIECE_BYTES: Final = 1_048_576
 _NOT_SUPPORTED: Final = frozenset({errno.ENOTSUP, errno.ENOTTY, errno.EINVAL})
 
 
@@ -28,6 +29,24 @@ def sync_file(handle: int) -> None:
         os.fsync(handle)
 
 
+def write_again(path: Path) -> None:
+    """Write a file over itself and sync it; the caller sees to it that nothing else writes there.
+
+    After a failed sync, the kernel takes what it could not write for written: another sync would do nothing.
+
+    Raises:
+        OSError: that failed. The file is as it was.
+    """
+    handle = os.open(path, os.O_RDWR)
+    try:
+        at = 0
+        while piece := os.pread(handle, _PIECE_BYTES, at):
+            at += os.pwrite(handle, piece, at)
+        sync_file(handle)
+    finally:
+        os.close(handle)
+
+
 def sync_folder(folder: Path) -> None:
     """Write the names of new files in a folder to the disk."""
     handle = os.open(folder, os.O_RDONLY)
@@ -41,8 +60,13 @@ class OpenFiles:
     """Detects removed or replaced database files: SQLite would keep writing into them."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
+        log = path.with_name(f"{path.name}-wal")
+        real = Path(f"{os.path.realpath(path)}-wal")
+        self.log = real if real.exists() else None
+        """The write-ahead log; None if there is no such file."""
         self._known: list[tuple[str, int, int]] = []
-        for one in (path, path.with_name(f"{path.name}-wal")):
+        for one in (path, log):
             # A connection without a file on disk has nothing to check.
             with suppress(FileNotFoundError):
                 found = stat(one)

@@ -10,13 +10,17 @@ grow with every commit, so processes write at the same time without a lock, and 
 newer one. A mark is written with one small write, and is not synced, so it survives a kill. At each
 complete checkpoint a second kind of mark is written and synced: it holds after a loss of power too.
 
+The file gets its name when it has a mark and is on the disk, so one without a mark is damaged.
+
 With durability `process`, a loss of power may take the newest commits and leave their marks. Such marks hold
 until the machine is started again.
 """
 
+import errno
 import fcntl
 import logging
 import os
+import sqlite3
 import struct
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -42,6 +46,8 @@ from windlass.errors import Corrupt
 from windlass.private_files import open_private
 
 MARK_SUFFIX: Final = "-mark"
+PART_SUFFIX: Final = ".new"
+"""Ends the name of the file while it is made; a killed process leaves it, and the next one makes it anew."""
 SLOT_BYTES: Final = 64
 ACKNOWLEDGED: Final = 56
 """Slots of acknowledged commits; a process that is slower than the others by this many may replace a newer
@@ -116,31 +122,73 @@ class Marks:
         self._noted: State | None = None
         """The last state that was noted."""
         self._has_failed = False
+        self._stale: list[int] = []
+        """Slots with marks that do not count; they are cleared when the file has a mark of this process."""
         self._handle = self._open()
         try:
             self._check()
         except BaseException:
-            os.close(self._handle)
+            self._let_go()
             raise
 
-    def _open(self) -> int:
-        """Return the file, with a shared lock: who has it alone removes it."""
+    def _open(self) -> int | None:
+        """Return the file, with a shared lock: who has it alone removes it; None if there is no file."""
         for _ in range(LOCK_TRIES_MAX):
-            handle = open_private(self._path, os.O_RDWR | os.O_CREAT)
+            try:
+                handle = open_private(self._path, os.O_RDWR)
+            except FileNotFoundError:
+                return None
             fcntl.flock(handle, fcntl.LOCK_SH)
-            # A process that closed the store may have removed the file before the lock was taken.
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(handle), self._path.stat()):
-                    return handle
+            if _is_at(handle, self._path):
+                return handle
+            # A process that closed the store has removed the file before the lock was taken.
             os.close(handle)
         raise OSError(f"{self._path} is removed again and again by other processes")
 
+    def _make(self, state: State) -> tuple[int, bool]:
+        """Return the file, and whether this process made it.
+
+        It gets its name when it has a mark and is on the disk.
+        """
+        part = self._path.with_name(f"{self._path.name}{PART_SUFFIX}")
+        slot = _slot_of(state)
+        content = bytearray(FILE_BYTES)
+        mark = self._packed(state, _PROCESS)
+        content[slot * SLOT_BYTES : slot * SLOT_BYTES + len(mark)] = mark
+        for _ in range(LOCK_TRIES_MAX):
+            is_made = False
+            handle = open_private(part, os.O_RDWR | os.O_CREAT)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                if _is_at(handle, part):
+                    if self._path.exists():
+                        # Another process has made it, and this name is a rest.
+                        part.unlink()
+                    else:
+                        os.ftruncate(handle, 0)
+                        _write_all(handle, bytes(content), 0)
+                        sync_file(handle)
+                        part.rename(self._path)
+                        sync_folder(self._path.parent)
+                        is_made = True
+            finally:
+                os.close(handle)
+            existing = self._open()
+            if existing is not None:
+                return existing, is_made
+        raise OSError(f"{self._path} is removed again and again by other processes")
+
     def _check(self) -> None:
-        # The marks are read before the store: a commit precedes its mark.
-        marks = tuple(self._read())
-        if not marks:
+        if self._handle is None:
             return
+        # The marks are read before the store: a commit precedes its mark.
+        marks = tuple(self._read(self._handle))
         found, store = self._found()
+        if not marks:
+            if store:
+                raise self._blank()
+            # A release that named the file before its first mark was killed, and there is no store yet.
+            return
         # Marks that were not synced may be damaged by a loss of power, and by nothing else.
         is_restarted = not any(self._boot) or all(mark.boot != self._boot for mark in marks)
         whole = [mark for mark in marks if mark.state is not None]
@@ -148,14 +196,17 @@ class Marks:
             raise self._damaged()
         lost: list[State] = []
         for mark in marks:
-            if mark.state is not None and mark.store == store and found.reaches(mark.state):
+            if mark.state is None:
+                os.pwrite(self._handle, bytes(SLOT_BYTES), mark.slot * SLOT_BYTES)
                 continue
-            if mark.state is not None:
-                if mark.is_durable or not is_restarted or mark.store != store:
-                    raise self._behind(found, mark.state)
-                lost.append(mark.state)
-            # Told once.
-            os.pwrite(self._handle, bytes(SLOT_BYTES), mark.slot * SLOT_BYTES)
+            if mark.store == store and found.reaches(mark.state):
+                continue
+            is_older = not any(self._boot) or mark.boot != self._boot
+            if mark.is_durable or not is_older or mark.store != store:
+                raise self._behind(found, mark.state)
+            lost.append(mark.state)
+            # Told once. It stays until another mark is there.
+            self._stale.append(mark.slot)
         if lost:
             _LOG.warning(
                 "%s lost its newest writes when the machine stopped, as durability process allows: it ends "
@@ -165,9 +216,9 @@ class Marks:
                 max(lost, key=sum),
             )
 
-    def _read(self) -> Iterator[_Mark]:
+    def _read(self, handle: int) -> Iterator[_Mark]:
         """Yield the marks of the file, the newest first."""
-        raw = os.pread(self._handle, FILE_BYTES + 1, 0)
+        raw = os.pread(handle, FILE_BYTES + 1, 0)
         if not raw:
             return
         if len(raw) != FILE_BYTES:
@@ -204,9 +255,17 @@ class Marks:
 
     def _damaged(self) -> Corrupt:
         return corrupt(
-            f"{self._path} is damaged, so nobody knows whether {self._database.name} has all that it "
+            f"{self._path} is damaged, so it is not known whether {self._database.name} has all that it "
             "acknowledged: compare its newest records with what you know, or restore a backup, and then "
             f"delete {self._path.name}"
+        )
+
+    def _blank(self) -> Corrupt:
+        return corrupt(
+            f"{self._path} has no mark, so it is not known whether {self._database.name} has all that it "
+            "acknowledged: restore a backup, or compare its newest records with what you know, and then "
+            f"delete {self._path.name}. Nothing is missing if a process of an older release ended while it "
+            "opened the store"
         )
 
     def begin(self, connection: Connection, key: StoreKey) -> None:
@@ -216,26 +275,35 @@ class Marks:
         try:
             state = read_state(connection, key)
         finally:
-            connection.execute("COMMIT")
+            with suppress(sqlite3.Error):
+                connection.execute("COMMIT")
         self._noted = state
-        is_new = os.fstat(self._handle).st_size < FILE_BYTES
-        if is_new:
+        if self._handle is None:
+            self._handle, is_made = self._make(state)
+            if is_made:
+                return
+        is_blank = os.fstat(self._handle).st_size < FILE_BYTES
+        if is_blank:
             os.ftruncate(self._handle, FILE_BYTES)
         # Another process may have written what this mark counts, and not have synced it.
-        self._write(state, sum(state) % ACKNOWLEDGED, _PROCESS)
-        if is_new:
-            # From here on the disk has a mark, also if a loss of power garbles a newer one.
+        slot = _slot_of(state)
+        self._write(state, slot, _PROCESS)
+        if is_blank or self._stale:
+            # The disk has this mark before the others are cleared.
             sync_file(self._handle)
-            sync_folder(self._path.parent)
+        for stale in self._stale:
+            if stale != slot:
+                os.pwrite(self._handle, bytes(SLOT_BYTES), stale * SLOT_BYTES)
+        self._stale.clear()
 
     def note(self, state: State) -> None:
         """Note that a store is as far as this; the commit has succeeded, and is not acknowledged yet."""
         self._noted = state
-        self._write(state, sum(state) % ACKNOWLEDGED, self._kind)
+        self._write(state, _slot_of(state), self._kind)
 
     def sync(self) -> None:
         """Note that all that was noted is on the disk, and write the marks to the disk."""
-        if self._noted is None:
+        if self._noted is None or self._handle is None:
             return
         self._write(self._noted, ACKNOWLEDGED + sum(self._noted) % SYNCED, self._kind)
         try:
@@ -244,15 +312,22 @@ class Marks:
             self._fail(error)
 
     def _write(self, state: State, slot: int, kind: bytes) -> None:
-        position, item, saves = state
-        body = _BODY.pack(position, item, saves, self._boot, self._store, kind)
+        if self._handle is None:
+            return
         try:
-            os.pwrite(self._handle, body + _SUM.pack(crc32(body)), slot * SLOT_BYTES)
+            _write_all(self._handle, self._packed(state, kind), slot * SLOT_BYTES)
         except OSError as error:
             self._fail(error)
+        else:
+            self._has_failed = False
+
+    def _packed(self, state: State, kind: bytes) -> bytes:
+        position, item, saves = state
+        body = _BODY.pack(position, item, saves, self._boot, self._store, kind)
+        return body + _SUM.pack(crc32(body))
 
     def _fail(self, error: OSError) -> None:
-        """Log the first failure: the write itself has succeeded."""
+        """Log the first failure of a row: the write itself has succeeded."""
         if not self._has_failed:
             self._has_failed = True
             _LOG.warning("a lost log would not be noticed: %s: %s", self._path, error.strerror)
@@ -260,11 +335,35 @@ class Marks:
     def close(self) -> None:
         """Close the file, after the database; remove it if no process has the store open any more."""
         log = self._database.with_name(f"{self._database.name}-wal")
+        if self._handle is None:
+            return
         with suppress(OSError):
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not log.exists() and self._database.exists():
                 self._path.unlink()
-        os.close(self._handle)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+
+
+def _slot_of(state: State) -> int:
+    """Return the slot of the mark of an acknowledged commit."""
+    return sum(state) % ACKNOWLEDGED
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Return whether an open file has this name."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _write_all(handle: int, data: bytes, offset: int) -> None:
+    if os.pwrite(handle, data, offset) != len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _parsed(slot: int, raw: bytes) -> _Mark:

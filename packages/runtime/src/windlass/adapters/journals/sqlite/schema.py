@@ -1,5 +1,6 @@
 """Schema of the SQLite store: tables, migrations, version checks and error translation."""
 
+import errno
 import os
 import secrets
 import sqlite3
@@ -303,7 +304,8 @@ def stored_version(connection: Connection, path: Path, *, known: int) -> int:
     try:
         version = _version(connection, path)
     finally:
-        connection.execute("COMMIT")
+        with suppress(sqlite3.Error):
+            connection.execute("COMMIT")
     _check_version(version, known, path)
     return version
 
@@ -344,7 +346,9 @@ def _migrate(connection: Connection, path: Path, migrations: Sequence[Iterable[s
         connection.execute(f"PRAGMA user_version = {len(migrations)}")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        # A disk that failed has ended the transaction, and its error is the one to tell.
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
         raise
 
 
@@ -412,6 +416,39 @@ _REFUSALS: Final = (
 _HOST: Final = frozenset({sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_READONLY})
 
 
+_DISK: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
+_CAUSES: Final = {
+    sqlite3.SQLITE_FULL: "disk full",
+    sqlite3.SQLITE_CANTOPEN: "a file cannot be opened",
+    sqlite3.SQLITE_IOERR_READ: "a read from the disk failed",
+    sqlite3.SQLITE_IOERR_SHORT_READ: "a read from the disk failed",
+    sqlite3.SQLITE_IOERR_WRITE: "a write to the disk failed",
+    sqlite3.SQLITE_IOERR_TRUNCATE: "a write to the disk failed",
+    sqlite3.SQLITE_IOERR_FSYNC: "a sync of the disk failed",
+    sqlite3.SQLITE_IOERR_DIR_FSYNC: "a sync of the disk failed",
+    sqlite3.SQLITE_IOERR_SHMOPEN: "the index of the log cannot be made",
+    sqlite3.SQLITE_IOERR_SHMSIZE: "the index of the log cannot be made",
+    sqlite3.SQLITE_IOERR_SHMMAP: "the index of the log cannot be made",
+}
+"""Failures of a disk in words, by SQLite's extended codes."""
+
+
+def is_of_disk(error: Failure) -> bool:
+    """Return whether the disk failed, or is full."""
+    return primary_code(error) in _DISK
+
+
+def cause_of(error: Failure | OSError) -> str:
+    """Return why a file could not be used, in words and with the name of the code."""
+    if isinstance(error, OSError):
+        name = errno.errorcode.get(error.errno or 0, type(error).__name__)
+        return f"{error.strerror or 'the file cannot be used'} ({name})"
+    code: object = getattr(error, "sqlite_errorcode", 0)
+    name = str(getattr(error, "sqlite_errorname", "") or type(error).__name__)
+    words = _CAUSES.get(code) if isinstance(code, int) else None
+    return f"{words or _CAUSES.get(primary_code(error), 'the disk failed')} ({name})"
+
+
 def primary_code(error: Failure) -> int:
     """Return the primary SQLite code; 0 if Python's layer raised the error."""
     code: object = getattr(error, "sqlite_errorcode", 0)
@@ -431,7 +468,7 @@ def translate(error: Failure, *, is_commit: bool = False) -> AgentError:
     """
     code, name = primary_code(error), str(getattr(error, "sqlite_errorname", "") or type(error).__name__)
     if code == sqlite3.SQLITE_FULL:
-        return unavailable("the disk is full, nothing was written: free some space and try again")
+        return unavailable(f"the disk is full ({name}), nothing was written: free some space and try again")
     if is_commit:
         return ambiguous(f"the commit failed ({name}): it may or may not have been written")
     if code == sqlite3.SQLITE_NOTADB:
@@ -447,6 +484,8 @@ def translate(error: Failure, *, is_commit: bool = False) -> AgentError:
         return unavailable(f"the database is busy ({name}), nothing was written: try again")
     if code in _REFUSED or (code == 0 and isinstance(error, _REFUSALS)):
         return rejected(f"the database cannot store a value ({name})")
+    if is_of_disk(error):
+        return unavailable(f"{cause_of(error)}: nothing was written")
     return unavailable(f"the database could not be reached ({name}), nothing was written")
 
 

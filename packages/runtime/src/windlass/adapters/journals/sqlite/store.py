@@ -138,6 +138,11 @@ class SqliteStore(SqlStore[SqliteTransaction, SqliteReads]):
             _close_all(connections, marks)
             raise
 
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing can be written now; see `WatchedStore`."""
+        return self._writer.trouble
+
     async def _write(
         self,
         work: Callable[[SqliteTransaction], T],

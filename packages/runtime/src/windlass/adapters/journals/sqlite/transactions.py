@@ -3,12 +3,18 @@
 A thread writes, because the disk is slow. An event loop passes it the requests of one turn together. With
 durability `process`, the event loop writes small requests itself if no other connection is writing:
 switching threads would cost more than the write. While no request arrives, the thread tends the search index.
+
+After a failure of the disk the thread tries to write again, with every request and with growing pauses. Its
+first commit takes the place of a failed one in the log, so a commit in doubt is settled: it was not written,
+and is repeated. Until then requests are refused, and the store says why (`Writer.trouble`).
 """
 
 import asyncio
+import logging
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from errno import ENOENT
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Final, TypeVar, cast
@@ -17,19 +23,23 @@ from windlass.adapters.journals.rules import CLOSED, ambiguous, stopped, unavail
 from windlass.adapters.journals.sql.jobs import Job, answer, settle
 from windlass.adapters.journals.sql.statements import Connection
 from windlass.adapters.journals.sqlite.files import OpenFiles
+from windlass.adapters.journals.sqlite.marks import State
 from windlass.adapters.journals.sqlite.schema import (
     BUSY_TIMEOUT_MS,
     FAILURES,
     PAGE_BYTES,
     Failure,
+    cause_of,
     is_busy,
+    is_of_disk,
     is_of_one,
+    primary_code,
     translate,
     wait_at_most,
 )
 from windlass.adapters.journals.sqlite.search import BATCH_BYTES_MAX
 from windlass.adapters.journals.sqlite.writes import SqliteTransaction
-from windlass.errors import Ambiguous, Corrupt
+from windlass.errors import AgentError, Ambiguous, Corrupt, Unavailable
 
 T = TypeVar("T")
 
@@ -49,6 +59,11 @@ CLOSE_PIECES_MAX: Final = 1_024
 """Pieces of work on the search index for which closing waits; the next process does the rest."""
 JOB_PAGES: Final = 4
 """Approximate pages that a small request changes."""
+RECOVER_S_MIN: Final = 0.1
+RECOVER_S_MAX: Final = 5.0
+"""The first and the longest pause between attempts to write after the disk failed."""
+
+_LOG: Final = logging.getLogger("windlass.store")
 
 
 class Writer:
@@ -69,7 +84,15 @@ class Writer:
         self._connection = connection
         self._transaction = transaction
         self._files = files
+        self._path = files.path
         self._is_quick = is_quick
+        self._trouble: str | None = None
+        """Why the disk could not be written. This and what follows is guarded by `_hands`."""
+        self._must_repair = False
+        """Whether the log may not be on the disk as it reads: see `write_again`."""
+        self._doubted: State | None = None
+        """The state of the store after the commit that is in doubt."""
+        self._recover_s = RECOVER_S_MIN
         self._queue: SimpleQueue[list[Job[SqliteTransaction]] | None] = SimpleQueue()
         """Requests for the thread; those of one turn of an event loop are one entry."""
         self._queued = 0
@@ -99,6 +122,11 @@ class Writer:
         self._thread = Thread(target=self._run, name="windlass-sqlite-writer", daemon=True)
         self._thread.start()
 
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing can be written now; None if writes work, or the store is closed."""
+        return self._trouble if self._closed in (None, CLOSED) else self._closed
+
     async def do(self, work: Callable[[SqliteTransaction], T], *, size_bytes: int = 0) -> T:
         """Run a function in a transaction; return when it is durable.
 
@@ -113,8 +141,8 @@ class Writer:
         job.future = future = loop.create_future()
         with self._lock:
             if self._closed is not None:
-                raise stopped(self._closed)
-            if self._queued + len(self._gathered) >= WAITING_JOBS_MAX:
+                raise self._doubt() if job.is_in_doubt else stopped(self._closed)
+            if self._queued + len(self._gathered) >= WAITING_JOBS_MAX and not job.is_in_doubt:
                 raise unavailable(f"too many writes are waiting: {WAITING_JOBS_MAX:,}, nothing was written")
             if self._gathered and self._gathered[0].loop is not loop:
                 # The other loop may have ended.
@@ -132,7 +160,12 @@ class Writer:
     def _write_at_once(self, job: Job[SqliteTransaction], loop: asyncio.AbstractEventLoop) -> bool:
         """Write the first request of a turn at once; later ones of the turn share a transaction."""
         with self._lock:
-            is_first = self._turn is not loop and not self._gathered and self._closed is None
+            is_first = (
+                self._turn is not loop
+                and not self._gathered
+                and self._closed is None
+                and self._trouble is None
+            )
             is_small = job.size_bytes <= QUICK_BYTES_MAX and self._logged_bytes < CHECKPOINT_BYTES
             if not is_first or not is_small or not self._hands.acquire(blocking=False):
                 return False
@@ -171,14 +204,17 @@ class Writer:
                     if self._is_quick:
                         wait_at_most(self._connection, BUSY_TIMEOUT_MS)
                     if jobs:
-                        self._write(jobs)
+                        self._serve(jobs)
                         answer(jobs)
                         self._pause_s = IDLE_S
+                    elif is_open and self._trouble is not None:
+                        self._recover()
                     elif is_open:
                         self._tend()
-                    self._tidy()
-                    if not is_open:
-                        self._clean()
+                    if self._trouble is None:
+                        self._tidy()
+                        if not is_open:
+                            self._clean()
                     self._seen_bytes = self._logged_bytes
                     if self._is_quick:
                         wait_at_most(self._connection, 0)
@@ -196,6 +232,7 @@ class Writer:
                 return
             is_free = (
                 self._is_quick
+                and self._trouble is None
                 and self._logged_bytes < CHECKPOINT_BYTES
                 and self._hands.acquire(blocking=False)
             )
@@ -214,6 +251,8 @@ class Writer:
             if not is_done and self._closed is None:
                 self._put(jobs)
                 return
+        for job in jobs:
+            self._is_doubted(job)
         settle(jobs)
 
     def _hand_over(self) -> None:
@@ -254,7 +293,11 @@ class Writer:
         return jobs, more is not None
 
     def _wait(self) -> list[Job[SqliteTransaction]] | None:
-        """Return the next entry of the queue; an empty one if the search index can be tended now."""
+        """Return the next entry of the queue; an empty one if the thread has work of its own."""
+        while self._trouble is not None:
+            with suppress(Empty):
+                return self._queue.get(timeout=self._recover_s)
+            return []
         while self._must_tend:
             with suppress(Empty):
                 return self._queue.get(timeout=self._pause_s)
@@ -272,7 +315,7 @@ class Writer:
         """Remove deleted words from the search index before the database is closed."""
         with suppress(*FAILURES):
             pieces = CLOSE_PIECES_MAX if self._transaction.has_deleted_words() else 0
-            while pieces and self._is_left(lambda tx: tx.clean()):
+            while pieces and self._trouble is None and self._is_left(lambda tx: tx.clean()):
                 pieces -= 1
 
     def _is_left(self, work: Callable[[SqliteTransaction], bool]) -> bool:
@@ -286,8 +329,87 @@ class Writer:
             self._write([Job(lambda tx: tx.drop_words(), BATCH_BYTES_MAX, None)])
         return job.error is None and job.result is True
 
+    def _serve(self, jobs: Sequence[Job[SqliteTransaction]]) -> None:
+        """Run jobs in the thread. After a failure of the disk, those in doubt are run once more."""
+        waiting = jobs
+        for _ in range(2):
+            if self._trouble is not None:
+                is_reached = self._recover()
+                if is_reached is None:
+                    break
+                if is_reached:
+                    # This commit, or those of other processes.
+                    waiting = [job for job in waiting if not self._is_doubted(job)]
+            self._write(waiting)
+            waiting = [job for job in waiting if job.is_in_doubt]
+            if not waiting:
+                return
+        for job in waiting:
+            if not self._is_doubted(job):
+                job.error = self._refusal()
+
+    def _is_doubted(self, job: Job[SqliteTransaction]) -> bool:
+        """Return whether a job may have been written; it gets the error that says so."""
+        if job.is_in_doubt:
+            job.error = self._doubt()
+        return job.is_in_doubt
+
+    def _doubt(self) -> Ambiguous:
+        cause = self._trouble or "the disk works again"
+        return ambiguous(f"the commit failed ({cause}): it may or may not have been written, read it back")
+
+    def _refusal(self) -> Unavailable:
+        return unavailable(
+            f"the store cannot be written ({self._trouble}), nothing was written: it is tried again until "
+            "the disk works"
+        )
+
+    def _recover(self) -> bool | None:
+        """Try to write after the disk failed.
+
+        Returns whether the commit in doubt may be there, which is known if only this process writes; None if
+        the disk still fails.
+        """
+        try:
+            gone = self._files.missing
+            if gone is not None:
+                raise FileNotFoundError(ENOENT, f"{gone} was removed or replaced")
+            log = self._files.log if self._must_repair else None
+            is_reached = self._transaction.replace_failed(self._doubted, log=log)
+            self._transaction.checkpoint()
+        except (*FAILURES, OSError, AgentError) as error:
+            with suppress(sqlite3.Error):
+                self._transaction.rollback()
+            # A later attempt settles nothing: the callers have their errors.
+            self._doubted = None
+            self._suffer(error)
+            self._recover_s = min(2 * self._recover_s, RECOVER_S_MAX)
+            return None
+        _LOG.warning("%s is written again", self._path)
+        self._trouble, self._doubted, self._must_repair = None, None, False
+        self._logged_bytes, self._recover_s = 0, RECOVER_S_MIN
+        return is_reached
+
+    def _suffer(self, error: Failure | OSError | AgentError, *, is_in_doubt: bool = False) -> None:
+        """Note that the disk failed, and why; the thread tries again."""
+        is_full = isinstance(error, sqlite3.Error) and primary_code(error) == sqlite3.SQLITE_FULL
+        self._must_repair = self._must_repair or not is_full
+        cause = error.message if isinstance(error, AgentError) else cause_of(error)
+        if is_in_doubt:
+            self._doubted = self._transaction.state
+        if cause == self._trouble:
+            return
+        _LOG.error("%s cannot be written: %s; it is tried again until the disk works", self._path, cause)
+        if self._trouble is None:
+            # An event loop may have met it, and the thread may wait without a limit.
+            self._queue.put([])
+        self._trouble = cause
+
     def _write(self, jobs: Sequence[Job[SqliteTransaction]]) -> bool:
-        """Run jobs, in one transaction if none fails; False if the database stays busy."""
+        """Run jobs, in one transaction if none fails.
+
+        False if they are to be run by the thread: the database stays busy, or their commit is in doubt.
+        """
         if self._closed not in (None, CLOSED):
             # The disk failed while they waited.
             for job in jobs:
@@ -304,6 +426,8 @@ class Writer:
                 return not is_busy(error)
             try:
                 waiting = self._attempt(waiting)
+                if any(job.is_in_doubt for job in jobs):
+                    return False
             except BaseException:
                 # A transaction that stays open would block every other process.
                 with suppress(sqlite3.Error):
@@ -334,20 +458,36 @@ class Writer:
             self._transaction.rollback()
         for job in jobs:
             job.error = translate(error)
+        if is_of_disk(error):
+            self._suffer(error)
 
     def _commit(self, jobs: Sequence[Job[SqliteTransaction]]) -> None:
-        gone = self._files.missing
+        try:
+            gone = self._files.missing
+        except OSError as error:
+            with suppress(sqlite3.Error):
+                self._transaction.rollback()
+            self._suffer(error)
+            for job in jobs:
+                job.error = job.error or self._refusal()
+            return
         if gone is not None:
             self._give_up(jobs, gone)
             return
         try:
             self._transaction.commit()
         except sqlite3.Error as error:
+            failure = translate(error, is_commit=True)
+            is_in_doubt = isinstance(failure, Ambiguous)
+            self._suffer(error, is_in_doubt=is_in_doubt)
             with suppress(sqlite3.Error):
                 self._transaction.rollback()
             for job in jobs:
-                job.error = job.error or translate(error, is_commit=True)
-            self._close_after(error)
+                # A refused job wrote nothing.
+                if job.error is None and is_in_doubt:
+                    job.is_in_doubt = True
+                elif job.error is None:
+                    job.error = failure
 
     def _give_up(self, jobs: Sequence[Job[SqliteTransaction]], gone: str) -> None:
         """Stop writing: the database file was removed or replaced."""
@@ -359,14 +499,6 @@ class Writer:
         for job in jobs:
             job.error = job.error or stopped(told)
 
-    def _close_after(self, error: sqlite3.Error) -> None:
-        """Stop writing after an error that leaves the log in doubt."""
-        if isinstance(translate(error, is_commit=True), Ambiguous):
-            with self._lock:
-                self._closed = (
-                    self._closed or "the store stopped writing after the disk failed: open it again"
-                )
-
     def _tidy(self) -> None:
         """Checkpoint the write-ahead log when it has grown."""
         if self._logged_bytes < CHECKPOINT_BYTES:
@@ -376,4 +508,8 @@ class Writer:
         try:
             self._transaction.checkpoint()
         except sqlite3.Error as error:
-            self._close_after(error)
+            if primary_code(error) == sqlite3.SQLITE_FULL:
+                # Commits may still fit into the log.
+                _LOG.warning("the log of %s cannot be copied into it: %s", self._path, cause_of(error))
+            else:
+                self._suffer(error)

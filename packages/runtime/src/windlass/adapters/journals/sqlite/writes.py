@@ -11,9 +11,9 @@ from windlass.adapters.journals.sql.archive import ArchiveTransaction
 from windlass.adapters.journals.sql.integrity import StoredSession, StoreKey
 from windlass.adapters.journals.sql.queries import NEWEST_ITEM
 from windlass.adapters.journals.sql.statements import Connection
-from windlass.adapters.journals.sqlite.files import take_lock
+from windlass.adapters.journals.sqlite.files import take_lock, write_again
 from windlass.adapters.journals.sqlite.listing import SqliteIndexWrites
-from windlass.adapters.journals.sqlite.marks import Marks, State
+from windlass.adapters.journals.sqlite.marks import Marks, State, read_state
 from windlass.adapters.journals.sqlite.reads import last_position
 from windlass.adapters.journals.sqlite.run_index import RunIndex
 from windlass.adapters.journals.sqlite.search import End, SearchIndex
@@ -186,6 +186,27 @@ class SqliteTransaction(ArchiveTransaction):
             self._marks.note(self._state)
         if self._is_erasing:
             self._end_erasing()
+
+    @property
+    def state(self) -> State | None:
+        """The state of the store after this transaction; None if it does not change the numbers."""
+        return self._state
+
+    def replace_failed(self, doubted: State | None, *, log: Path | None) -> bool:
+        """Commit a change of the store row after a failed commit; return whether that one may be there.
+
+        `doubted` is the state after the failed commit. The new commit takes its place in the log: if its
+        state is not reached now, it never will be. `log` is written again, if it is given.
+        """
+        self.begin()
+        if log is not None:
+            # No other process writes: the transaction is exclusive.
+            write_again(log)
+        is_reached = doubted is not None and read_state(self._connection, self._key).reaches(doubted)
+        self._count_at_commit()
+        self.finish()
+        self.commit()
+        return is_reached
 
     def rollback(self) -> None:
         """Undo everything since `begin`."""

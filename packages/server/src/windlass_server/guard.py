@@ -363,13 +363,16 @@ API_HEADERS: Final = (
 )
 """Headers of every response of a route, unless the route sets them: its body is for the caller alone."""
 
+_CLOSE: Final = (b"connection", b"close")
 _OVER: Final = {
     "rate": "too many requests: retry later",
     "bytes": "the requests of this tenant have too many bytes: retry later",
     "cpu": "the requests of this tenant take too much time of the server: retry later",
 }
 """The texts of refusals by the limits of rate and cost."""
-PUBLIC: Final = frozenset({f"{PREFIX}/health", f"{PREFIX}/openapi.json", f"{EVE_PREFIX}/health"})
+PUBLIC: Final = frozenset(
+    {f"{PREFIX}/health", f"{PREFIX}/ready", f"{PREFIX}/openapi.json", f"{EVE_PREFIX}/health"}
+)
 """Paths that need no credentials."""
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -417,6 +420,9 @@ class Guard:
                 is_stream = not any(name == b"content-length" for name, _ in message["headers"])
                 if is_route:
                     message["headers"] = _with_headers(message["headers"])
+                if self._tenants.is_draining:
+                    # The next request goes to another server.
+                    message["headers"] = [*message["headers"], _CLOSE]
             await send(message)
 
         # The slot and the tenant are held until the response is sent, streams included.

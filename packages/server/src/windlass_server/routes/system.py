@@ -8,7 +8,7 @@ from windlass.tools import Tool
 from windlass_protocol import AgentInfo, AgentList, Health, ToolInfo, ToolList
 from windlass_server.guard import Metrics
 from windlass_server.openapi import answers
-from windlass_server.problems import not_found
+from windlass_server.problems import RETRY_S, Problem, not_found
 from windlass_server.requests import PREFIX, CallerDep, reply
 from windlass_server.routing import Route
 from windlass_server.streams import Streams
@@ -114,6 +114,27 @@ async def health(request: Request) -> Response:
     streams: Streams = request.app.state.streams
     status = "closing" if streams.is_closing else "ok"
     return reply(Health(status=status, version=windlass_server.__version__, pid=request.app.state.pid))
+
+
+@router.get(
+    "/ready",
+    response_model=Health,
+    responses={
+        status: one
+        for status, one in answers(200, {"status": "ok", "version": "0.1.0"}).items()
+        if status in (200, 503)
+    },
+    summary="Readiness of the server",
+)
+async def ready(request: Request) -> Response:
+    """Return whether requests should be sent here, 503 from the signal that ends the server on.
+
+    It needs no credentials. A server that ends still answers requests until its runs are drained.
+    """
+    streams: Streams = request.app.state.streams
+    if streams.is_closing:
+        raise Problem(503, "the server shuts down: send requests elsewhere", retry_s=RETRY_S)
+    return await health(request)
 
 
 @router.get(

@@ -229,7 +229,7 @@ ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("F1", "crowd", "--trials 10000"),
     ("L1", "noisy", "--trials 120"),
     ("R12", "fleet", "--trials 2000 --kills 120 --first 1"),
-    ("J5", "deploys", "--trials 40 --kills 5"),
+    ("J5", "deploys", "--trials 24 --kills 3"),
     ("R12", "wakes", ""),
     ("F1", "readers", "--trials 10000 --kills 12 --first 1"),
     ("J1", "outages", "--trials 12 --first 1"),

@@ -1,7 +1,7 @@
 """An agent with a slow `once` tool, for deploys: it waits at the till, or for some seconds.
 
-At the till, the socket `DEPLOY_TILL`, the tool says who it is and ends when it is answered. Otherwise it takes
-`DEPLOY_TOOL_S` seconds, and writes when it begins and ends to the file `DEPLOY_LEDGER`, which all processes share.
+At the till, the socket `DEPLOY_TILL`, the tool says who it is and ends when it is answered. Otherwise it
+takes `DEPLOY_TOOL_S` seconds, and writes when it begins and ends to `DEPLOY_LEDGER`, a file of all processes.
 """
 
 import asyncio

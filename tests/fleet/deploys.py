@@ -34,6 +34,7 @@ async def journal_of(runtime: AgentRuntime, run_ids: list[str]) -> tuple[Counter
     asked = 0
     for run_id in run_ids:
         session_id, seq = (await runtime.run_snapshot(run_id)).session_id, 0
+        assert session_id is not None, "every run has a session"
         while records := await runtime.sessions.records(session_id, after=seq):
             seq = records[-1].seq
             asked += sum(record.type == "input.requested" for record in records)
@@ -73,10 +74,13 @@ async def _replace(fleet: Fleet, member: Member) -> None:
 async def _play(
     fleet: Fleet, *, sessions: int, deploys: int, tell: Callable[[str], None]
 ) -> tuple[Counter[str], int]:
-    async with httpx2.AsyncClient(timeout=30.0) as client:
-        run_ids = await asyncio.gather(*(_start(client, fleet, number) for number in range(sessions)))
+    run_ids: list[str] = []
     for number in range(deploys):
-        for member in fleet.members:
+        # Each deploy meets calls under way.
+        numbers = range(sessions * number // deploys, sessions * (number + 1) // deploys)
+        async with httpx2.AsyncClient(timeout=30.0) as client:
+            run_ids += await asyncio.gather(*(_start(client, fleet, one) for one in numbers))
+        for member in reversed(fleet.members):
             tell(f"deploy {number + 1} of {deploys}: {member.name}")
             await _replace(fleet, member)
     async with AgentRuntime.open(fleet.store, agents=(), is_driving=False) as runtime:

@@ -138,6 +138,12 @@ def fleet(args: argparse.Namespace) -> dict[str, Any]:
     )
 
 
+def deploys(args: argparse.Namespace) -> dict[str, Any]:
+    from tests.fleet.deploys import play  # noqa: PLC0415 - it imports the project
+
+    return play(sessions=args.trials, deploys=args.kills, tell=_to_stderr)
+
+
 def readers(args: argparse.Namespace) -> dict[str, Any]:
     from tests.fleet.readers import play  # noqa: PLC0415 - it imports the project
 
@@ -199,6 +205,7 @@ PARTS: Final[dict[str, Part]] = {
     "crowd": crowd,
     "noisy": neighbour,
     "fleet": fleet,
+    "deploys": deploys,
     "wakes": wakes,
     "readers": readers,
     "outages": outages,
@@ -222,6 +229,7 @@ ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("F1", "crowd", "--trials 10000"),
     ("L1", "noisy", "--trials 120"),
     ("R12", "fleet", "--trials 2000 --kills 120 --first 1"),
+    ("J5", "deploys", "--trials 24 --kills 3"),
     ("R12", "wakes", ""),
     ("F1", "readers", "--trials 10000 --kills 12 --first 1"),
     ("J1", "outages", "--trials 12 --first 1"),
@@ -242,7 +250,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--mutant", default="", choices=["", "blind", "early", "fenceless"])
     parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--starts", type=int, default=20)
-    parser.add_argument("--kills", type=int, default=5, help="of servers; in fleet, of anything")
+    parser.add_argument(
+        "--kills", type=int, default=5, help="of servers; in fleet, of anything; in deploys, rolling restarts"
+    )
     parser.add_argument("--outage", type=float, default=60, help="of its provider, in seconds")
     parser.add_argument("--place", help="the folder in which files are made; a temporary one when left out")
     parser.add_argument("--write", action="store_true", help=f"put the rows into {PAGE.name}")

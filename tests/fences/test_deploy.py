@@ -1,11 +1,16 @@
 """The files of deploy/: containers without rights, and names that fit together."""
 
+import re
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from windlass.limits import SERVICE_DRAIN_S
+
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
+CLOSE_S: Final = 20
+"""How long a process may take to close after its drain."""
 OBJECTS: Final[list[dict[str, Any]]] = [
     *yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8"))
 ]
@@ -47,6 +52,27 @@ def test_the_services_of_compose_depend_on_each_other_and_are_read_only() -> Non
     assert services["migrate"]["command"] == PODS["windlass-migrate"]["spec"]["containers"][0]["args"]
     for name in ("api", "worker"):
         assert services[name]["command"] == PODS[f"windlass-{name}"]["spec"]["containers"][0]["args"]
+
+
+def test_processes_have_more_time_to_end_than_their_calls() -> None:
+    times: list[tuple[float, float]] = []
+    for name in ("windlass-api", "windlass-worker"):
+        spec = PODS[name]["spec"]
+        settings = {one["name"]: one.get("value") for one in spec["containers"][0]["env"]}
+        times.append(
+            (spec["terminationGracePeriodSeconds"], float(settings.get("WINDLASS_DRAIN_S", SERVICE_DRAIN_S)))
+        )
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    times += [
+        (float(services[name]["stop_grace_period"].rstrip("s")), SERVICE_DRAIN_S)
+        for name in ("api", "worker")
+    ]
+    page = (DEPLOY.parent / "docs" / "operations.md").read_text(encoding="utf-8")
+    times += [
+        (float(found), SERVICE_DRAIN_S) for found in re.findall(r"^TimeoutStopSec=(\d+)$", page, re.MULTILINE)
+    ]
+    assert len(times) == 5
+    assert [one for one in times if one[0] < one[1] + CLOSE_S] == []
 
 
 def test_the_image_is_made_by_the_script_and_runs_as_another_user_than_root() -> None:

@@ -254,7 +254,17 @@ def test_a_wrong_value_is_refused_with_our_error_at_every_entry(name: str) -> No
 
 def test_the_table_of_entries_is_complete() -> None:
     known = " ".join(ENTRIES)
-    apart = {"resume", "aclose", "events", "builder", "open", "in_memory", "registered_run_count"}
+    apart = {
+        "resume",
+        "drain",
+        "hurry",
+        "aclose",
+        "events",
+        "builder",
+        "open",
+        "in_memory",
+        "registered_run_count",
+    }
     apart |= {"provider_registry", "output_sinks", "subscribe_events"}
     methods = {name for name in dir(AgentRuntime) if not name.startswith("_")} - apart
     assert not {name for name in methods if name not in known}
@@ -317,6 +327,7 @@ SETUP: dict[str, tuple[object, str]] = {
     "responders": ("alice", "responders must be a list of names of people, found str"),
     "four_eyes": (1, "four_eyes must be True or False, found int"),
     "retention_days": (0, "retention_days must be 1 to 36,500, found 0"),
+    "drain_s": (3600.5, "drain_s must be 0 to 3,600, found 3,600.5"),
     "wakes": (5, "wakes must be temporal://host:port/namespace, or an object with open()"),
     "is_driving": ("no", "is_driving must be True or False, found str"),
     "hooks": ([1], "hooks must be functions with @hook; number 0 is int"),
@@ -386,7 +397,7 @@ def test_agents_are_a_list_of_agents(agents: Any) -> None:
 
 BUILDER_FINE = {
     *((name, 2) for name in ("default_package_id", "provider")),
-    *((name, 1) for name in ("approvals_expire", "policy_timeout", "retention", "retry_for")),
+    *((name, 1) for name in ("approvals_expire", "drain_s", "policy_timeout", "retention", "retry_for")),
 }
 
 

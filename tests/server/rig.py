@@ -154,6 +154,7 @@ async def serving(
     address: str = "",
     webhooks: Sequence[Webhook] = (),
     endpoints: Sequence[Endpoint] = (),
+    port: int = 0,
     **options: Unpack[RuntimeOptions],
 ) -> AsyncGenerator[Server]:
     """Serve in this event loop; the stores are in `folder`, or at an address of PostgreSQL."""
@@ -169,7 +170,7 @@ async def serving(
     )
     app = create_app(given, tenants)
     config = uvicorn.Config(
-        app, port=0, http=connection, log_level="error", lifespan="on", server_header=False
+        app, port=port, http=connection, log_level="error", lifespan="on", server_header=False
     )
     server = Uvicorn(config)
     task = asyncio.create_task(server.serve())

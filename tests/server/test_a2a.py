@@ -335,18 +335,18 @@ def test_cancelling_the_caller_cancels_a_task_that_asks_or_works(
 ) -> None:
     async def main() -> None:
         begun, known = asyncio.Event(), asyncio.Event()
-        followed = a2a._followed  # pyright: ignore[reportPrivateUsage]
+        sent = a2a._sent  # pyright: ignore[reportPrivateUsage]
 
         async def watched(
             client: Client, request: wire.SendMessageRequest, note: Callable[[str], None]
-        ) -> Report:
+        ) -> Report | None:
             def noted(task_id: str) -> None:
                 note(task_id)
                 known.set()
 
-            return await followed(client, request, noted)
+            return await sent(client, request, noted)
 
-        monkeypatch.setattr(a2a, "_followed", watched)
+        monkeypatch.setattr(a2a, "_sent", watched)
         async with serving(tmp_path / "data", [payer(), stuck(begun)]) as server:
             url = f"a2a://127.0.0.1:{server.port}/v1/a2a/{other}"
             model = ScriptedModel(by_history([call("helper", {"message": "Pay."}), say("Done.")]))

@@ -37,7 +37,7 @@ IDS = [f"{method} {path}" for method, path, _ in OPERATIONS]
 def test_every_route_is_in_the_document() -> None:
     listed = {(method.upper(), path) for method, path, _ in OPERATIONS}
     found = {(method, path.replace(":path}", "}")) for method, path in routes(APP)}
-    assert listed == found | {("GET", f"{prefix}health") for prefix in PREFIXES}
+    assert listed == found | {("GET", f"{prefix}health") for prefix in PREFIXES} | {("GET", "/v1/ready")}
 
 
 @pytest.mark.parametrize(("method", "path", "operation"), OPERATIONS, ids=IDS)

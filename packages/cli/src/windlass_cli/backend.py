@@ -28,6 +28,7 @@ import typer
 
 import windlass
 from windlass import parts
+from windlass.limits import SERVICE_DRAIN_S
 from windlass.private_files import make_folder
 from windlass_cli.output import Exit, Problem, Terminal
 from windlass_cli.settings import KEY, LOCAL, OWNER, Settings
@@ -589,6 +590,7 @@ class Command:
     async def driving(self, wakes: str | None = None) -> "AsyncGenerator[AgentRuntime]":
         """Open the store and drive its unfinished runs; a worker gives the setting `wakes`, empty or not.
 
+        A worker is replaced by others while it ends, so its calls get the time of a service to end.
         Telemetry is exported if the environment names an OpenTelemetry collector.
         """
         from windlass import telemetry  # noqa: PLC0415 - slow to import
@@ -602,6 +604,7 @@ class Command:
         if wakes is not None:
             # The tenant whose sessions a server keeps in the same store.
             options["tenant"] = OWNER
+            options.setdefault("drain_s", SERVICE_DRAIN_S)
         if wakes:
             options["wakes"] = wakes
         runtime = await windlass.AgentRuntime.open(

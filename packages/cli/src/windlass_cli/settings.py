@@ -9,7 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from windlass.limits import RETENTION_DAYS_MAX
+from windlass.limits import DRAIN_S, DRAIN_S_MAX, RETENTION_DAYS_MAX, SERVICE_DRAIN_S
 from windlass_cli.output import Problem
 from windlass_protocol.frozen import sealed
 from windlass_protocol.lazy import lazy_pattern
@@ -70,6 +70,18 @@ def _rate(value: object) -> str:
     if not 0 < number < inf:
         raise ValueError("a number above 0")
     return f"{number:.15g}"
+
+
+def _drain(value: object) -> str:
+    try:
+        number = (
+            float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else -1.0
+        )
+    except ValueError:
+        number = 0.0 if value == "" else -1.0
+    if not 0 <= number <= DRAIN_S_MAX:
+        raise ValueError(f"a number of seconds from 0 to {DRAIN_S_MAX:,g}")
+    return "" if value == "" else f"{number:.15g}"
 
 
 def _flag(value: object) -> str:
@@ -246,6 +258,13 @@ SETTINGS: Final = (
         "after how many days ended sessions are deleted, by servers and workers; 0 keeps all",
         _whole("a whole number from {least} to {most}", least=0, most=RETENTION_DAYS_MAX),
     ),
+    Setting(
+        "drain_s",
+        "",
+        "how long tool calls under way may take to end when the process is to end, in seconds; when empty "
+        f"{SERVICE_DRAIN_S:g} for serve and worker, and {DRAIN_S:g} for other commands",
+        _drain,
+    ),
     Setting("schedules", "", "runs that start by themselves: a table by name", _schedules),
     Setting("user", "", "the name under which you answer requests; the login name when empty"),
     Setting(
@@ -346,7 +365,7 @@ class Settings:
         values = dict(self.values)
         for key, given in options.items():
             if given is not None:
-                setting, source = _BY_KEY[key], f"option --{key}"
+                setting, source = _BY_KEY[key], f"option --{key.replace('_', '-')}"
                 values[key] = Value(setting, _checked(setting, given, source), source)
         return replace(self, values=values)
 
@@ -393,6 +412,8 @@ class Settings:
             options["responders"] = names.split(",")
         if days := int(self.values["retention_days"].value):
             options["retention_days"] = days
+        if drain_s := self.values["drain_s"].value:
+            options["drain_s"] = float(drain_s)
         if expires_s := int(self.values["approvals.expires_s"].value):
             options["approval_expires_ms"] = expires_s * 1_000
         return options

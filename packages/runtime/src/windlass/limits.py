@@ -11,6 +11,12 @@ INBOX_ITEMS_MAX: Final = 1_000
 """Unconsumed inbox items of one session."""
 INBOX_STARTS_MAX: Final = 900
 """Items of one session at which no further run is queued; answers and cancels still have room."""
+DRAIN_S: Final = 2.0
+"""The default of `drain_s`: how long tool calls under way may take to end when a runtime is closed."""
+SERVICE_DRAIN_S: Final = 50.0
+"""That of `windlass serve` and `windlass worker`, which others replace while they end."""
+DRAIN_S_MAX: Final = 3_600.0
+"""The largest `drain_s`."""
 RETENTION_DAYS_MAX: Final = 36_500
 """The largest `retention_days`."""
 DOCUMENT_BYTES_MAX: Final = 262_144

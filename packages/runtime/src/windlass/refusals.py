@@ -508,6 +508,15 @@ def check_ms(value: object, what: str, *, least: int = 1) -> int:
     return value
 
 
+def check_period_s(value: object, what: str, *, most: float) -> float:
+    """Return a number of seconds from 0 to `most`."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise bad_setup(f"{what} must be a number of seconds, found {kind_of(value)}")
+    if not 0 <= value <= most:
+        raise bad_setup(f"{what} must be 0 to {most:,g}, found {value:,g}")
+    return float(value)
+
+
 def check_part(value: T, kind: type, *, what: str, words: str) -> T:
     """Return a part of a runtime that has the type `kind`; `words` describe what is expected."""
     if not isinstance(value, kind):

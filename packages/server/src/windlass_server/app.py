@@ -27,6 +27,7 @@ import windlass_server
 from windlass import Agent, AgentError, telemetry
 from windlass.demo import agent as demo
 from windlass.ledger.goals import Goal
+from windlass.limits import SERVICE_DRAIN_S
 from windlass.loading import load
 from windlass.parts import Clock, SystemClock, hide_environment
 from windlass_server import log
@@ -50,11 +51,11 @@ from windlass_server.routes import (
 )
 from windlass_server.settings import (
     BATCH_BYTES,
-    DRAIN_S,
     HEAD_S_MAX,
     HEADER_BYTES_MAX,
     LINGER_S,
     OPTIONS,
+    REQUESTS_END_S,
     SEND_S_MAX,
     TARGET_BYTES_MAX,
     Settings,
@@ -113,6 +114,33 @@ class _App(FastAPI):
         return app
 
 
+class Ending:
+    """The end of a server: its streams end and its runs are drained, and it is closed then."""
+
+    def __init__(self, streams: Streams, tenants: Tenants) -> None:
+        self._streams = streams
+        self._tenants = tenants
+        self._asked: set[int] = set()
+        self._draining: asyncio.Task[None] | None = None
+
+    def ask(self, number: int) -> None:
+        """End because of a signal; a second one of the same number ends the drain.
+
+        `windlass dev` passes SIGTERM on to a server that Ctrl-C of the terminal has reached too.
+        """
+        if number in self._asked:
+            self._tenants.hurry()
+        self._asked.add(number)
+        self._streams.close()
+        if self._draining is None:
+            self._draining = asyncio.create_task(self._tenants.drain(), name="windlass drain")
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether nothing is left but to close."""
+        return self._draining is not None and self._draining.done()
+
+
 def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = None) -> FastAPI:
     """Return the ASGI application; its lifespan opens and closes the tenants.
 
@@ -123,12 +151,13 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
     tenants.push_rules = a2a.push_rules(settings)
     doorman, metrics = Doorman(settings, watch), Metrics()
     streams = Streams(settings.limits, metrics)
+    ending = Ending(streams, tenants)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         await tenants.start()
         # Streams must end at the signal: the shutdown of the server waits for open responses.
-        on_exit(streams.close)
+        on_exit(ending.ask)
         try:
             yield
         finally:
@@ -145,6 +174,7 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
         redirect_slashes=False,
     )
     app.state.streams, app.state.metrics, app.state.tenants = streams, metrics, tenants
+    app.state.ending = ending
     app.state.improve = settings.improve
     app.state.pid = os.getpid() if settings.is_open else None
     # The routes themselves, not `include_router`: `route.path` is then the whole path everywhere.
@@ -191,8 +221,10 @@ _HEAD_BYTES_MAX: Final = 2 * (HEADER_BYTES_MAX + TARGET_BYTES_MAX)
 
 
 def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] | None = None) -> int:
-    """Serve until SIGTERM or SIGINT; return the exit code.
+    """Serve until SIGTERM or SIGINT, and until the runs are drained; return the exit code.
 
+    While it drains, it answers requests, ends streams, and `/v1/ready` is 503. The same signal again ends the
+    drain.
     `told` gets the address, with the real port, once the server accepts connections.
 
     Raises:
@@ -203,8 +235,9 @@ def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] |
     telemetry.check_environment()
     sys.setswitchinterval(SWITCH_S)
     asyncio.run(tenants.check([LOCAL.tenant] if settings.is_open else []))
+    app = create_app(settings, tenants)
     config = uvicorn.Config(
-        create_app(settings, tenants),
+        app,
         host=settings.host,
         port=settings.port,
         http=Connection,
@@ -214,7 +247,7 @@ def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] |
         access_log=False,
         server_header=False,
         h11_max_incomplete_event_size=_HEAD_BYTES_MAX,
-        timeout_graceful_shutdown=DRAIN_S,
+        timeout_graceful_shutdown=REQUESTS_END_S,
     )
 
     def started(address: str) -> None:
@@ -226,7 +259,7 @@ def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] |
         if told is not None:
             told(address)
 
-    server = _Server(config, started)
+    server = _Server(config, started, app.state.ending)
     server.run([_listening(settings)])
     return 0 if server.started else 3
 
@@ -261,9 +294,21 @@ def _listening(settings: Settings) -> socket:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, told: Callable[[str], None]) -> None:
+    """A server that answers until its runs are drained; uvicorn would close its socket at the signal."""
+
+    def __init__(self, config: uvicorn.Config, told: Callable[[str], None], ending: Ending) -> None:
         super().__init__(config)
         self._told = told
+        self._ending = ending
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.started and sig not in self._captured_signals:
+            self._captured_signals.append(sig)
+        else:
+            super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        return await super().on_tick(counter) or self._ending.is_drained
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
         await super().startup(sockets)
@@ -434,8 +479,8 @@ class Connection(H11Protocol):
             self._stuck = None
 
 
-def on_exit(close: Callable[[], None]) -> None:
-    """Call `close` in this event loop at SIGTERM and SIGINT, before the handlers that are there.
+def on_exit(close: Callable[[int], None]) -> None:
+    """Call `close` with the signal at SIGTERM and SIGINT, in this event loop, before the other handlers.
 
     The shutdown of uvicorn waits for open responses, and a stream is open until it is closed. Outside of the
     main thread no signal arrives, so nothing is done there.
@@ -447,7 +492,7 @@ def on_exit(close: Callable[[], None]) -> None:
         before = signal.getsignal(number)
 
         def told(got: int, frame: FrameType | None, before: object = before) -> None:
-            loop.call_soon_threadsafe(close)
+            loop.call_soon_threadsafe(close, got)
             if callable(before):
                 before(got, frame)
 
@@ -463,7 +508,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         goals = _loaded(options.goals, Goal, option="--goals")
         settings = Settings.read({one.name: getattr(options, one.name) for one in OPTIONS}, goals=goals)
         agents = _loaded(options.agents, Agent, option="--agents") or (demo,)
-        tenants = Tenants(options.data, agents, open_max=settings.limits.tenants_open_max)
+        tenants = Tenants(
+            options.data, agents, open_max=settings.limits.tenants_open_max, drain_s=options.drain_s
+        )
         return serve(settings, tenants)
     except AgentError as error:
         sys.stderr.write(f"windlass-server: {error.message}\n")
@@ -476,6 +523,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--agents", metavar="MODULE:ATTR", help="your agents, or FILE.py:ATTR; a demo agent when left out")
     add("--goals", metavar="MODULE:ATTR", help="a Goal, or a list of them, that changes are made for")
     add("--data", type=Path, default=Path("windlass-data"), help="the folder of the stores")
+    words = "how long tool calls under way may take to end after SIGTERM or Ctrl-C"
+    add("--drain-s", type=float, default=SERVICE_DRAIN_S, metavar="SECONDS", help=words)
     for one in OPTIONS:
         name = f"--{one.name.replace('_', '-')}"
         add(name, default=one.default, metavar=one.form, help=one.words)

@@ -363,6 +363,7 @@ API_HEADERS: Final = (
 )
 """Headers of every response of a route, unless the route sets them: its body is for the caller alone."""
 
+_CLOSE: Final = (b"connection", b"close")
 _OVER: Final = {
     "rate": "too many requests: retry later",
     "bytes": "the requests of this tenant have too many bytes: retry later",
@@ -419,6 +420,9 @@ class Guard:
                 is_stream = not any(name == b"content-length" for name, _ in message["headers"])
                 if is_route:
                     message["headers"] = _with_headers(message["headers"])
+                if self._tenants.is_draining:
+                    # The next request goes to another server.
+                    message["headers"] = [*message["headers"], _CLOSE]
             await send(message)
 
         # The slot and the tenant are held until the response is sent, streams included.

@@ -111,8 +111,8 @@ THREAD_GAP_MAX: Final = 4
 """Deleted sessions in a row of one chat after which later ones are still found."""
 THREAD_RUNS_SEARCHED_MAX: Final = 5
 """Newest runs of a session that are searched for the request that a chat client answers."""
-DRAIN_S: Final = 5
-"""How long a shutdown waits for open requests, seconds."""
+REQUESTS_END_S: Final = 5
+"""How long a shutdown waits for open requests after the drain, seconds."""
 
 
 SLOW_S: Final = 1.0

@@ -236,6 +236,7 @@ class Tenant:
             assert bus is not None, "it was made with one"
             bus.end(_unavailable("the tenant was opened: reconnect"))
             return
+        await self.runtime.drain()
         if self.outbox is not None:
             await self.outbox.aclose()
         if self.push is not None:
@@ -288,6 +289,8 @@ class Tenants:
         }
         self._open: OrderedDict[str, Tenant] = OrderedDict()
         self._opening = asyncio.Lock()
+        self.is_draining = False
+        """Whether no run is driven any more."""
         self._broken: set[str] = set()
         """Tenants that cannot be opened and are in the log."""
         self.push_rules: PushRules | None = None
@@ -351,6 +354,19 @@ class Tenants:
             return [with_schema(self.address, schema) for schema in await postgres_schemas(self.address)]
         # Other files are not stores of a server.
         return [path for path in sorted(self.folder.glob("*.db")) if path.with_suffix(NAME_SUFFIX).exists()]
+
+    async def drain(self) -> None:
+        """Drive no more runs; tool calls under way may end, see `AgentRuntime.drain`."""
+        self.is_draining = True
+        # A tenant that is being opened now may drive.
+        async with self._opening:
+            runtimes = [tenant.runtime for tenant in self._open.values()]
+        await asyncio.gather(*(runtime.drain() for runtime in runtimes))
+
+    def hurry(self) -> None:
+        """Let the drain wait no longer."""
+        for tenant in self._open.values():
+            tenant.runtime.hurry()
 
     async def aclose(self) -> None:
         """Close all tenants."""
@@ -505,6 +521,8 @@ class Tenants:
         if not self.address:
             await asyncio.to_thread(_keep_name, path.with_suffix(NAME_SUFFIX), name)
         options: RuntimeOptions = {**self._options, "tenant": name}
+        if self.is_draining:
+            options["is_driving"] = False
         runtime = await AgentRuntime.open(
             self._place(name), agents=self.agents.values(), durability=self.durability, **options
         )

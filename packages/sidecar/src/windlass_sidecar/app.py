@@ -13,6 +13,7 @@ from typing import Final, Self, cast
 from windlass import AgentRuntime, Tool, ToolRouter
 from windlass.adapters.journals.opening import is_postgres, open_store
 from windlass.errors import AgentError
+from windlass.limits import DRAIN_S
 from windlass.parts import Clock, Feed, MemoryStore, Store, SystemClock, allow_start, new_id
 from windlass.ports.store import WatchedStore
 from windlass_harness.redact import mask_text
@@ -63,7 +64,9 @@ class App:
     """Whether it is to shut down without draining."""
 
     @classmethod
-    async def open(cls, path: str | Path | None, tools: ToolRouter, *, host: Host) -> Self:
+    async def open(
+        cls, path: str | Path | None, tools: ToolRouter, *, host: Host, drain_s: float = DRAIN_S
+    ) -> Self:
         """Open the journal in a file or in PostgreSQL, a new one if there is none; without a path, in memory.
 
         Raises:
@@ -73,7 +76,7 @@ class App:
         began_s = clock.monotonic()
         store = MemoryStore() if path is None else await open_store(path)
         builder = AgentRuntime.builder().journal(store).content(store).event_bus(Feed(store, clock))
-        built = builder.policy(allow_start).attended().build()
+        built = builder.policy(allow_start).attended().drain_s(drain_s).build()
         # The builder's scribe knows its secrets from the beginning; this one learns those of later streams.
         runtime = AgentRuntime(replace(built.ports, scribe=scribe))
         try:
@@ -92,6 +95,7 @@ class App:
     def stop_now(self) -> None:
         """Shut down without draining."""
         self.is_hurried = True
+        self.runtime.hurry()
         self.stop.set()
 
     async def aclose(self) -> None:

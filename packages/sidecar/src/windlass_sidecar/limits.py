@@ -51,8 +51,8 @@ DRAIN_S: Final = 10.0
 """How long `system.shutdown` waits for requests and streams."""
 EOF_DRAIN_S: Final = 1.0
 """How long requests and streams are waited for after the end of stdin."""
-CLOSE_S: Final = 3.0
-"""How long the runtime may take to close."""
+CLOSE_S: Final = 1.0
+"""How long the runtime may take to close after its drain."""
 CLOSE_NOW_S: Final = 0.5
 """How long closing may take when the host is gone, or asked for `system.shutdown_now`."""
 FLUSH_S: Final = 1.0

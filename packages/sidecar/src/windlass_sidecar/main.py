@@ -13,6 +13,7 @@ from contextlib import suppress
 from threading import Thread
 from typing import Final, NoReturn
 
+from windlass import limits
 from windlass.errors import AgentError
 from windlass.loading import load_tools
 from windlass.parts import hide_environment
@@ -54,6 +55,7 @@ class Options:
     log_level: str = "info"
     quiet_ready: bool = False
     half_frame_s: float = HALF_FRAME_S
+    drain_s: float = limits.DRAIN_S
 
 
 async def run(options: Options, stdio: Stdio) -> None:
@@ -64,7 +66,9 @@ async def run(options: Options, stdio: Stdio) -> None:
     """
     handler = log_to(stdio.errors, options.log_level)
     host = Host()
-    app = await App.open(options.store, guarded(load_tools(options.tools)), host=host)
+    app = await App.open(
+        options.store, guarded(load_tools(options.tools)), host=host, drain_s=options.drain_s
+    )
     handler.scribe, app.settings = app.scribe, Settings(options.log_level)
     transport = StdioJsonRpcTransport(stdio.in_fd, stdio.out_fd, half_frame_s=options.half_frame_s)
     host.link = peer = Peer(transport, app, methods=CATALOGUE)
@@ -78,9 +82,10 @@ async def run(options: Options, stdio: Stdio) -> None:
     if serving.done() and serving.exception() is not None:
         _LOG.error("stdin cannot be read", exc_info=serving.exception())
     await _drain(app, peer, is_eof=reason == "eof")
-    is_gone = app.is_hurried or transport.is_broken
+    if transport.is_broken:
+        app.stop_now()
     with suppress(TimeoutError):
-        async with asyncio.timeout(CLOSE_NOW_S if is_gone else CLOSE_S):
+        async with asyncio.timeout(CLOSE_NOW_S if app.is_hurried else options.drain_s + CLOSE_S):
             await app.aclose()
     with suppress(TimeoutError):
         async with asyncio.timeout(FLUSH_S):  # a host that does not read stdout blocks it
@@ -117,7 +122,14 @@ def _on_signals(app: App) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         # Not possible on Windows, and only in the main thread.
         with suppress(NotImplementedError, RuntimeError, ValueError):
-            loop.add_signal_handler(number, app.stop.set)
+            loop.add_signal_handler(number, _ask_to_stop, app)
+
+
+def _ask_to_stop(app: App) -> None:
+    """Shut down after a signal; a second one ends the drain."""
+    if app.stop.is_set():
+        app.stop_now()
+    app.stop.set()
 
 
 def _orphaned(app: App) -> Callable[[], None]:
@@ -178,9 +190,23 @@ def read_options(arguments: Sequence[str]) -> Options:
         metavar="SECONDS",
         help="how long an unfinished line may wait for its line feed",
     )
+    parser.add_argument(
+        "--drain-s",
+        type=float,
+        default=limits.DRAIN_S,
+        metavar="SECONDS",
+        help="how long tool calls under way may take to end at a shutdown",
+    )
     parser.add_argument("--version", action="version", version=__version__)
     given = parser.parse_args(arguments)
-    return Options(given.store, tuple(given.tools), given.log_level, given.quiet_ready, given.frame_timeout)
+    return Options(
+        given.store,
+        tuple(given.tools),
+        given.log_level,
+        given.quiet_ready,
+        given.frame_timeout,
+        given.drain_s,
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

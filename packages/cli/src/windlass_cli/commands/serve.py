@@ -15,6 +15,7 @@ import typer
 import windlass
 import windlass_server
 from windlass import parts
+from windlass.limits import DRAIN_S, SERVICE_DRAIN_S
 from windlass_cli.backend import (
     Command,
     command_of,
@@ -29,6 +30,7 @@ from windlass_cli.output import Exit, Problem
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
+    from windlass import AgentRuntime
     from windlass_server import Settings, Tenants
 
 _LOG: Final = logging.getLogger("windlass.worker")
@@ -40,6 +42,14 @@ StoreOption = Annotated[
 ]
 WakesOption = Annotated[
     str | None, typer.Option("--wakes", help="The engine that wakes workers: temporal://host:port/namespace.")
+]
+DrainOption = Annotated[
+    str | None,
+    typer.Option(
+        "--drain-s",
+        metavar="SECONDS",
+        help="How long tool calls under way may take to end after SIGTERM or Ctrl-C.",
+    ),
 ]
 TENANTS_LOOK_S: Final = 5.0
 """Interval at which a worker looks for new tenants."""
@@ -64,16 +74,19 @@ def serve(
     ] = True,
     store: StoreOption = None,
     wakes: WakesOption = None,
+    drain_s: DrainOption = None,
 ) -> None:
     """Serve your agents over HTTP.
 
     Without API keys or JWTs the server is open, and refuses to listen on other addresses than this machine's.
     With --no-drive it starts, answers, steers and shows runs, and `windlass worker` drives them.
+    SIGTERM and Ctrl-C drain it: it drives no more runs, tool calls under way may end, and it answers requests
+    meanwhile. The same signal again ends it at once.
 
     Example: windlass serve app.py:agent --port 8700
     """
-    command = command_of(context).with_options(agents=agents, store=store, wakes=wakes)
-    serve_agents(command, port=port, drives=drive)
+    command = command_of(context).with_options(agents=agents, store=store, wakes=wakes, drain_s=drain_s)
+    serve_agents(command, port=port, drives=drive, drain_s=SERVICE_DRAIN_S)
 
 
 def worker(
@@ -82,14 +95,17 @@ def worker(
     *,
     store: StoreOption = None,
     wakes: WakesOption = None,
+    drain_s: DrainOption = None,
 ) -> None:
     """Drive runs in the background, beside servers and other workers of the same store.
 
-    SIGTERM and Ctrl-C end it: running tools may finish, and other workers continue its runs.
+    SIGTERM and Ctrl-C drain it: it drives no more runs, tool calls under way may end, and other workers
+    continue its runs. The same signal again ends it at once.
 
     Example: windlass worker app.py:agent --store postgresql://user@host/database
     """
-    finish(_work(command_of(context).with_options(agents=agents, store=store, wakes=wakes)))
+    options = {"agents": agents, "store": store, "wakes": wakes, "drain_s": drain_s}
+    finish(_work(command_of(context).with_options(**options)))
 
 
 async def _work(command: Command) -> Exit:
@@ -97,10 +113,9 @@ async def _work(command: Command) -> Exit:
     level = server_settings(command, None).log_level
     agents = command.agents()
     windlass_server.configure(level)
-    told = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    ending = _Ending()
     async with command.driving(settings.text("wakes")) as runtime:
+        ending.runtimes.append(runtime)
         store = runtime.ports.store
         names = ", ".join(agent.name for agent in agents)
         name = getattr(store, "name", "memory")
@@ -108,22 +123,43 @@ async def _work(command: Command) -> Exit:
             command.terminal.say(f"Windlass drives {names} in {name}. Stop with Ctrl-C.")
         _LOG.info("worker started", extra=_started(name, settings.text("wakes"), sorted(names.split(", "))))
         async with AsyncExitStack() as opened:
-            tenants = _DrivenTenants(command, opened)
-            while not told.is_set():
+            tenants = _DrivenTenants(command, opened, ending.runtimes)
+            while not ending.is_asked.is_set():
                 await tenants.look()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(TENANTS_LOOK_S):
-                        await told.wait()
+                        await ending.is_asked.wait()
             _LOG.info("worker stops")
+            # Side by side: each waits for its tools.
+            await asyncio.gather(*(one.drain() for one in ending.runtimes))
     return Exit.DONE
+
+
+class _Ending:
+    """The end of a worker: the first signal asks for it, the same signal again ends the drain."""
+
+    def __init__(self) -> None:
+        self.is_asked = asyncio.Event()
+        self.runtimes: list[AgentRuntime] = []
+        self._asked: set[int] = set()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._ask, number)
+
+    def _ask(self, number: int) -> None:
+        if number in self._asked:
+            for runtime in self.runtimes:
+                runtime.hurry()
+        self._asked.add(number)
+        self.is_asked.set()
 
 
 class _DrivenTenants:
     """The tenants that a worker drives, beside the store of its address."""
 
-    def __init__(self, command: Command, opened: AsyncExitStack) -> None:
+    def __init__(self, command: Command, opened: AsyncExitStack, runtimes: "list[AgentRuntime]") -> None:
         self._command = command
         self._opened = opened
+        self._runtimes = runtimes
         self._driven: set[str] = set()
         self._left: dict[str, str] = {}
         """Why schemas are not driven; each reason is logged once."""
@@ -165,7 +201,7 @@ class _DrivenTenants:
             # Its runs are those of the other schema: their effects would happen twice.
             self._leave(schema, f"it is a copy of {schema_name(name)}")
             return
-        await self._opened.enter_async_context(_driving(self._command, name, place))
+        self._runtimes.append(await self._opened.enter_async_context(_driving(self._command, name, place)))
         self._driven.add(schema)
         _LOG.info("worker drives another tenant")
 
@@ -176,13 +212,14 @@ class _DrivenTenants:
 
 
 @asynccontextmanager
-async def _driving(command: Command, tenant: str, place: str) -> "AsyncGenerator[None]":
+async def _driving(command: Command, tenant: str, place: str) -> "AsyncGenerator[AgentRuntime]":
     """Drive the sessions of a tenant, and export its telemetry."""
     from windlass import telemetry  # noqa: PLC0415 - slow to import
 
     settings = command.settings
     options = runtime_options(settings)
     options["tenant"] = tenant
+    options.setdefault("drain_s", SERVICE_DRAIN_S)
     if settings.text("wakes"):
         options["wakes"] = settings.text("wakes")
     captures = settings.is_on("telemetry.capture_content")
@@ -190,7 +227,7 @@ async def _driving(command: Command, tenant: str, place: str) -> "AsyncGenerator
         windlass.AgentRuntime.open(place, agents=command.agents(), **options) as runtime,
         telemetry.export_from_environment(runtime, capture_content=captures),
     ):
-        yield
+        yield runtime
 
 
 def _started(store: str, wakes: str, agents: list[str]) -> dict[str, object]:
@@ -209,6 +246,7 @@ def dev(
         list[str] | None,
         typer.Option(help="A page that may call the server, such as http://localhost:5173; repeatable."),
     ] = None,
+    drain_s: DrainOption = None,
 ) -> None:
     """Serve your agents during development: the server restarts when a file changes.
 
@@ -216,7 +254,7 @@ def dev(
 
     Example: windlass dev app.py:agent
     """
-    command = command_of(context).with_options(agents=agents)
+    command = command_of(context).with_options(agents=agents, drain_s=drain_s)
     if reload and WATCHED not in os.environ:  # noqa: TID251 - set by the process that watches
         parts.hide_environment()
         finish(_watched(command, port))
@@ -228,6 +266,7 @@ def serve_agents(
     *,
     port: int | None,
     drives: bool = True,
+    drain_s: float = DRAIN_S,
     origins: "Sequence[str]" = (),
     also: "Callable[[Tenants, str], None] | None" = None,
 ) -> NoReturn:
@@ -245,6 +284,7 @@ def serve_agents(
         )
     options = runtime_options(settings)
     options["is_driving"] = drives
+    options.setdefault("drain_s", drain_s)
     if settings.text("wakes"):
         options["wakes"] = settings.text("wakes")
     if odd := unknown_providers(settings):

@@ -22,6 +22,7 @@ from windlass.client.remote import (
     REMOTE,
     WORDS_CHARS_MAX,
     Asked,
+    Away,
     Reply,
     Report,
     fitting,
@@ -38,6 +39,8 @@ from windlass_protocol.frozen import sealed
 if TYPE_CHECKING:
     from a2a.client import Client
     from a2a.types import a2a_pb2 as wire
+
+    from windlass.client.remote import Probe
 
 POLL_S: Final = 1.0
 """Interval between two looks at a task whose stream has ended."""
@@ -83,6 +86,7 @@ def a2a_tool(server: A2AServer, timeout_s: float) -> Tool[..., object]:
         message: Annotated[str, Field(max_length=WORDS_CHARS_MAX)] | None = None,
         output_schema: dict[str, JsonValue] | None = None,
         reply: Reply | None = None,
+        task: str | None = None,
     ) -> JsonObject:
         """Send a task to an agent of another server, and wait for its result.
 
@@ -90,8 +94,10 @@ def a2a_tool(server: A2AServer, timeout_s: float) -> Tool[..., object]:
             message: The task.
             output_schema: A JSON Schema that the result must fit.
             reply: The answer of a person to its request, instead of a task.
+            task: The id of the same task, if it was begun before.
         """
-        report = await _done(server, ctx, _words(message or "", output_schema), reply)
+        request = None if task else _message(ctx, _words(message or "", output_schema), reply)
+        report = await _done(server, ctx, request, task or "")
         server.under_way.pop(ctx.session_id, None)
         if report.run_id:
             ctx.state.keep_own(_TASK, report.run_id)
@@ -138,16 +144,63 @@ async def _connected(server: A2AServer) -> AsyncGenerator["Client"]:
             config = client_module.ClientConfig(httpx_client=http)
             yield await client_module.ClientFactory(config).create_from_url(server.address)
     except (errors.A2AError, httpx.HTTPError, client_module.A2AClientError) as error:
-        told = str(error)[:ERROR_CHARS_MAX] or type(error).__name__
-        raise ToolFailed(f"the A2A agent could not be asked: {told}") from None
+        told = f"the A2A agent could not be asked: {str(error)[:ERROR_CHARS_MAX] or type(error).__name__}"
+        cause = error if isinstance(error, httpx.TransportError) else error.__cause__
+        if isinstance(cause, httpx.TransportError):
+            raise _Unreached(
+                told, is_unsent=isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout)
+            ) from None
+        raise ToolFailed(told) from None
 
 
-async def _done(server: A2AServer, ctx: ToolContext, message: str, reply: Reply | None) -> Report:
-    def begun(task_id: str) -> None:
-        server.under_way[ctx.session_id] = task_id
+class _Unreached(ToolFailed):
+    """The connection to the server failed."""
 
-    async with _connected(server) as client:
-        return await _followed(client, _message(ctx, message, reply), begun)
+    def __init__(self, message: str, *, is_unsent: bool) -> None:
+        super().__init__(message)
+        self.is_unsent = is_unsent
+        """Whether the last request was certainly not sent."""
+
+
+def a2a_probe(server: A2AServer) -> "Probe":
+    """Return the function that tells why the server cannot be reached: it asks for the card of the agent."""
+
+    async def problem() -> str | None:
+        try:
+            async with _connected(server):
+                return None
+        except _Unreached as error:
+            return str(error)
+        except ToolFailed:
+            return None
+
+    return problem
+
+
+async def _done(
+    server: A2AServer, ctx: ToolContext, request: "wire.SendMessageRequest | None", task_id: str
+) -> Report:
+    """Send a message, or follow a task that was begun; a failed connection is reported if that is safe."""
+    is_sent = False
+
+    def begun(begun_id: str) -> None:
+        nonlocal task_id
+        task_id = server.under_way[ctx.session_id] = begun_id
+
+    try:
+        async with _connected(server) as client:
+            if request is not None:
+                is_sent = True
+                answer = await _sent(client, request, begun)
+                if answer is not None:
+                    return answer
+            return await _followed(client, task_id)
+    except _Unreached as error:
+        if is_sent and not task_id and not error.is_unsent:
+            # The message may have arrived, and most servers do not know a repeated one.
+            raise
+        resume: JsonObject = {"task": task_id} if task_id else {}
+        return Report(run_id=task_id, away=Away(reason=str(error), resume=resume))
 
 
 def _message(ctx: ToolContext, text: str, reply: Reply | None) -> "wire.SendMessageRequest":
@@ -164,12 +217,11 @@ def _message(ctx: ToolContext, text: str, reply: Reply | None) -> "wire.SendMess
     return a2a.SendMessageRequest(message=message)
 
 
-async def _followed(
+async def _sent(
     client: "Client", request: "wire.SendMessageRequest", begun: Callable[[str], None]
-) -> Report:
-    """Send a message and follow its task; a server may also answer with a message alone."""
-    a2a = import_module("a2a.types.a2a_pb2")
-    clock, task_id = parts.SystemClock(), ""
+) -> Report | None:
+    """Send a message and follow its task while it is streamed; a server may answer with a message alone."""
+    task_id = ""
     async for event in client.send_message(request):
         match event.WhichOneof("payload"):
             case "message":
@@ -183,6 +235,12 @@ async def _followed(
         begun(task_id)
     if not task_id:
         raise ToolFailed("the A2A agent answered with neither a task nor a message")
+    return None
+
+
+async def _followed(client: "Client", task_id: str) -> Report:
+    """Look at a task until it ends or asks."""
+    a2a, clock = import_module("a2a.types.a2a_pb2"), parts.SystemClock()
     while True:
         task = await client.get_task(a2a.GetTaskRequest(id=task_id))
         report = _report(task, a2a.TaskState.Name(task.status.state).removeprefix(_STATE))

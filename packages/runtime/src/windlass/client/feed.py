@@ -89,7 +89,7 @@ class EventFeed:
     Read it with `async for`, in one task. The next chunk is read from the connection after all events of the
     last one were taken: a slow reader slows the server, and nothing is buffered here. A connection that
     breaks, goes silent or is closed by the server is opened again after the last event, without a limit of
-    attempts. Only a connection that was never open is given up, like a request.
+    attempts unless `attempts_max` is set. A connection that was never open is given up, like a request.
     """
 
     def __init__(
@@ -109,6 +109,8 @@ class EventFeed:
         self._follow = follow
         self._idle_s = idle_s
         self._place = FeedPlace(has_all=not is_of_run, is_from_start=after is None)
+        self.attempts_max: int | None = None
+        """Attempts in a row to open a connection that was lost; None is without a limit."""
         self._failures = 0
         self._gaps = 0
         self._retry_ms: int | None = None
@@ -232,7 +234,8 @@ class EventFeed:
         if not (is_passing(error) or isinstance(error, Ambiguous)):
             raise error
         self._failures += 1
-        if not self._has_opened and self._failures >= self._link.retries.max_attempts:
+        most = self.attempts_max if self._has_opened else self._link.retries.max_attempts
+        if most is not None and self._failures >= most:
             raise error
 
 

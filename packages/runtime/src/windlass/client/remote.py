@@ -6,7 +6,7 @@ root. An approval on the other server is a question here, with the responders of
 rules (`RemoteModel`), and its only tool follows the run on the other server (`remote_tool`).
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from hashlib import sha256
 from importlib.util import find_spec
 from typing import Annotated, Final, TypedDict, Unpack, cast
@@ -24,6 +24,7 @@ from windlass.errors import (
     Ambiguous,
     Conflict,
     Rejected,
+    Unavailable,
     check_name,
     install_hint,
     option_problem,
@@ -81,8 +82,18 @@ class Asked(BaseModel):
     """The arguments of the local `ask_question` call."""
 
 
+class Away(BaseModel):
+    """A server that could not be reached: the work goes on when it is back."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    reason: str
+    resume: JsonObject = Field(default_factory=dict)
+    """Arguments of the call that goes on with the work."""
+
+
 class Report(BaseModel):
-    """How far a piece of work is: it ended, or it asks a person."""
+    """How far a piece of work is: it ended, it asks a person, or its server is away."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -91,6 +102,7 @@ class Report(BaseModel):
     error: str | None = None
     usage: Usage | None = None
     asked: Asked | None = None
+    away: Away | None = None
 
 
 class Reply(BaseModel):
@@ -205,23 +217,33 @@ ROUNDS_MAX: Final = 100
 _ASK: Final = "ask_question"
 
 
+Probe = Callable[[], Awaitable[str | None]]
+"""Asks a server for nothing in particular; returns why it cannot be reached."""
+
+
+async def _reachable() -> None:
+    return None
+
+
 class RemoteModel:
     """The model of an agent that works on another server.
 
     A message becomes a call that sends it to the server. The result of the call becomes an answer, a question
-    to a person, or a failure; the answer to a question becomes another call.
+    to a person, or a failure; the answer to a question becomes another call. While the server is away the
+    model is away too: the run waits for its next attempt, and fails after the time of the agent for that.
     """
 
     route_id = "remote"
     holds_beside_tools = True
 
-    def __init__(self, model_id: str, schema: JsonObject | None = None) -> None:
+    def __init__(self, model_id: str, schema: JsonObject | None = None, probe: Probe = _reachable) -> None:
         self.model_id = model_id
         self._schema = schema
+        self._probe = probe
 
     def with_output(self, schema: JsonObject) -> "RemoteModel":
         """Return the same model; the schema is sent to the server."""
-        return RemoteModel(self.model_id, schema)
+        return RemoteModel(self.model_id, schema, self._probe)
 
     async def stream(
         self,
@@ -241,7 +263,12 @@ class RemoteModel:
             yield self._call(messages, REMOTE, _answer(messages, last))
         else:
             report = _report(last)
-            if report.asked is not None:
+            if report.away is not None:
+                problem = await self._probe()
+                if problem is not None:
+                    raise _unreachable(problem)
+                yield self._call(messages, REMOTE, _again(messages, report.away))
+            elif report.asked is not None:
                 _check_rounds(messages)
                 yield self._call(messages, _ASK, _question_of(report.asked, tools or ()))
             else:
@@ -287,6 +314,12 @@ def _answer(messages: Sequence[LLMMessage], told: LLMMessage) -> JsonObject:
     return {"reply": cast(JsonObject, reply.model_dump(mode="json", exclude_none=True))}
 
 
+def _again(messages: Sequence[LLMMessage], away: Away) -> JsonObject:
+    """Return the arguments of the last call, with those that go on with its work."""
+    calls = next(message.tool_calls for message in reversed(messages) if message.tool_calls)
+    return {**calls[0].arguments, **away.resume}
+
+
 def _report(message: LLMMessage) -> Report:
     return Report.model_validate(_object(message.content))
 
@@ -320,11 +353,24 @@ def _failed(why: str) -> Rejected:
     )
 
 
+def _unreachable(why: str) -> Unavailable:
+    return Unavailable(
+        f"the server of the remote agent cannot be reached: {why}",
+        kind=ErrorKind.PROVIDER_FAILURE,
+        retry=RetryClass.RETRYABLE,
+    )
+
+
+AWAY_MS: Final = 300_000
+"""How long a server may be away before the calling model gets an error, in milliseconds."""
 WORK_S: Final = 3_600.0
 """Timeout of one piece of work, in seconds."""
 END_MS: Final = 30_000
 """Timeout of cancelling the remote run after the local run has ended, in milliseconds."""
 WORDS_CHARS_MAX: Final = 2 * MESSAGE_CHARS_MAX
+_FAILURES_MAX: Final = 3
+"""Failures in a row of the requests of one call after which the server is away."""
+_ONE_ATTEMPT: Final = RetryPolicy(max_attempts=1)
 _LAST_WORDS: Final = RetryPolicy(max_attempts=8, base_delay_ms=250, max_delay_ms=5_000)
 _ENDED: Final = "The run that it worked for has ended."
 
@@ -347,6 +393,15 @@ class RemoteServer:
         known = {"url": self.address.shown, "agent": self.agent, "keyEnv": self.key_env}
         return {name: value for name, value in known.items() if value is not None}
 
+    async def problem(self) -> str | None:
+        """Return why the server cannot be reached; None if it answers, whatever it answers."""
+        try:
+            async with self.client(_ONE_ATTEMPT) as client:
+                await client.agents()
+        except AgentError as error:
+            return error.message if is_passing(error) or isinstance(error, Ambiguous) else None
+        return None
+
     async def session(self, client: Client, session_id: str) -> str:
         """Return the session on the server for a local session; it is always the same."""
         key = sha256(canonical(["remote session", session_id])).hexdigest()
@@ -358,7 +413,7 @@ def remote_tool(server: RemoteServer, timeout_s: float) -> Tool[..., object]:
     """Return the tool that sends work to a server and waits for its result.
 
     A repeated call starts nothing twice: the remote session is derived from the local one, and the message
-    carries the idempotency key of the call.
+    carries the idempotency key of the call, or of the call before an outage.
     """
 
     @tool(name=REMOTE, mode=ToolMode.READ, effect=EffectClass.IDEMPOTENT, timeout=timeout_s)
@@ -367,6 +422,7 @@ def remote_tool(server: RemoteServer, timeout_s: float) -> Tool[..., object]:
         message: Annotated[str, Field(max_length=WORDS_CHARS_MAX)] | None = None,
         output_schema: dict[str, JsonValue] | None = None,
         reply: Reply | None = None,
+        key: Annotated[str, Field(max_length=64)] | None = None,
     ) -> JsonObject:
         """Send a task to an agent of another server, and wait for its result.
 
@@ -374,8 +430,11 @@ def remote_tool(server: RemoteServer, timeout_s: float) -> Tool[..., object]:
             message: The task.
             output_schema: A JSON Schema that the result must fit.
             reply: The answer of a person to its request, instead of a task.
+            key: The key of the same task, if it was sent before.
         """
-        work = _Work(server, ctx, message or "", output_schema, reply)
+        # Hashed for the HTTP header: the key of a call contains names with arbitrary characters.
+        sent = key or sha256(ctx.idempotency_key.encode()).hexdigest()
+        work = _Work(server, ctx, message or "", output_schema, reply, sent)
         return (await work.done()).model_dump(mode="json", by_alias=True, exclude_none=True)
 
     return remote.with_options(reads=Taint.UNTRUSTED, is_outbound=True, metadata={"remote": server.facts})
@@ -388,9 +447,10 @@ class _Work:
     message: str
     output_schema: JsonObject | None
     reply: Reply | None
+    key: str
 
     async def done(self) -> Report:
-        """Retry until the work is done; the caller sets the timeout."""
+        """Return the end of the work, a request to a person, or that the server is away."""
         failures = 0
         async with self.server.client() as client:
             while True:
@@ -400,8 +460,11 @@ class _Work:
                     # The server deduplicates every request of this tool, so all of them may be repeated.
                     if not (is_passing(error) or isinstance(error, Ambiguous)):
                         raise ToolFailed(f"the server refused the request: {error.message}") from None
-                    after_ms = error.retry_after_ms
+                    reason, after_ms = error.message, error.retry_after_ms
                 failures += 1
+                if failures >= _FAILURES_MAX:
+                    away = Away(reason=reason[:ERROR_CHARS_MAX], resume={"key": self.key})
+                    return Report(away=away)
                 await client.link.pause(failures, FEEDS, retry_after_ms=after_ms)
 
     async def _try(self, client: Client) -> Report:
@@ -416,8 +479,7 @@ class _Work:
             mode=RunMode.TASK,
             output_schema=self.output_schema,
             budget=self.ctx.budget,
-            # Hashed for the HTTP header: the key of a call contains names with arbitrary characters.
-            idempotency_key=sha256(self.ctx.idempotency_key.encode()).hexdigest(),
+            idempotency_key=self.key,
         )
         return await _followed(client, begun.run_id)
 
@@ -435,6 +497,7 @@ async def _say(client: Client, reply: Reply) -> None:
 async def _followed(client: Client, run_id: str) -> Report:
     """Return the report on a run, once there is one."""
     async with client.events(run_id=run_id) as feed:
+        feed.attempts_max = FEEDS.max_attempts
         while True:
             report = report_of(await client.runs.get(run_id))
             if report is not None:
@@ -487,6 +550,8 @@ class RemoteOptions(TypedDict, total=False):
     """The description for the calling model."""
     timeout: float
     """Timeout of one piece of work in seconds, without the time that people take; default one hour."""
+    retry_for_ms: int
+    """How long the server may be away before the calling model gets an error; default five minutes."""
 
 
 def RemoteAgent(name: str, *, url: str, **options: Unpack[RemoteOptions]) -> Agent:  # noqa: N802 - it reads as the agent that it makes
@@ -500,6 +565,7 @@ def RemoteAgent(name: str, *, url: str, **options: Unpack[RemoteOptions]) -> Age
         agent: the agent of the server; optional if the server has only one.
         description: the description for the calling model.
         timeout: the timeout of one piece of work in seconds; default one hour.
+        retry_for_ms: how long the server may be away before the calling model gets an error; default 300,000.
 
     Raises:
         Rejected: an option is not valid, or the extra `packages/runtime[client]` is not installed.
@@ -516,21 +582,27 @@ def RemoteAgent(name: str, *, url: str, **options: Unpack[RemoteOptions]) -> Age
     if key is not None and variable is not None:
         raise wrong(f"agent {name}: give key or key_env, not both")
     given, host = key if variable is None else _from_environment(variable), urlsplit(url).netloc
-    timeout_s, hooks = options.get("timeout", WORK_S), list[Hook]()
+    timeout_s = options.get("timeout", WORK_S)
     if url.startswith(A2A):
-        from windlass.client.a2a import A2AServer, a2a_end, a2a_tool  # noqa: PLC0415 - it imports this module
+        from windlass.client.a2a import (  # noqa: PLC0415 - it imports this module
+            A2AServer,
+            a2a_end,
+            a2a_probe,
+            a2a_tool,
+        )
 
         if agent is not None:
             raise wrong(f"agent {name}: the address of an A2A agent names the agent; leave agent out")
         other = A2AServer(url, given if callable(given) else lambda: given, variable)
-        work, hooks = a2a_tool(other, timeout_s), [a2a_end(other)]
+        work, hooks, probe = a2a_tool(other, timeout_s), [a2a_end(other)], a2a_probe(other)
     else:
         server = RemoteServer(Address(check_url(url), given), agent, variable)
-        work, hooks = remote_tool(server, timeout_s), [remote_end(server)]
+        work, hooks, probe = remote_tool(server, timeout_s), [remote_end(server)], server.problem
     return Agent(
         name,
         description=options.get("description", f"Works at {host}."),
-        model=RemoteModel(f"{agent or 'agent'}@{host}"),
+        model=RemoteModel(f"{agent or 'agent'}@{host}", probe=probe),
+        retry_for_ms=options.get("retry_for_ms", AWAY_MS),
         tools=[work, ask_question],
         hooks=hooks,
     )

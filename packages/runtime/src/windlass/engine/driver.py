@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from windlass.engine.clocks import PauseClock, moment
@@ -16,7 +17,7 @@ from windlass.engine.deadline import Interruptible
 from windlass.engine.effects import Effects, Performed
 from windlass.engine.inbox import NO_QUARANTINE, InboxReader, Mailbox, Quarantine
 from windlass.engine.writer import Lost, SessionWriter
-from windlass.errors import Unavailable
+from windlass.errors import AgentError, Unavailable
 from windlass.ports.store import Standing
 from windlass.ports.wakes import Parked
 from windlass_harness.loop import usual
@@ -101,6 +102,7 @@ class Driver:
         self._has_mail = True
         self._wake_at_ms: int | None = None
         self._is_stopping = False
+        self._is_given_up = False
         self._bound: str | None = None
         """The run that was bound last."""
         self.is_parked = False
@@ -119,7 +121,7 @@ class Driver:
             self._waiter.set_result(None)
 
     def stop(self) -> None:
-        """Start nothing more; running tools may finish within the grace.
+        """Start nothing more; tool calls and deliveries under way may finish until `give_up`.
 
         The run does not end: the next owner of the session continues it.
         """
@@ -128,6 +130,16 @@ class Driver:
         self._tasks.stop(CallModel.key, Compact.key)
         self._interruptible.break_off()
         self._wake()
+
+    def give_up(self) -> None:
+        """Wait no longer for effects under way; their results are not recorded."""
+        self._is_given_up = True
+        self._tasks.abandon()
+
+    @property
+    def awaited(self) -> list[Effect]:
+        """The effects under way that a driver which stops waits for."""
+        return self._tasks.awaited
 
     def lose(self) -> None:
         """Do nothing more: the session has another owner."""
@@ -375,7 +387,7 @@ class Driver:
 
     async def _must_interrupt(self) -> bool:
         """Return whether the run under way is to end, or the driver is to stop."""
-        while self._has_mail and not self._is_stopping:
+        while self._has_mail:
             self._has_mail = False
             await self._mailbox.read()
         run = self.state.run
@@ -429,12 +441,19 @@ class Driver:
 
     async def _finish_tools(self) -> None:
         """Record the results of tools that were running when the driver was stopped."""
-        self._tasks.stop()
+        if self._is_given_up:
+            # An effect may have started since, with an intent that was on its way to the journal.
+            self._tasks.abandon()
         self._events += self._tasks.collect()
         self._take_events(moment(self._clock))
         while self._tasks:
-            # New items and timers are for the next owner.
-            self._has_mail, self._wake_at_ms = False, None
+            # New items and timers are for the next owner; a cancel ends the wait for its run.
+            self._wake_at_ms = None
+            with suppress(AgentError):
+                await self._must_interrupt()
+            self._has_mail = False
+            if self._is_cut:
+                self._tasks.cancel()
             await self._wait()
             self._take_events(moment(self._clock))
         self._events.append(SessionReleased())

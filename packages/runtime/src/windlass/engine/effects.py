@@ -124,7 +124,6 @@ class Tasks:
         self.errands: dict[str, asyncio.Task[LoopEvent]] = {}
         """Effects for runs that have ended; cancelling the next run does not touch them."""
         self._grace: asyncio.Task[None] | None = None
-        self._is_stopping = False
 
     def __bool__(self) -> bool:
         return bool(self.under_way or self.errands)
@@ -173,7 +172,7 @@ class Tasks:
                         # Cancelled by the code that it ran: the effect may have happened.
                         events += _broken_off(effect)
                     self._cancelled.discard(task)
-        if self._grace is not None and not self.under_way and not (self._is_stopping and self.errands):
+        if self._grace is not None and not self.under_way:
             self._end_grace()
         return events
 
@@ -184,11 +183,14 @@ class Tasks:
             self._begin_grace()
 
     def stop(self, *keys: str) -> None:
-        """Limit all effects to the grace; those named are cancelled at once."""
-        self._is_stopping = True
+        """Cancel the effects that are named: the next owner of the session performs them."""
         self.cancel_all([task for key, task in self.under_way.items() if key in keys])
-        if self:
-            self._begin_grace()
+
+    @property
+    def awaited(self) -> list[Effect]:
+        """The effects in progress that were not cancelled."""
+        tasks = {**self.under_way, **self.errands}
+        return [effect for key, effect in self._effects.items() if tasks[key] not in self._cancelled]
 
     def is_cancelled(self) -> bool:
         """Return whether the current task was cancelled by the engine, not by the code that it runs."""
@@ -220,7 +222,7 @@ class Tasks:
 
     def _on_grace_over(self, grace: "asyncio.Task[None]") -> None:
         if not grace.cancelled():
-            self.abandon(with_errands=self._is_stopping)
+            self.abandon(with_errands=False)
 
     def _end_grace(self) -> None:
         if self._grace is not None:

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Literal, Protocol, runtime_checkable
 
 from windlass.engine.binding import Binder, Binding
 from windlass.engine.clocks import ParkedPauses, moment
@@ -18,7 +18,7 @@ from windlass.engine.masking import log_failure
 from windlass.engine.model_call import Prompt
 from windlass.engine.writer import Loaded, Publisher, Scribe, SessionWriter, load, save, wants_snapshot
 from windlass.errors import AgentError, Ambiguous, Conflict, Rejected, Unavailable
-from windlass.limits import OWNER_LEASE_MS
+from windlass.limits import DRAIN_S, OWNER_LEASE_MS
 from windlass.ports.clock import IDLE, Clock
 from windlass.ports.store import (
     CANCEL,
@@ -228,6 +228,8 @@ LOST_PER_SWEEP_MAX: Final = 25
 """Wakes that one sweep repeats because they seem lost."""
 REWAKE_TIMES_MAX: Final = 16
 """The longest time between two wakes of a session that stays due, in times of `lost_after_ms`."""
+DRAIN_LOG_S: Final = 10.0
+"""Interval of the log lines of a drain."""
 DRIVEN_MAX: Final = 10_000
 """Sessions driven at the same time; further ones wait."""
 
@@ -295,6 +297,8 @@ class Ports:
     wakes: Wakes
     is_driving: bool = True
     """Whether this process drives sessions; if not, it only wakes them."""
+    drain_s: float = DRAIN_S
+    """How long effects under way may take to end when the engine is drained."""
     event_hooks: FindEventHooks = lambda _: ()
     on_parked: Callable[[LoopState], None] = lambda _: None
     """Called when this process has stopped driving a session."""
@@ -332,6 +336,10 @@ class Engine:
         """Looks around and sweeps after a notification."""
         self._is_told = False
         self._end_listening: Callable[[], None] = lambda: None
+        self._draining: asyncio.Future[None] | None = None
+        self._is_hurried = asyncio.Event()
+        self.is_draining = False
+        """Whether no session is driven any more, apart from effects that may end."""
         self.is_closed = False
 
     async def open(self) -> None:
@@ -398,8 +406,70 @@ class Engine:
         if isinstance(error, Unavailable) and error.retry is RetryClass.REPAIR_NEEDED:
             self._ports.shared.bus.end(error)
 
+    async def drain(self) -> None:
+        """Stop driving, and let effects under way end: for `drain_s` at most, or until `hurry`.
+
+        Sessions are released as their effects end, and other owners continue their runs. Items are still
+        posted, and readers are still notified.
+        """
+        if self._draining is None:
+            self._draining = asyncio.ensure_future(self._drain())
+        await asyncio.shield(self._draining)
+
+    def hurry(self) -> None:
+        """Wait no longer for effects under way."""
+        self._is_hurried.set()
+
+    async def _drain(self) -> None:
+        self.is_draining = True
+        # It waits for the drives that it began, which are stopped next.
+        closing = asyncio.ensure_future(self._ports.wakes.aclose())
+        for driver in self._drivers.values():
+            if driver is not None:
+                driver.stop()
+        ended = asyncio.create_task(self._end_of_drives())
+        hurried = asyncio.create_task(self._is_hurried.wait())
+        await self._await_effects(ended, hurried)
+        hurried.cancel()
+        self._give_up()
+        await ended
+        await closing
+
+    async def _end_of_drives(self) -> None:
+        while self._tasks:
+            await asyncio.wait(self._tasks.values())
+
+    async def _await_effects(self, *ends: "asyncio.Task[None] | asyncio.Task[Literal[True]]") -> None:
+        """Wait for one of the ends, for `drain_s` at most; log what is waited for."""
+        clock = self._ports.clock
+        until_s = clock.monotonic() + self._ports.drain_s
+        while (left_s := until_s - clock.monotonic()) > 0 and not any(one.done() for one in ends):
+            count = sum(len(driver.awaited) for driver in self._drivers.values() if driver is not None)
+            if count:
+                told = f"{count:,} call{'s' * (count > 1)} under way, up to {left_s:.0f} s"
+                _LOG.info("draining: %s", told, extra={"windlass": {"calls": count, "leftS": round(left_s)}})
+            pause = asyncio.ensure_future(clock.sleep(min(DRAIN_LOG_S, left_s)))
+            await asyncio.wait((pause, *ends), return_when=asyncio.FIRST_COMPLETED)
+            pause.cancel()
+
+    def _give_up(self) -> None:
+        """Wait no longer for the effects under way; log their ids."""
+        for session_id, driver in self._drivers.items():
+            if driver is None:
+                continue
+            keys = [effect.key for effect in driver.awaited]
+            if keys:
+                _LOG.warning(
+                    "session %s is handed over with calls under way, which did not end in time: %s",
+                    session_id,
+                    ", ".join(keys),
+                    extra={"windlass": {"sessionId": session_id, "calls": keys}},
+                )
+            driver.give_up()
+
     async def aclose(self) -> None:
-        """Stop driving; running tools get a grace period, and the next owner continues the runs."""
+        """Drain, and leave the store; the next owner continues the runs."""
+        await self.drain()
         if self.is_closed:
             return
         self.is_closed = True
@@ -412,14 +482,6 @@ class Engine:
             task.cancel()
         if helpers:
             await asyncio.wait(helpers)
-        # It waits for the drives that it began, which are stopped next.
-        closing = asyncio.ensure_future(self._ports.wakes.aclose())
-        for driver in self._drivers.values():
-            if driver is not None:
-                driver.stop()
-        if self._tasks:
-            await asyncio.wait(self._tasks.values())
-        await closing
         await self._ports.shared.provider_limits.aclose()
         # If retiring fails, other owners take over when the lease expires.
         with suppress(AgentError):
@@ -430,7 +492,7 @@ class Engine:
         driver: Driver | None = None
         async with self._turn:
             quarantine: Quarantine | None = NO_QUARANTINE
-            while not self.is_closed and (driver is None or driver.has_mail):
+            while not self.is_draining and (driver is None or driver.has_mail):
                 driven = await self._drive_once(session_id, quarantine)
                 if isinstance(driven, Driver):
                     driver, quarantine = driven, NO_QUARANTINE
@@ -504,7 +566,7 @@ class Engine:
             is_alone=session_id not in self._shared,
         )
         self._drivers[session_id] = driver
-        if self.is_closed:
+        if self.is_draining:
             driver.stop()
         try:
             await driver.drive(quarantine)
@@ -571,13 +633,16 @@ class Engine:
                 if not ports.is_driving:
                     await self._look_around()
                     continue
+                # Also while draining: the sessions with effects under way must not get another owner.
                 if abs(now_ms - beat_ms) >= OWNER_LEASE_MS / 4:
                     await self._beat()
                     beat_ms = now_ms
                 async with self._looking:
                     await self._look_around()
-                    await self._sweep()
-                await self._look_at_times()
+                    if not self.is_draining:
+                        await self._sweep()
+                if not self.is_draining:
+                    await self._look_at_times()
                 is_told = False
             except Exception as error:  # noqa: BLE001 - without its keeper a process stops being an owner
                 # The store is unreachable for now; drivers that cannot write end by themselves.
@@ -651,7 +716,7 @@ class Engine:
             with suppress(AgentError):
                 async with self._looking:
                     await self._look_around()
-                    if self._ports.is_driving:
+                    if self._ports.is_driving and not self.is_draining:
                         await self._sweep()
 
     async def _note_shared(self, due: Sequence[str]) -> None:

@@ -319,6 +319,10 @@ class AgentRuntimeBuilder(Generic[R]):
         """Set whether this process drives sessions; if not, it starts and answers, and others drive."""
         return self._with(replace=replace, is_driving=is_driving)
 
+    def drain_s(self, seconds: float, *, replace: bool = False) -> Self:
+        """Set how long tool calls under way may take to end when the runtime is closed."""
+        return self._with(replace=replace, drain_s=seconds)
+
     def provider_limits(self, limits: ProviderLimits, *, replace: bool = False) -> Self:
         """Set how many model calls are sent at once and each minute; runtimes may share the object."""
         return self._with(replace=replace, provider_limits=limits)

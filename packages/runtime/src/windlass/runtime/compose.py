@@ -193,6 +193,7 @@ class AgentRuntime(CoreRuntime):
             wakes: what has sessions driven, such as temporal://host:port/namespace; default: the processes
                 that have the store open.
             is_driving: whether this process drives sessions; default: True.
+            drain_s: how long tool calls under way may take to end when the runtime is closed; default: 2.
             retention_days: after how many days ended sessions are deleted; default: never.
             rules: the limits of the loop.
             deps: factories of dependencies by agent: {agent: factory}, each a function of a RunInfo.

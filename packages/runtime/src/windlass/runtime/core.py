@@ -250,8 +250,23 @@ class CoreRuntime(RuntimeViews):
         work = retain(self.sessions, self._store(), self._ports.machine.clock, days=days)
         self._retaining = asyncio.create_task(work, name="windlass retention")
 
+    async def drain(self) -> None:
+        """Drive no more runs, and let tool calls under way end, for `drain_s` at most; then `aclose` it.
+
+        Their results are recorded, and their sessions are released: other processes continue the runs, or
+        the next one that opens the store. Model calls are left to them at once. Until it is closed, the
+        runtime reads, starts and answers as one that does not drive.
+        """
+        if self._engine is not None:
+            await self._engine.drain()
+
+    def hurry(self) -> None:
+        """Let a drain, or a close, wait no longer for tool calls under way."""
+        if self._engine is not None:
+            self._engine.hurry()
+
     async def aclose(self) -> None:
-        """Close the runtime.
+        """Close the runtime; tool calls under way may end first, see `drain`.
 
         Unfinished runs continue when a runtime is opened on the same store.
         """
@@ -265,6 +280,9 @@ class CoreRuntime(RuntimeViews):
     async def _close(self) -> None:
         import asyncio  # noqa: PLC0415 - slow to import
 
+        if self._engine is not None:
+            # Before the desk: a tool that ends may have asked a person.
+            await self._engine.drain()
         if self._desk is not None:
             await self._desk.aclose()
         if self._engine is not None:
@@ -323,6 +341,7 @@ class CoreRuntime(RuntimeViews):
                 owner_id=machine.new_id(),
                 wakes=LocalWakes() if ports.wakes is None else ports.wakes,
                 is_driving=ports.is_driving,
+                drain_s=ports.drain_s,
                 event_hooks=ports.registry.event_hooks,
                 on_parked=self._on_parked,
                 on_schedule_due=self._start_scheduled,

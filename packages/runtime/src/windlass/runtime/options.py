@@ -69,6 +69,11 @@ class RuntimeOptions(TypedDict, total=False):
     """
     is_driving: bool
     """Whether this process drives sessions, True when left out; if not, other processes must."""
+    drain_s: float
+    """How long tool calls under way may take to end when the runtime is closed, 2 seconds when left out.
+
+    Calls that take longer were interrupted: the next process makes them again, or asks a person.
+    """
     retention_days: int
     """After how many days ended sessions are deleted, with all that belongs to them; never when left out.
 

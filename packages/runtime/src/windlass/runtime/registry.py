@@ -12,7 +12,7 @@ from windlass.dynamic import Placed
 from windlass.engine.writer import Scribe
 from windlass.errors import check_whole
 from windlass.hooks import EventHook, Hook
-from windlass.limits import POLICY_TIMEOUT_MS, RETENTION_DAYS_MAX
+from windlass.limits import DRAIN_S, DRAIN_S_MAX, POLICY_TIMEOUT_MS, RETENTION_DAYS_MAX
 from windlass.package import check_package, compile_package, fingerprint, package_json
 from windlass.policy import RulesPolicy
 from windlass.ports.clock import Clock, IdFactory, Random
@@ -32,6 +32,7 @@ from windlass.refusals import (
     check_ms,
     check_name,
     check_part,
+    check_period_s,
     check_port,
     invalid_package,
 )
@@ -468,6 +469,8 @@ class RuntimePorts:
     """Has sessions driven; None for this process and those that sweep the same store."""
     is_driving: Annotated[bool, partial(check_flag, what="is_driving")] = True
     """Whether this process drives sessions; if not, others do."""
+    drain_s: Annotated[float, partial(check_period_s, what="drain_s", most=DRAIN_S_MAX)] = DRAIN_S
+    """How long tool calls under way may take to end when the runtime is closed."""
     retention_days: Annotated[
         int | None, partial(check_whole, what="retention_days", most=RETENTION_DAYS_MAX)
     ] = None

@@ -149,6 +149,27 @@ def _health(request: Request) -> Health:
 
 
 @router.get(
+    "/ready",
+    response_model=Health,
+    responses={
+        status: one
+        for status, one in answers(200, {"status": "ok", "version": "0.1.0"}).items()
+        if status in (200, 503)
+    },
+    summary="Readiness of the server",
+)
+async def ready(request: Request) -> Response:
+    """Return whether requests should be sent here, 503 from the signal that ends the server on.
+
+    It needs no credentials. A server that ends still answers requests until its runs are drained.
+    """
+    streams: Streams = request.app.state.streams
+    if streams.is_closing:
+        raise Problem(503, "the server shuts down: send requests elsewhere", retry_s=RETRY_S)
+    return await health(request)
+
+
+@router.get(
     "/metrics",
     response_class=Response,
     responses=answers(200, "windlass_streams_open 3.0\n", 404, media_type="text/plain"),

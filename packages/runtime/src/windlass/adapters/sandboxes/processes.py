@@ -327,8 +327,8 @@ class ProcessSandboxes(Generic[SandboxT]):
 
     async def aclose(self) -> None:
         """End all commands."""
-        for sandbox in self._open.values():
-            await sandbox.stop()
+        # Side by side: each has `COMMAND_GRACE_S`.
+        await asyncio.gather(*(sandbox.stop() for sandbox in self._open.values()))
         self.folders.close()
 
 

@@ -36,6 +36,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from windlass.adapters.wakes import misconfigured
 from windlass.errors import Unavailable
+from windlass.limits import DRAIN_S_MAX
 from windlass.ports.wakes import Drive, NotParked, Parked
 from windlass_protocol import ErrorKind, RetryClass
 
@@ -63,8 +64,8 @@ WAKES_MAX: Final = 100_000
 RPC_S_MAX: Final = 10.0
 SEND_S_MAX: Final = 5.0
 """The longest pause between two attempts to send, and the time that a closing process still sends."""
-STOP_S_MAX: Final = 60.0
-"""Time that a closing worker waits for its drives to stop."""
+STOP_S_MAX: Final = DRAIN_S_MAX + 60.0
+"""Time that a closing worker waits for its drives to stop; `drain_s` ends them before."""
 SETTLE_S: Final = 120.0
 """Time until all servers of Temporal know a new search attribute."""
 ATTRIBUTES_S: Final = 60.0
@@ -210,16 +211,17 @@ class TemporalWakes:
             self._sending = asyncio.create_task(self._send(self._client), name="windlass wakes")
 
     async def aclose(self) -> None:
-        """Send pending wakes, for `SEND_S_MAX` at most, and stop the worker."""
+        """Stop the worker, and send pending wakes, for `SEND_S_MAX` at most."""
         self._is_closing = True
-        if self._sending is not None and not self._sending.done():
-            await asyncio.wait([self._sending], timeout=SEND_S_MAX)
-            self._sending.cancel()
         if self._worker is not None and self._worker.is_running:
+            # It waits for its drives, which may post items to other sessions until they end.
             await self._worker.shutdown()
         if self._working is not None:
             self._working.cancel()
             await asyncio.wait([self._working])
+        if self._sending is not None and not self._sending.done():
+            await asyncio.wait([self._sending], timeout=SEND_S_MAX)
+            self._sending.cancel()
 
     # waking
 

@@ -124,14 +124,14 @@ async def health(request: Request) -> Response:
     summary="Readiness of the server",
 )
 async def ready(request: Request) -> Response:
-    """Return whether the server takes requests that write; needs no credentials.
+    """Return whether requests should be sent here; needs no credentials.
 
-    It does not while it shuts down, and while a store cannot be written, such as on a full disk. It is ready
-    again once a write has succeeded.
+    503 from the signal that ends the server on: it still answers requests until its runs are drained. 503
+    also while a store cannot be written, such as on a full disk, until a write has succeeded.
     """
     state = _health(request)
     if state.status == "closing":
-        raise Problem(503, "the server shuts down")
+        raise Problem(503, "the server shuts down: send requests elsewhere", retry_s=RETRY_S)
     if state.problem is not None:
         raise Problem(503, f"the store cannot be written: {state.problem}", retry_s=RETRY_S)
     return reply(state)
@@ -146,27 +146,6 @@ def _health(request: Request) -> Health:
         pid=request.app.state.pid,
         problem=tenants.trouble,
     )
-
-
-@router.get(
-    "/ready",
-    response_model=Health,
-    responses={
-        status: one
-        for status, one in answers(200, {"status": "ok", "version": "0.1.0"}).items()
-        if status in (200, 503)
-    },
-    summary="Readiness of the server",
-)
-async def ready(request: Request) -> Response:
-    """Return whether requests should be sent here, 503 from the signal that ends the server on.
-
-    It needs no credentials. A server that ends still answers requests until its runs are drained.
-    """
-    streams: Streams = request.app.state.streams
-    if streams.is_closing:
-        raise Problem(503, "the server shuts down: send requests elsewhere", retry_s=RETRY_S)
-    return await health(request)
 
 
 @router.get(

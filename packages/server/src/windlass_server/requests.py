@@ -27,7 +27,6 @@ from windlass.catalog import (
     SettledRequest,
 )
 from windlass.evals import Datasets, ExperimentResult, Results
-from windlass.limits import INBOX_ITEMS_MAX
 from windlass.parts import Store
 from windlass.ports.feed import EventStream, StreamOptions
 from windlass.ports.recorded import RunLook
@@ -637,10 +636,11 @@ async def once(caller: Caller, bound: Bound) -> AsyncGenerator[None]:
         raise
 
 
-async def answer_once(
-    caller: Caller, bound: Bound, responses: Iterable[InputResponse], *, give: Callable[[], Awaitable[None]]
-) -> None:
+async def answer_once(caller: Caller, bound: Bound, *, give: Callable[[str | None], Awaitable[None]]) -> None:
     """Answer requests with `give`; the same answers with the same key are accepted again, by any server.
+
+    `give` takes the key of the answers in the runtime: a request that is sent again after its server was
+    killed succeeds if its own answers were durable.
 
     Raises:
         Conflict: the key was used with another request, or a request is answered already.
@@ -649,12 +649,10 @@ async def answer_once(
     if claim is not None and claim.is_done:
         return
     try:
-        await give()
+        await give(None if claim is None else claim.document.name)
     except (Problem, AgentError) as error:
-        # A server that had the same request may have been killed after the answers were durable.
-        if claim is None or not isinstance(error, Conflict) or not await _is_given(caller, claim, responses):
-            await _free(caller, claim, error)
-            raise
+        await _free(caller, claim, error)
+        raise
     if claim is not None:
         await caller.tenant.reservations.finish(claim)
 
@@ -674,29 +672,6 @@ async def _free(caller: Caller, claim: Claim | None, error: Problem | AgentError
     problem = error if isinstance(error, Problem) else of_agent_error(error)
     if claim is not None and claim.is_new and problem.status < _FAILED:
         await caller.tenant.reservations.unclaim(claim)
-
-
-async def _is_given(caller: Caller, claim: Claim, responses: Iterable[InputResponse]) -> bool:
-    """Whether another request with the key gave these answers: they are in inboxes, or in records."""
-    if not await caller.tenant.reservations.is_shared(claim):
-        return False
-    return all([await _is_answered(caller, response) for response in responses])
-
-
-async def _is_answered(caller: Caller, response: InputResponse) -> bool:
-    wanted, requests = (response.option_id, caller.principal.user), caller.tenant.runtime.sessions
-    found = await requests.request(response.request_id)
-    if isinstance(found, OpenRequest):
-        for item in await caller.tenant.store.pending(found.session_id, limit=INBOX_ITEMS_MAX):
-            given = item.body.get("responses")
-            for one in given if isinstance(given, list) else ():
-                if isinstance(one, dict) and one.get("requestId") == response.request_id:
-                    return (one.get("optionId"), one.get("responder")) == wanted
-        # The append that takes an answer out of the inbox settles the request.
-        found = await requests.request(response.request_id)
-    if not isinstance(found, SettledRequest):
-        return False
-    return found.responder == caller.principal.user and response.option_id in (None, found.option_id)
 
 
 # responses

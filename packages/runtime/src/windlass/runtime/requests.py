@@ -88,6 +88,8 @@ class _Asked:
         self.run_id: Final = run_id
         self.data: Final = data
         """The request as wire data: its options, expiry, responders and the hash of the arguments."""
+        self.conflict: Conflict | None = None
+        """Why the last answer was not the first; it names the answer that counts."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.request_id!r})"
@@ -129,7 +131,8 @@ class _Asked:
         )
         try:
             await self._host.answer_run(self.run_id, (response,))
-        except Conflict:
+        except Conflict as error:
+            self.conflict = error
             return False
         return True
 

@@ -16,7 +16,17 @@ from windlass.deps import OutputT
 from windlass.engine.inbox import answers_in, each_item, has_answers
 from windlass.errors import Rejected, kind_of
 from windlass.ports.feed import EventBus, EventStream, refused
-from windlass.ports.store import CANCEL, COMPACT, START, STATE, NewRun, RunRow, SettledRequest, Store
+from windlass.ports.store import (
+    CANCEL,
+    COMPACT,
+    START,
+    STATE,
+    STEER,
+    NewRun,
+    RunRow,
+    SettledRequest,
+    Store,
+)
 from windlass.refusals import (
     NAME_SHOWN_CHARS_MAX,
     answered_already,
@@ -40,6 +50,7 @@ from windlass_harness.loop.authored import state_problem
 from windlass_harness.loop.events import StateChange
 from windlass_harness.loop.people import matched, refusal
 from windlass_harness.record import Record
+from windlass_harness.times import stamp_of
 from windlass_harness.views.family import ChildSession
 from windlass_harness.views.runs import (
     RUN_ENDS,
@@ -54,8 +65,9 @@ from windlass_protocol import (
     ErrorInfo,
     ErrorKind,
     Event,
-    InputOutcome,
+    InputKind,
     InputRequest,
+    InputResolution,
     InputResponse,
     JsonObject,
     OutputContract,
@@ -78,12 +90,18 @@ class Asking:
     """A session with open requests, and the answers to them."""
 
     session_id: str
+    answer_id: str
+    """Key of the answers as an inbox item; the record of a settled request names it."""
     responses: tuple[InputResponse, ...]
     requests: Mapping[str, InputRequest]
     given_ms: int
     """Time of the answers, in milliseconds since 1970."""
+    after: int
+    """Number of the last record that was read: a request that is open here is settled after it."""
     agent_id: str | None = None
     """The agent of the run that asked."""
+    run_id: str | None = None
+    """The run that asked."""
 
     @property
     def body(self) -> dict[str, JsonValue]:
@@ -92,7 +110,6 @@ class Asking:
         return {"responses": responses, "givenMs": self.given_ms}
 
 
-_BY_ANSWERS: Final = (InputOutcome.ANSWERED, InputOutcome.APPROVED, InputOutcome.DENIED)
 TERMINAL: Final = frozenset(RUN_ENDS.values())
 _RETRYABLE: Final = frozenset({RunStatus.FAILED, RunStatus.BUDGET_EXHAUSTED})
 _RETRIED: Final = (
@@ -112,6 +129,24 @@ _UNDONE: Final = ("source", "owner", "packageId", "mode", "capabilities", "metad
 _OPENING_RECORDS: Final = 64
 """A run begins with its start, its turn and its message; records of its session may precede them."""
 _CANCELLED: Final = "the run was cancelled, which closed its requests"
+_DISMISSED: Final = "a message was sent to the run before, which closed its requests"
+
+
+@sealed
+class PostedAnswers:
+    """Answers that were put into the inbox of a session, as one item."""
+
+    asking: Asking
+    number: int
+
+
+@sealed
+class StoredAnswer:
+    """A valid answer in an inbox, which no process has taken."""
+
+    answer_id: str
+    response: InputResponse
+    given_ms: int | None
 
 
 class Runs:
@@ -343,7 +378,12 @@ class Runs:
     async def requests(self, session_id: str, run_id: str | None = None) -> Mapping[str, InputRequest]:
         """Return the open requests of a session or of one run of it, subagents included."""
         open_, homes = await self._open_requests(session_id, run_id)
-        answered = {name for home in homes for name in await self._answered(home, open_)}
+        answered = {
+            name
+            for home in homes
+            for name, first in (await self._first_items(home, open_)).items()
+            if isinstance(first, StoredAnswer)
+        }
         if open_.keys() - answered:
             # An answer taken between the two reads is not in the inbox, and its request is not open any more.
             open_, _ = await self._open_requests(session_id, run_id)
@@ -366,45 +406,93 @@ class Runs:
             return {}, set()
         return open_, homes
 
-    async def _answered(
-        self, session_id: str, requests: Mapping[str, InputRequest], *, before: float = inf
-    ) -> set[str]:
-        """Return the ids of the requests that have a valid answer in an inbox, before an item."""
-        found: set[str] = set()
+    async def _first_items(
+        self,
+        session_id: str,
+        requests: Mapping[str, InputRequest],
+        *,
+        run_id: str | None = None,
+        before: float = inf,
+    ) -> dict[str, StoredAnswer | str]:
+        """Return the valid answer to each request that is first in the inbox, before an item.
+
+        A text instead of an answer says how an earlier item closes the request: a cancel of `run_id`, or a
+        message.
+        """
+        first: dict[str, StoredAnswer | str] = {}
         async for item in each_item(self._store, session_id):
             if item.number >= before:
                 break
             if has_answers(item):
-                given = answers_in(item)
-                found |= {one.request_id for one in given.responses if _counts(one, requests, given.given_ms)}
-        return found
+                event = answers_in(item)
+                for response in event.responses:
+                    if _counts(response, requests, event.given_ms):
+                        chosen = matched(requests[response.request_id], response)
+                        first.setdefault(response.request_id, StoredAnswer(item.key, chosen, event.given_ms))
+            is_cancel = item.kind == CANCEL and item.body.get("runId") == run_id
+            if is_cancel or item.kind == STEER:
+                for name, request in requests.items():
+                    # A message leaves the questions about interrupted calls open.
+                    if is_cancel or request.kind is not InputKind.RECOVERY:
+                        first.setdefault(name, _CANCELLED if is_cancel else _DISMISSED)
+        return first
 
-    async def check_unanswered(self, asking: Asking, *, before: float = inf) -> None:
-        """Refuse a second answer to a request while the first is still in the inbox, before an item.
+    async def without_repeats(self, asking: Asking, *, before: float = inf) -> Asking:
+        """Return answers without those that are in the inbox already, under the same id.
 
         Raises:
-            Conflict: a request has an answer in the inbox.
+            Conflict: a request has another answer in the inbox, before an item, or is closed by an item.
         """
-        answered = await self._answered(asking.session_id, asking.requests, before=before)
+        session_id, requests = asking.session_id, asking.requests
+        items = await self._first_items(session_id, requests, run_id=asking.run_id, before=before)
+        new: list[InputResponse] = []
         for response in asking.responses:
-            if response.request_id in answered:
-                run = (await self._folds.session(asking.session_id)).run
-                raise answered_already(response, asking.session_id, agent_id=run and run.agent_id)
+            match items.get(response.request_id):
+                case None:
+                    new.append(response)
+                case StoredAnswer() as first:
+                    chosen = matched(requests[response.request_id], response)
+                    if first.answer_id != asking.answer_id or not _is_equal(chosen, first.response):
+                        at = None if first.given_ms is None else stamp_of(first.given_ms)
+                        raise answered_already(first.response, session_id, at=at, agent_id=asking.agent_id)
+                case problem:
+                    raise refused_answer(None, response, problem=problem, session_id=session_id)
+        return replace(asking, responses=tuple(new))
 
-    async def check_counts(self, asking: Asking, number: int) -> None:
-        """Refuse answers that were posted as an item if another process has posted others before.
+    async def check_first(self, posted: PostedAnswers) -> None:
+        """Refuse answers that were posted if they do not settle their requests.
+
+        Items are taken in the order of their numbers, so an earlier one in the inbox comes first. An item
+        that was taken has settled its requests, and the record names it.
 
         Raises:
             Conflict: a request has another answer, or it was closed without one.
         """
-        await self.check_unanswered(asking, before=number)
+        asking = await self.without_repeats(posted.asking, before=posted.number)
         for response in asking.responses:
-            found = await self._store.find_request(response.request_id)
-            given = matched(asking.requests[response.request_id], response)
-            if isinstance(found, SettledRequest) and (
-                found.outcome not in _BY_ANSWERS or found.option_id != given.option_id
-            ):
-                raise settled_already(found)
+            settled = await self._store.find_request(response.request_id)
+            if not isinstance(settled, SettledRequest):
+                continue
+            resolution = await self._resolution(settled, after=asking.after)
+            chosen = matched(asking.requests[response.request_id], response)
+            if resolution is None or resolution.response is None:
+                raise settled_already(settled)
+            first, first_id = resolution.response, resolution.answer_id
+            # A process of an earlier release records no id.
+            if first_id != asking.answer_id and (first_id is not None or not _is_equal(chosen, first)):
+                raise settled_already(settled)
+
+    async def _resolution(self, settled: SettledRequest, *, after: int) -> InputResolution | None:
+        """Return how a request was settled, from the records after `after`; None if there is no record."""
+        while records := await self._store.milestones(settled.session_id, after=after):
+            for record in records:
+                resolutions = record.data.get("resolutions") if record.type == "input.resolved" else None
+                for data in resolutions if isinstance(resolutions, list) else ():
+                    resolution = InputResolution.model_validate(data, by_alias=True)
+                    if resolution.request_id == settled.request_id:
+                        return resolution
+            after = records[-1].seq
+        return None
 
     async def _state(self, session_id: str, run_id: str | None) -> SessionFold | None:
         """Return the state of a session; None if it is running another run than `run_id`."""
@@ -418,11 +506,13 @@ class Runs:
         session_id: str,
         *,
         run_id: str | None = None,
+        answer_id: str,
         given_ms: int,
     ) -> tuple[Asking, ...]:
         """Group answers by the session that made the requests: the session itself, or one of its subagents.
 
         The session with the request validates the answer, so each answer goes to that session's inbox.
+        Answers that settled their requests under the same id are left out.
 
         Raises:
             Rejected: `responses` is empty.
@@ -441,27 +531,58 @@ class Runs:
         found: list[Asking] = []
         for home, given in sorted_.items():
             below = None if home == session_id else await self._state(home, None)
+            asks = below or state
             requests = own if below is None else {**below.requests}
-            run = None if (asks := below or state) is None else asks.run
-            for response in given:
-                if response.request_id not in requests:
-                    await self._check_unsettled(response.request_id, home)
-            if await self._is_cancelled(home):
-                raise refused_answer(None, given[0], problem=_CANCELLED, session_id=home)
+            run, after = (None, 0) if asks is None else (asks.run, asks.seq)
+            new = [
+                response
+                for response in given
+                if response.request_id in requests or not await self._settles(response, home, answer_id)
+            ]
+            if new and await self._is_cancelled(home):
+                raise refused_answer(None, new[0], problem=_CANCELLED, session_id=home)
             found.append(
-                Asking(home, tuple(given), requests, given_ms, None if run is None else run.agent_id)
+                Asking(
+                    home,
+                    answer_id,
+                    tuple(new),
+                    requests,
+                    given_ms,
+                    after,
+                    agent_id=None if run is None else run.agent_id,
+                    run_id=None if run is None else run.run_id,
+                )
             )
         return tuple(found)
 
-    async def _check_unsettled(self, request_id: str, session_id: str) -> None:
-        """Refuse an answer to a settled request of a session, or of another one with the same root session.
+    async def _settles(self, response: InputResponse, session_id: str, answer_id: str) -> bool:
+        """Return whether a request was settled by the answer with this id, which is repeated.
+
+        The request is one of the session, or of another one with the same root session.
 
         Raises:
-            Conflict: it is settled; the error says how.
+            Conflict: another answer settled it, or it was closed without one; the error says how.
         """
-        found = await self._store.find_request(request_id)
-        if isinstance(found, SettledRequest) and await self._has_same_root(found.session_id, session_id):
-            raise settled_already(found)
+        settled = await self._store.find_request(response.request_id)
+        if not isinstance(settled, SettledRequest):
+            return False
+        if not await self._has_same_root(settled.session_id, session_id):
+            return False
+        row = await self._store.run(settled.run_id)
+        resolution = await self._resolution(settled, after=0 if row is None else row.first_seq)
+        if resolution is None or resolution.response is None or resolution.answer_id != answer_id:
+            raise settled_already(settled)
+        first = resolution.response
+        # The recorded answer has the option that its text named.
+        option_id = first.option_id if response.option_id is None and first.text is None else None
+        chosen = (
+            response
+            if option_id is None
+            else response.model_copy(update={"option_id": option_id, "text": None})
+        )
+        if not _is_equal(chosen, first):
+            raise settled_already(settled)
+        return True
 
     async def _has_same_root(self, session_id: str, other_id: str) -> bool:
         """Return whether two sessions have the same root session."""
@@ -547,6 +668,12 @@ def _queued(row: RunRow, body: JsonObject) -> RunSnapshot:
             "cancellationRequested": False,
         }
     )
+
+
+def _is_equal(response: InputResponse, other: InputResponse) -> bool:
+    """Return whether two answers have the same responder and the same content."""
+    names = ("responder", "option_id", "text", "arguments")
+    return all(getattr(response, name) == getattr(other, name) for name in names)
 
 
 def _counts(response: InputResponse, requests: Mapping[str, InputRequest], given_ms: int | None) -> bool:

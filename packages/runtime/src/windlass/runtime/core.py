@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from windlass.runtime.runs import Asking, PostedAnswers, RunHandle, Runs
     from windlass.runtime.start import EffectivePackage
     from windlass.schedules import Schedules
+    from windlass_harness.budget import Budget
     from windlass_harness.loop.events import StateChange
     from windlass_harness.loop.state import LoopState
     from windlass_harness.views.family import ChildSession
@@ -709,18 +710,20 @@ class CoreRuntime(RuntimeViews):
             )
         await self._rouse(row.session_id)
 
-    async def retry_run(self, run_id: str) -> RunHandle:
+    async def retry_run(self, run_id: str, *, budget: Budget | None = None) -> RunHandle:
         """Continue a failed run in a new run of its session; return once that is durable.
 
         The new run has the options of the failed one and the current package of its agent. It has no message:
         the model is called with the history that the failed run left, so calls with a result are not
-        repeated. Its id follows from that of the failed run: a second retry returns the same run.
+        repeated. Its id follows from that of the failed run: a second retry returns the same run. Its budget
+        is what the failed run left; `budget` are other limits, of both runs together.
 
         Raises:
-            Conflict: the run is unknown, has not failed or was started by a subagent call, or its session has
-                gone on since.
+            Conflict: the run is unknown, has not failed or was started by a subagent call, its session has
+                gone on since, or nothing is left of its budget.
             Rejected, Unavailable, Denied: as for `start_run`.
         """
+        from windlass.package import budget_limits  # noqa: PLC0415 - slow to import
         from windlass.runtime.runs import RunHandle  # noqa: PLC0415 - slow to import
         from windlass_harness.loop.events import within_limit  # noqa: PLC0415 - slow to import
 
@@ -728,7 +731,7 @@ class CoreRuntime(RuntimeViews):
         new_id = within_limit(f"retry:{run_id}")
         if await self._store().run(new_id) is not None:
             return RunHandle(self, new_id)
-        request = await self._runs.retry_request(row, new_id)
+        request = await self._runs.retry_request(row, new_id, budget=budget_limits(budget))
         return await self._start(request, retry_of=run_id)
 
     async def undo_plan(self, run_id: str) -> UndoPlan:

@@ -9,6 +9,7 @@ from pydantic_core import to_json
 
 from windlass.errors import Conflict
 from windlass.ports.feed import EventStream
+from windlass_harness.budget import Budget
 from windlass_harness.loop.people import APPROVE, APPROVE_SESSION, DENY, matched
 from windlass_harness.views.payloads import action_name
 from windlass_protocol import (
@@ -51,7 +52,7 @@ class RunHost(Protocol):
         """Cancel a run."""
         ...
 
-    async def retry_run(self, run_id: str) -> "RunHandle":
+    async def retry_run(self, run_id: str, *, budget: Budget | None = None) -> "RunHandle":
         """Continue a failed run."""
         ...
 

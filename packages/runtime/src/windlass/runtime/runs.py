@@ -45,10 +45,13 @@ from windlass.refusals import (
 from windlass.runtime.folds import JournalFolds, SessionFold
 from windlass.runtime.requests import Request, RunHost, requests_of
 from windlass.tools.context import SessionValues
+from windlass_harness.budget import Budget, remaining
 from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.authored import state_problem
 from windlass_harness.loop.events import StateChange
+from windlass_harness.loop.notes import limits_of
 from windlass_harness.loop.people import matched, refusal
+from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Record
 from windlass_harness.times import stamp_of
 from windlass_harness.views.family import ChildSession
@@ -60,6 +63,7 @@ from windlass_harness.views.runs import (
 )
 from windlass_harness.views.stream import ChatFold, StepVoided, TextDelta
 from windlass_protocol import (
+    BudgetLimits,
     CausalIds,
     Cursor,
     ErrorInfo,
@@ -118,7 +122,6 @@ _RETRIED: Final = (
     "packageId",
     "mode",
     "capabilities",
-    "budget",
     "metadata",
     "goalId",
     "goalDescription",
@@ -126,6 +129,7 @@ _RETRIED: Final = (
 """Fields of a failed run that the run which continues it shares."""
 _UNDONE: Final = ("source", "owner", "packageId", "mode", "capabilities", "metadata")
 """Fields of a run that the run which reverses its calls shares."""
+_FOLDED_RECORDS: Final = 512
 _OPENING_RECORDS: Final = 64
 """A run begins with its start, its turn and its message; records of its session may precede them."""
 _CANCELLED: Final = "the run was cancelled, which closed its requests"
@@ -213,11 +217,16 @@ class Runs:
             raise bad_request(problem)
         await self._store.post(session_id, kind=STATE, key=f"{STATE}:{key}", body=change.data)
 
-    async def retry_request(self, row: RunRow, run_id: str) -> RunRequest:
+    async def retry_request(
+        self, row: RunRow, run_id: str, *, budget: BudgetLimits | None = None
+    ) -> RunRequest:
         """Return the request of a run that continues a failed one: that of the failed run, under a new id.
 
+        Its budget is what the failed run has left. `budget` are other limits of both runs together.
+
         Raises:
-            Conflict: the run has not failed, is one of a subagent, or is not the newest of its session.
+            Conflict: the run has not failed, is one of a subagent, or is not the newest of its session; or
+                nothing is left of its budget.
         """
         newest = (await self._folds.session(row.session_id)).newest_run
         if row.status not in _RETRYABLE:
@@ -229,10 +238,49 @@ class Runs:
         facts, said = await self._opening(row)
         asked: JsonObject = {name: facts[name] for name in _RETRIED if name in facts}
         asked |= {"runId": run_id, "agentId": row.agent_id, "sessionId": row.session_id}
+        limits = budget or newest.budget
+        if limits is not None:
+            left = await self._left(row, limits)
+            asked["budget"] = {name: limit for name, limit in left.items() if limit is not None}
         while isinstance(first := facts.get("retryOf"), str):
             facts, said = await self._opening(await self.row(first))
         asked["input"] = said.get("parts") or said.get("message") or ""
         return RunRequest.model_validate(asked, by_alias=True, by_name=False)
+
+    async def _left(self, row: RunRow, limits: BudgetLimits) -> dict[str, int | None]:
+        """Return what a run that has ended leaves of some limits, by their wire names.
+
+        Raises:
+            Conflict: nothing is left of one that the next model call needs.
+        """
+        state = LoopState()
+        while state.session.run is None or state.session.run.run_id != row.run_id or state.run is not None:
+            # Records after the end, such as feedback, take none of its time.
+            records = await self._store.read(row.session_id, after=state.seq, limit=_FOLDED_RECORDS)
+            assert records, "a run that has ended has a record of its end"
+            for record in records:
+                state.apply(record)
+                if record.type in RUN_ENDS and record.run_id == row.run_id:
+                    break
+        left = remaining(state.run_notes.spent, limits_of(limits))
+        names = {
+            "maxTokens": left.max_tokens,
+            "maxSteps": left.max_steps,
+            "maxToolCalls": left.max_tool_calls,
+            "maxCostMicros": left.max_cost_micros,
+            "maxWallMs": left.max_wall_ms,
+        }
+        is_exhausted = row.status is RunStatus.BUDGET_EXHAUSTED
+        used_up = [
+            name for name, limit in names.items() if limit == 0 and (is_exhausted or name != "maxToolCalls")
+        ]
+        if used_up:
+            raise not_retryable(
+                row.run_id,
+                f"nothing is left of its budget ({', '.join(used_up)}); continue it with a larger one, "
+                "handle.retry(budget=…), or send a message: it starts a run with a budget of its own",
+            )
+        return names
 
     async def undo_request(self, row: RunRow, run_id: str) -> RunRequest:
         """Return the request of a run that reverses calls of another one.
@@ -746,16 +794,17 @@ class RunHandle(Generic[OutputT]):
         """Cancel the run; has no effect on a run that has ended."""
         await self._host.cancel_run(self.run_id, by=by, reason=reason)
 
-    async def retry(self) -> "RunHandle[OutputT]":
+    async def retry(self, *, budget: Budget | None = None) -> "RunHandle[OutputT]":
         """Continue a run that failed, in a new run of its session; return the handle of that run.
 
         The model is called with the history of the failed run: calls that have a result are not repeated. A
-        second call returns the same run.
+        second call returns the same run. The new run has what the failed one left of its budget. `budget` are
+        other limits, of both runs together: give larger ones to continue a run that used up its budget.
 
         Raises:
-            Conflict: the run has not failed, or its session has gone on since.
+            Conflict: the run has not failed, its session has gone on since, or nothing is left of its budget.
         """
-        again = await self._host.retry_run(self.run_id)
+        again = await self._host.retry_run(self.run_id, budget=budget)
         return RunHandle(self._host, again.run_id, self._output)
 
     async def undo(self) -> "RunHandle[str]":

@@ -68,6 +68,8 @@ WEBHOOKS: Final = "/webhooks/"
 """The beginning of the paths of webhooks: their requests are signed, and need no credentials."""
 JSON_TYPE: Final = "application/json"
 _ID: Final = lazy_pattern(rf"[^\x00-\x1f\x7f\ud800-\udfff]{{1,{ID_CHARS_MAX}}}")
+SCOPE_CHARS: Final = 16
+"""Characters that say to which user a name belongs."""
 T = TypeVar("T", bound=BaseModel)
 
 
@@ -264,17 +266,43 @@ async def _own_run(
 async def _own_schedule(
     caller: CallerDep, schedule_id: Annotated[str, Path(description="A schedule.", examples=["nightly"])]
 ) -> ScheduleInfo:
-    try:
-        found = await caller.tenant.runtime.schedules.get(schedule_id)
-    except (Conflict, Rejected):  # no schedule has such a name
-        found = None
-    if found is None or found.owner != caller.principal.user:
+    found = await find_schedule(caller, schedule_id)
+    if found is None:
         raise not_found("schedule")
     return found
 
 
 OwnSchedule = Annotated[ScheduleInfo, Depends(_own_schedule)]
-"""The schedule of the path, which belongs to the caller; 404 otherwise."""
+"""The schedule of the path as it is stored, which belongs to the caller; 404 otherwise."""
+
+
+async def find_schedule(caller: Caller, name: str) -> ScheduleInfo | None:
+    """Return a schedule of the caller as it is stored; None if there is none.
+
+    Earlier releases, and applications, store schedules of users under their plain names.
+    """
+    for stored in (name, scoped(caller, name)):
+        try:
+            schedule = await caller.tenant.runtime.schedules.get(stored)
+        except (Conflict, Rejected):  # no schedule has such a name
+            continue
+        if schedule.owner == caller.principal.user:
+            return schedule
+    return None
+
+
+def scoped(caller: Caller, name: str) -> str:
+    """Return a name that a user gave as it is stored: users may give the same names."""
+    return f"{name}{_scope(caller)}"
+
+
+def unscoped(caller: Caller, name: str) -> str:
+    """Return a name as the user gave it."""
+    return name.removesuffix(_scope(caller))
+
+
+def _scope(caller: Caller) -> str:
+    return f"~{sha256(caller.principal.user.encode()).hexdigest()[:SCOPE_CHARS]}"
 
 
 async def _own_experiment(
@@ -440,10 +468,8 @@ async def signed(caller: Caller, responses: Iterable[InputResponse]) -> list[Inp
     if caller.approves_own or "approver" in caller.principal.roles:
         return given
     for response in given:
-        found = None
-        if _ID.fullmatch(response.request_id):
-            found = await caller.tenant.runtime.sessions.request(response.request_id)
-        # A request that is not open is refused by the runtime.
+        # The runtime refuses a request that is not open, and one of another user like an unknown one.
+        found = await caller.sessions.find_request(response.request_id)
         if isinstance(found, OpenRequest) and consents(found.request, response):
             other = "skip it" if found.request.kind is InputKind.RECOVERY else "deny it"
             raise Denied(

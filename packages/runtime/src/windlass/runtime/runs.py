@@ -501,11 +501,23 @@ class Runs:
                 case StoredAnswer() as first:
                     chosen = matched(requests[response.request_id], response)
                     if first.answer_id != asking.answer_id or not _is_equal(chosen, first.response):
+                        await self._check_open(response.request_id)
                         at = None if first.given_ms is None else stamp_of(first.given_ms)
                         raise answered_already(first.response, session_id, at=at, agent_id=asking.agent_id)
                 case problem:
+                    await self._check_open(response.request_id)
                     raise refused_answer(None, response, problem=problem, session_id=session_id)
         return replace(asking, responses=tuple(new))
+
+    async def _check_open(self, request_id: str) -> None:
+        """Refuse an answer to a request that was settled, even if later answers are still in the inbox.
+
+        Raises:
+            Conflict: it is settled.
+        """
+        settled = await self._store.find_request(request_id)
+        if isinstance(settled, SettledRequest):
+            raise settled_already(settled)
 
     async def check_first(self, posted: PostedAnswers) -> None:
         """Refuse answers that were posted if they do not settle their requests.

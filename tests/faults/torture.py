@@ -172,6 +172,14 @@ def desk(args: argparse.Namespace) -> dict[str, Any]:
         return asyncio.run(told)
 
 
+def answers(args: argparse.Namespace) -> dict[str, Any]:
+    from tests.faults.answers import play  # noqa: PLC0415 - it imports the project
+
+    with scratch(args.place) as folder:
+        told = play(Path(folder), races=args.trials, seed=args.first)
+    return {**told, "violations": told["violations"][:SHOWN_MAX]}
+
+
 def schedules(args: argparse.Namespace) -> dict[str, Any]:
     def year(seed: int) -> list[str]:
         try:
@@ -210,6 +218,7 @@ PARTS: Final[dict[str, Part]] = {
     "readers": readers,
     "outages": outages,
     "desk": desk,
+    "answers": answers,
     "evaluations": evaluations,
     "schedules": schedules,
 }
@@ -234,6 +243,7 @@ ALL: Final[tuple[tuple[str, str, str], ...]] = (
     ("F1", "readers", "--trials 10000 --kills 12 --first 1"),
     ("J1", "outages", "--trials 12 --first 1"),
     ("R1", "desk", "--trials 30 --kills 25 --outage 600"),
+    ("A1", "answers", "--trials 100 --first 1"),
     ("J5", "evaluations", "--trials 200"),
     ("R9", "schedules", "--trials 50 --first 1"),
 )

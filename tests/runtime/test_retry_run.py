@@ -1,6 +1,7 @@
 """`retry_run`: a run that continues a failed one, in the same session."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.runtime.runtime_rig import play
@@ -70,15 +71,54 @@ def test_a_run_that_continues_a_failed_one_can_be_continued_itself() -> None:
     play(story())
 
 
-def test_a_retry_uses_the_agent_as_it_is_now() -> None:
+def test_a_retry_of_a_run_that_used_up_its_budget_needs_a_larger_one() -> None:
     async def story() -> None:
-        desk = Desk(call("book"), call("book"))
-        agent = replace(desk.agent, budget=Budget(max_steps=1))
+        desk = Desk(call("book"), call("book"), say("done"))
+        agent = replace(desk.agent, budget=Budget(max_steps=1, max_tokens=10_000))
         async with AgentRuntime.in_memory([agent]) as runtime:
             handle = await runtime.start(agent, "Book.", run_id="r1")
             assert (await handle.wait()).status is RunStatus.BUDGET_EXHAUSTED
-            assert (await (await handle.retry()).wait()).status is RunStatus.BUDGET_EXHAUSTED
-            assert len(desk.booked) == 2, "the new run has a budget of its own"
+            for budget in (None, Budget(max_steps=1)):
+                with pytest.raises(Conflict, match=r"nothing is left of its budget \(maxSteps\); .*larger"):
+                    await handle.retry(budget=budget)
+            assert len(desk.booked) == 1
+            again = await handle.retry(budget=Budget(max_steps=3))
+            assert (await again.wait()).output == "done"
+            assert len(desk.booked) == 2
+            [started] = [event async for event in again.events() if event.type == "run.started"]
+            assert (started.data or {})["budget"] == {"maxSteps": 2}, "one of three steps was used"
+
+    play(story())
+
+
+def test_retries_share_one_budget() -> None:
+    async def story() -> None:
+        desk = Desk(call("book"), fail(BROKEN), call("book"), fail(BROKEN), say("never"))
+        async with AgentRuntime.in_memory([desk.agent]) as runtime:
+            limits = Budget(max_steps=4, max_tool_calls=9)
+            first = await runtime.start(desk.agent, "Book.", run_id="r1", budget=limits)
+            assert (await first.wait()).status is RunStatus.FAILED
+            second = await first.retry()
+            assert (await second.wait()).status is RunStatus.FAILED
+            [started] = [event async for event in second.events() if event.type == "run.started"]
+            assert (started.data or {})["budget"] == {"maxSteps": 2, "maxToolCalls": 8}
+            with pytest.raises(Conflict, match="nothing is left of its budget"):
+                await second.retry()
+
+    play(story())
+
+
+def test_a_retry_uses_the_agent_as_it_is_now(tmp_path: Path) -> None:
+    async def story() -> None:
+        desk = Desk(fail(BROKEN), say("done"))
+        path = tmp_path / "app.db"
+        async with AgentRuntime.open(path, agents=[desk.agent]) as runtime:
+            handle = await runtime.start(desk.agent, "Book.", run_id="r1")
+            assert (await handle.wait()).status is RunStatus.FAILED
+        changed = replace(desk.agent, instructions="Be brief.")
+        async with AgentRuntime.open(path, agents=[changed]) as runtime:
+            assert (await (await runtime.retry_run("r1")).wait()).output == "done"
+        assert "Be brief." in str(desk.model.requests[-1].messages[0].content)
 
     play(story())
 

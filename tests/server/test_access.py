@@ -5,6 +5,7 @@ The routes are those of the router: a new one fails here until `IDS` has its pat
 
 import json
 import os
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -214,6 +215,119 @@ def test_a_resource_of_another_user_answers_like_a_missing_one(tmp_path: Path, w
                 assert [one["requestId"] for one in found["requests"]] == [at.ids["request_id"]]
 
     run(main())
+
+
+IN_BODIES: dict[str, tuple[str, Json]] = {
+    "an approval of a request": (
+        "/sessions/{own}/messages",
+        {"responses": [{"requestId": "{request_id}", "optionId": "approve"}]},
+    ),
+    "a denial of a request": (
+        "/sessions/{own}/messages",
+        {"responses": [{"requestId": "{request_id}", "optionId": "deny"}]},
+    ),
+    "a text for a request": (
+        "/sessions/{own}/messages",
+        {"responses": [{"requestId": "{request_id}", "text": "Yes."}]},
+    ),
+    "an answer of eve": (
+        f"{EVE_PREFIX}/session/{{own}}",
+        {
+            "continuationToken": "{token}",
+            "inputResponses": [{"requestId": "{request_id}", "optionId": "approve"}],
+        },
+    ),
+    "a request of a chat": (
+        "/agui/payer",
+        {
+            "threadId": "{own}",
+            "runId": "run",
+            "resume": [{"interruptId": "{request_id}", "status": "resolved", "payload": True}],
+        },
+    ),
+    "the answer of a chat": (
+        "/ai/payer/chat",
+        {
+            "id": "{own}",
+            "messages": [
+                {
+                    "role": "user",
+                    "parts": [{"type": "data-answer", "data": {"requestId": "{request_id}", "text": "Yes."}}],
+                }
+            ],
+        },
+    ),
+    "the session of a schedule": (
+        "/schedules",
+        {
+            "name": "mine",
+            "agent": "payer",
+            "message": "x",
+            "at": "2999-01-01T00:00:00",
+            "sessionId": "{session_id}",
+        },
+    ),
+    "the name of a schedule": (
+        "/schedules",
+        {"name": "{schedule_id}", "agent": "payer", "message": "x", "at": "2999-01-01T00:00:00"},
+    ),
+    "the name of a data set": ("/datasets", {"name": "{dataset_id}"}),
+    "the run of a case": ("/datasets/own/cases", {"runId": "{run_id}"}),
+    "the token of a session": (
+        "/sessions/{own}/messages",
+        {"message": "Hello.", "continuationToken": "{session_id}"},
+    ),
+}
+"""Requests of another user with ids of Ann in their bodies; `own` is a session of the other user."""
+
+
+@pytest.mark.promise("T1")
+@pytest.mark.parametrize("what", IN_BODIES)
+@pytest.mark.parametrize("is_settled", [False, True])
+def test_an_id_of_another_user_in_a_body_answers_like_an_unknown_one(
+    tmp_path: Path, what: str, is_settled: bool
+) -> None:
+    path, body = IN_BODIES[what]
+
+    async def main() -> None:
+        async with scene(tmp_path) as at, at.server.client(at.holders["other user"]) as client:
+            if is_settled:
+                async with at.server.client(at.holders["ann"]) as ann:
+                    answer = {"optionId": "deny"}
+                    settled = await ann.post(f"/approvals/{at.ids['request_id']}", json=answer)
+                    assert settled.status_code == 202
+                    await ended(ann, at.ids["run_id"])
+            assert (await client.post("/datasets", json={"name": "own"})).status_code == 200
+            begun = (await client.post("/sessions", json={"message": "Pay."})).json()
+            await waiting(client, begun["runId"])
+            unknown = {name: f"{value[:-4]}0000" for name, value in at.ids.items()}
+
+            async def send(ids: dict[str, str]) -> tuple[int, str]:
+                own = begun["sessionId"]
+                text = json.dumps(body).replace("{own}", own).replace("{token}", begun["continuationToken"])
+                for name, value in ids.items():
+                    text = text.replace(f"{{{name}}}", value)
+                address = path if path.startswith(EVE_PREFIX) else f"{PREFIX}{path}"
+                url = client.base_url.copy_with(path=address.replace("{own}", own))
+                made = await client.post(url, json=json.loads(text))
+                shown = made.text
+                for name in sorted(ids, key=lambda name: -len(ids[name])):
+                    shown = shown.replace(ids[name], name)
+                return made.status_code, shown
+
+            theirs, guessed = await send(at.ids), await send(unknown)
+            assert theirs[0] == guessed[0] != 500, (theirs, guessed)
+            assert _timeless(theirs[1]) == _timeless(guessed[1])
+            async with at.server.client(at.holders["ann"]) as ann:
+                requests = (await ann.get(f"/runs/{at.ids['run_id']}")).json()["requests"]
+                assert len(requests) == (0 if is_settled else 1), "nothing of all that has done anything"
+
+    run(main())
+
+
+def _timeless(text: str) -> str:
+    """Return a body without its times."""
+    return re.sub(r"20\d\d-\d\d-\d\dT[\d:.]+Z", "TIME", text)
 
 
 SHARED = {"/agents", "/tools"}

@@ -43,11 +43,15 @@ def test_a_user_has_schedules_that_no_other_user_can_see_or_change(tmp_path: Pat
             ):
                 answer = await colleague.request(method, f"/schedules/{path}")
                 assert (answer.status_code, answer.json()["detail"]) == (404, "there is no such schedule")
-            taken = await colleague.post("/schedules", json=HOURLY)
-            assert (taken.status_code, taken.json()["detail"]) == (
-                409,
-                "the name is taken by another user: choose another",
+            # Users may give the same names.
+            theirs = await colleague.post("/schedules", json=HOURLY)
+            assert (theirs.status_code, theirs.json()["owner"], theirs.json()["name"]) == (
+                200,
+                "bob",
+                "hourly",
             )
+            assert (await colleague.delete("/schedules/hourly")).json()["name"] == "hourly"
+            assert (await client.get("/schedules/hourly")).json()["owner"] == "ann"
             # The session of a webhook or of another schedule: it would not be theirs any more.
             for session in ("slack:T1:C1:1.1", "session:schedule:hourly:20270101T000000Z", "eval-x/a/1"):
                 mine = {**HOURLY, "name": "mine", "sessionId": session}
@@ -65,7 +69,9 @@ def test_a_user_has_schedules_that_no_other_user_can_see_or_change(tmp_path: Pat
             assert ticks["next"][0] >= made.json()["nextAt"], "an hour may end in between"
             assert ticks["last"] == []
             passed = datetime.now(UTC) - timedelta(hours=2)
-            run_id = f"schedule:hourly:{passed:%Y%m%dT%H}0000Z"
+            prefix = begun.json()["runId"].rpartition(":")[0]
+            assert prefix.startswith("schedule:hourly~")
+            run_id = f"{prefix}:{passed:%Y%m%dT%H}0000Z"
             async with server.tenants.use("acme") as tenant:
                 await (await tenant.runtime.start("talker", "Hello.", run_id=run_id, owner="ann")).wait()
             ticks = (await client.get("/schedules/hourly/ticks")).json()
@@ -80,9 +86,40 @@ def test_a_user_has_schedules_that_no_other_user_can_see_or_change(tmp_path: Pat
     run(main())
 
 
+def test_a_schedule_does_not_tell_whether_another_user_has_the_session_that_it_names(tmp_path: Path) -> None:
+    async def main() -> None:
+        keys = Keyring(tmp_path / "keys.json")
+        ann, bob = keys.add("ann", "acme", "ann"), keys.add("bob", "acme", "bob")
+        settings = Settings(keys=keys.path, limits=FAST)
+        async with (
+            serving(tmp_path / "data", [talker()], settings=settings) as server,
+            server.client(ann) as client,
+            server.client(bob) as colleague,
+        ):
+            theirs = (await client.post("/sessions", json={"message": "Hello."})).json()["sessionId"]
+            own = (await colleague.post("/sessions", json={"message": "Hello."})).json()["sessionId"]
+            sessions: list[str] = []
+            for number, named in enumerate([theirs, "unknown", own]):
+                body = {**HOURLY, "name": f"s{number}", "sessionId": named}
+                made = await colleague.post("/schedules", json=body)
+                assert made.status_code == 200
+                assert (await colleague.post("/schedules", json=body)).json() == made.json(), "it stays"
+                begun = await colleague.post(f"/schedules/s{number}/run")
+                assert begun.status_code == 202, begun.text
+                sessions.append(begun.json()["sessionId"])
+            assert [one.partition("~")[0] for one in sessions] == [theirs, "unknown", own]
+            assert sessions[0] != theirs
+            assert sessions[2] == own
+            assert (await colleague.get(f"/sessions/{sessions[0]}")).status_code == 200
+            assert (await client.get(f"/sessions/{sessions[0]}")).status_code == 404
+
+    run(main())
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [
+        ({**HOURLY, "name": "n" * 112}, "name: at most 111 characters, found 112"),
         ({**HOURLY, "cron": "* * * * *"}, "needs one of cron, every_s and at, found cron and every_s"),
         ({"name": "x", "agent": "talker", "message": "x", "cron": "99 * * * *"}, "Bad minute"),
         ({**HOURLY, "agent": "nobody"}, "unknown agent; known are talker"),

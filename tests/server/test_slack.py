@@ -140,7 +140,7 @@ def test_a_conversation_with_an_approval_survives_a_kill_between_receipt_and_ans
                 assert sorted(texts) == ["Approved by UBOSS.", "Refunded &lt;!channel&gt; &amp; done."]
                 again = await send(client, click(asked.json, "deny", "UBOSS"))
                 assert again.status_code == 200
-                assert "answered before" in (await slack.have(5))[4].json["text"]
+                assert "already settled: approved (approve) by UBOSS" in (await slack.have(5))[4].json["text"]
                 runs = (await client.get("/v1/runs")).json()["runs"]
                 assert [(one["sessionId"], one["status"]) for one in runs] == [
                     (f"slack:{THREAD}", "completed")

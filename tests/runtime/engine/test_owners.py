@@ -141,7 +141,7 @@ def test_an_answer_that_waits_for_the_agent_is_shown_as_one_and_no_other_is_take
             assert request.is_answered
             (request,) = await two.handle("a1").open_requests()
             assert request.is_answered
-            words = "the request is answered already; the answer waits for a process with agent A"
+            words = r"answered already \(approve\), at \S+; the answer waits for a process with agent A"
             with pytest.raises(Conflict, match=words):
                 await two.handle("a1").answer(request_id, "deny")
         async with street.process([asks("A")]) as one:

@@ -326,15 +326,25 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(shown(name, NAME_SHOWN_CHARS_MAX) for name in names[:NAMES_SHOWN_MAX])
 
 
-def answered_already(response: InputResponse, session_id: str, *, agent_id: str | None) -> Conflict:
-    """Return the error for a second answer while the first is still in the inbox."""
+def answered_already(
+    first: InputResponse, session_id: str, *, at: str | None, agent_id: str | None
+) -> Conflict:
+    """Return the error for a second answer while the first is still in the inbox; it names the first."""
     waits_for = "the process that drives the run" if agent_id is None else f"a process with agent {agent_id}"
+    when = "" if at is None else f", at {at}"
     return Conflict(
-        f"the request is answered already; the answer waits for {waits_for}",
+        f"the request is answered already{_chosen(first.option_id, first.responder)}{when}; the answer waits "
+        f"for {waits_for}",
         kind=ErrorKind.APPROVAL_FAILURE,
         retry=RetryClass.NOT_RETRYABLE,
-        causal_ids=common.CausalIds(session_id=session_id, request_id=response.request_id),
+        causal_ids=common.CausalIds(session_id=session_id, request_id=first.request_id),
     )
+
+
+def _chosen(option_id: str | None, responder: str | None) -> str:
+    """Return the option and the responder of an answer for a message."""
+    option = "" if option_id is None else f" ({shown(option_id, NAME_SHOWN_CHARS_MAX)})"
+    return option + ("" if responder is None else f" by {shown(responder, NAME_SHOWN_CHARS_MAX)}")
 
 
 def removed_tool(name: str, session_id: str, request_id: str, *, agent_id: str | None) -> Conflict:
@@ -361,10 +371,9 @@ def playground_session(session_id: str) -> Conflict:
 
 def settled_already(found: SettledRequest) -> Conflict:
     """Return the error for an answer to a request that is closed: it says what closed it."""
-    chosen = "" if found.option_id is None else f" ({shown(found.option_id, NAME_SHOWN_CHARS_MAX)})"
-    who = "" if found.responder is None else f" by {shown(found.responder, NAME_SHOWN_CHARS_MAX)}"
+    chosen = _chosen(found.option_id, found.responder)
     return Conflict(
-        f"the request is already settled: {found.outcome.value}{chosen}{who}, at {found.at}",
+        f"the request is already settled: {found.outcome.value}{chosen}, at {found.at}",
         kind=ErrorKind.APPROVAL_FAILURE,
         retry=RetryClass.NOT_RETRYABLE,
         causal_ids=common.CausalIds(

@@ -27,7 +27,6 @@ from windlass.catalog import (
     SettledRequest,
 )
 from windlass.evals import Datasets, ExperimentResult, Results
-from windlass.limits import INBOX_ITEMS_MAX
 from windlass.parts import Store
 from windlass.ports.feed import EventStream, StreamOptions
 from windlass.ports.recorded import RunLook
@@ -69,6 +68,8 @@ WEBHOOKS: Final = "/webhooks/"
 """The beginning of the paths of webhooks: their requests are signed, and need no credentials."""
 JSON_TYPE: Final = "application/json"
 _ID: Final = lazy_pattern(rf"[^\x00-\x1f\x7f\ud800-\udfff]{{1,{ID_CHARS_MAX}}}")
+SCOPE_CHARS: Final = 16
+"""Characters that say to which user a name belongs."""
 T = TypeVar("T", bound=BaseModel)
 
 
@@ -265,17 +266,43 @@ async def _own_run(
 async def _own_schedule(
     caller: CallerDep, schedule_id: Annotated[str, Path(description="A schedule.", examples=["nightly"])]
 ) -> ScheduleInfo:
-    try:
-        found = await caller.tenant.runtime.schedules.get(schedule_id)
-    except (Conflict, Rejected):  # no schedule has such a name
-        found = None
-    if found is None or found.owner != caller.principal.user:
+    found = await find_schedule(caller, schedule_id)
+    if found is None:
         raise not_found("schedule")
     return found
 
 
 OwnSchedule = Annotated[ScheduleInfo, Depends(_own_schedule)]
-"""The schedule of the path, which belongs to the caller; 404 otherwise."""
+"""The schedule of the path as it is stored, which belongs to the caller; 404 otherwise."""
+
+
+async def find_schedule(caller: Caller, name: str) -> ScheduleInfo | None:
+    """Return a schedule of the caller as it is stored; None if there is none.
+
+    Earlier releases, and applications, store schedules of users under their plain names.
+    """
+    for stored in (name, scoped(caller, name)):
+        try:
+            schedule = await caller.tenant.runtime.schedules.get(stored)
+        except (Conflict, Rejected):  # no schedule has such a name
+            continue
+        if schedule.owner == caller.principal.user:
+            return schedule
+    return None
+
+
+def scoped(caller: Caller, name: str) -> str:
+    """Return a name that a user gave as it is stored: users may give the same names."""
+    return f"{name}{_scope(caller)}"
+
+
+def unscoped(caller: Caller, name: str) -> str:
+    """Return a name as the user gave it."""
+    return name.removesuffix(_scope(caller))
+
+
+def _scope(caller: Caller) -> str:
+    return f"~{sha256(caller.principal.user.encode()).hexdigest()[:SCOPE_CHARS]}"
 
 
 async def _own_experiment(
@@ -441,10 +468,8 @@ async def signed(caller: Caller, responses: Iterable[InputResponse]) -> list[Inp
     if caller.approves_own or "approver" in caller.principal.roles:
         return given
     for response in given:
-        found = None
-        if _ID.fullmatch(response.request_id):
-            found = await caller.tenant.runtime.sessions.request(response.request_id)
-        # A request that is not open is refused by the runtime.
+        # The runtime refuses a request that is not open, and one of another user like an unknown one.
+        found = await caller.sessions.find_request(response.request_id)
         if isinstance(found, OpenRequest) and consents(found.request, response):
             other = "skip it" if found.request.kind is InputKind.RECOVERY else "deny it"
             raise Denied(
@@ -637,10 +662,11 @@ async def once(caller: Caller, bound: Bound) -> AsyncGenerator[None]:
         raise
 
 
-async def answer_once(
-    caller: Caller, bound: Bound, responses: Iterable[InputResponse], *, give: Callable[[], Awaitable[None]]
-) -> None:
+async def answer_once(caller: Caller, bound: Bound, *, give: Callable[[str | None], Awaitable[None]]) -> None:
     """Answer requests with `give`; the same answers with the same key are accepted again, by any server.
+
+    `give` takes the key of the answers in the runtime: a request that is sent again after its server was
+    killed succeeds if its own answers were durable.
 
     Raises:
         Conflict: the key was used with another request, or a request is answered already.
@@ -649,12 +675,10 @@ async def answer_once(
     if claim is not None and claim.is_done:
         return
     try:
-        await give()
+        await give(None if claim is None else claim.document.name)
     except (Problem, AgentError) as error:
-        # A server that had the same request may have been killed after the answers were durable.
-        if claim is None or not isinstance(error, Conflict) or not await _is_given(caller, claim, responses):
-            await _free(caller, claim, error)
-            raise
+        await _free(caller, claim, error)
+        raise
     if claim is not None:
         await caller.tenant.reservations.finish(claim)
 
@@ -674,29 +698,6 @@ async def _free(caller: Caller, claim: Claim | None, error: Problem | AgentError
     problem = error if isinstance(error, Problem) else of_agent_error(error)
     if claim is not None and claim.is_new and problem.status < _FAILED:
         await caller.tenant.reservations.unclaim(claim)
-
-
-async def _is_given(caller: Caller, claim: Claim, responses: Iterable[InputResponse]) -> bool:
-    """Whether another request with the key gave these answers: they are in inboxes, or in records."""
-    if not await caller.tenant.reservations.is_shared(claim):
-        return False
-    return all([await _is_answered(caller, response) for response in responses])
-
-
-async def _is_answered(caller: Caller, response: InputResponse) -> bool:
-    wanted, requests = (response.option_id, caller.principal.user), caller.tenant.runtime.sessions
-    found = await requests.request(response.request_id)
-    if isinstance(found, OpenRequest):
-        for item in await caller.tenant.store.pending(found.session_id, limit=INBOX_ITEMS_MAX):
-            given = item.body.get("responses")
-            for one in given if isinstance(given, list) else ():
-                if isinstance(one, dict) and one.get("requestId") == response.request_id:
-                    return (one.get("optionId"), one.get("responder")) == wanted
-        # The append that takes an answer out of the inbox settles the request.
-        found = await requests.request(response.request_id)
-    if not isinstance(found, SettledRequest):
-        return False
-    return found.responder == caller.principal.user and response.option_id in (None, found.option_id)
 
 
 # responses

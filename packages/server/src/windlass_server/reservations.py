@@ -117,15 +117,8 @@ class Reservations:
             if known.body["isDone"]:
                 return Claim(known, is_new=False)
             with suppress(Conflict):
-                # A new revision: the first request does not free the key any more, see `is_shared`.
+                # A new revision: the first request does not free the key any more.
                 return Claim(await self._changed(known, is_done=False), is_new=False)
-
-    async def is_shared(self, claim: Claim) -> bool:
-        """Whether another request claimed the same key: before this one, or meanwhile."""
-        if not claim.is_new:
-            return True
-        found = await self._store.document(KEY, claim.document.name)
-        return found is not None and found.revision > claim.document.revision
 
     async def finish(self, claim: Claim) -> None:
         """Record that the request of a key succeeded."""

@@ -502,7 +502,9 @@ class Asker:
                 responder=answer.responder,
                 arguments=answer.arguments,
             )
-        except Conflict:
+        except Conflict as error:
+            # The host sees the answer that counts in the events.
+            _LOG.warning("the host's answer to host.input.request does not count: %s", error.message)
             return None
         except (AgentError, RpcError) as error:
             return error.message

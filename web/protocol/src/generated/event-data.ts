@@ -846,7 +846,7 @@ export const InputResolvedData = open({
 });
 export type InputResolvedData = z.infer<typeof InputResolvedData>;
 
-/** An approval was answered; the answer is being checked. */
+/** A request was answered, but the answer does not count: another was first, or it was refused. */
 export const ApprovalCandidateData = open({
   /** The request. */
   requestId: Id,
@@ -854,6 +854,12 @@ export const ApprovalCandidateData = open({
   responder: z.string().optional(),
   /** The option picked. */
   optionId: Id.optional(),
+  /** The text given. */
+  text: z.string().optional(),
+  /** Arguments that the person approved instead of those of the request. */
+  arguments: JsonObject.optional(),
+  /** The answer; it differs from the answer that settled the request. */
+  answerId: Id.optional(),
   /** Number of the turn in its session, from 0. */
   sequence: Count.optional(),
   /** Number of the step in its turn, from 0. */

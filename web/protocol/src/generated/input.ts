@@ -204,5 +204,7 @@ export const InputResolution = open({
   kind: InputKind.optional(),
   /** The answer, if there was one. */
   response: InputResponse.optional(),
+  /** The answer that settled it, among all answers to the session. */
+  answerId: Id.optional(),
 });
 export type InputResolution = z.infer<typeof InputResolution>;

@@ -94,20 +94,15 @@ def answer(
             if command.settings.server
             else f"Drive the run here: windlass runs resume {found.run_id}"
         )
-        if any(one.is_answered for one in await run.open_requests() if one.request_id == known_id):
-            raise Problem(
-                "the request is answered already, and no process has taken the answer yet",
-                next_step,
-            )
         command.terminal.say(_block(found))
         try:
             given = found.request.action.input
             known = given if isinstance(given, dict) else {}
             arguments = None if changes is None else {**known, **changes}
             await run.answer(known_id, option, text=text, responder=command.user, arguments=arguments)
-        except windlass.Conflict:  # answered or expired in the meantime
+        except windlass.Conflict as error:  # answered or closed in the meantime
             await _open_request(backend, known_id)
-            raise
+            raise Problem(error.message, next_step) from None
         said = " ".join(filter(None, (option, text)))
         command.terminal.say(f"Answered: {said}. {next_step}")
 

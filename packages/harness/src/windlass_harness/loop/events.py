@@ -72,6 +72,8 @@ class AnswersGiven:
     responses: tuple[InputResponse, ...]
     given_ms: int | None = None
     """Time of the answers in milliseconds since 1970; None means now."""
+    answer_id: str | None = None
+    """Id of these answers; a settled request names the answer that settled it."""
 
 
 @frozen

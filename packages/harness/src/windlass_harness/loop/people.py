@@ -32,6 +32,7 @@ from windlass_protocol import (
     RecoveryChoice,
     parse,
 )
+from windlass_protocol.frozen import frozen
 
 APPROVE: Final = "approve"
 APPROVE_SESSION: Final = "approve_session"
@@ -231,11 +232,11 @@ def answered(state: LoopState, event: AnswersGiven, *, now: Moment) -> list[Draf
         request = state.session.requests.get(given.request_id)
         response = given if request is None else matched(request, given)
         if response.request_id in seen or refusal(request, response, now_ms=given_ms) is not None:
-            drafts.append(_noted(state, response, now))
+            drafts.append(_noted(state, response, now, answer_id=event.answer_id))
             continue
         assert request is not None
         seen.add(response.request_id)
-        drafts += _answer(state, request, response, now)
+        drafts += _answer(state, request, Answer(response, event.answer_id), now)
     return drafts
 
 
@@ -246,34 +247,44 @@ def dispatched(state: LoopState, event: RequestDispatched, *, now: Moment) -> li
     return [state.draft("approval.dispatched", {"requestId": event.request_id}, now=now)]
 
 
-def _noted(state: LoopState, response: InputResponse, now: Moment) -> Draft:
+def _noted(state: LoopState, response: InputResponse, now: Moment, *, answer_id: str | None) -> Draft:
     """Return the record of a refused response.
 
     It belongs to the current run if that made the request, and otherwise to the session: a late response must
     not change an ended run or an unrelated one.
     """
     asked = {note.asked_as for note in state.notes.values()}
+    fields: JsonObject = {
+        "requestId": response.request_id,
+        "responder": response.responder,
+        "optionId": response.option_id,
+        "text": response.text,
+        "arguments": response.arguments,
+        "answerId": answer_id,
+    }
+    data: JsonObject = {name: value for name, value in fields.items() if value is not None}
     if state.run is not None and response.request_id in asked:
-        return state.draft("approval.candidate", _candidate(response), now=now)
-    return Draft("approval.candidate", now.at, _candidate(response))
+        return state.draft("approval.candidate", data, now=now)
+    return Draft("approval.candidate", now.at, data)
 
 
-def _candidate(response: InputResponse) -> JsonObject:
-    data: JsonObject = {"requestId": response.request_id}
-    if response.responder is not None:
-        data["responder"] = response.responder
-    if response.option_id is not None:
-        data["optionId"] = response.option_id
-    return data
+@frozen
+class Answer:
+    """An answer that settles a request."""
+
+    response: InputResponse
+    answer_id: str | None
+    """Id of the answer; None in journals of earlier releases."""
 
 
-def _answer(state: LoopState, request: InputRequest, response: InputResponse, now: Moment) -> list[Draft]:
+def _answer(state: LoopState, request: InputRequest, answer: Answer, now: Moment) -> list[Draft]:
+    response = answer.response
     match request.kind:
         case InputKind.APPROVAL:
             is_yes = response.option_id in (APPROVE, APPROVE_SESSION)
             outcome = InputOutcome.APPROVED if is_yes else InputOutcome.DENIED
             drafts = [
-                _resolved(state, request, outcome, now, response=response),
+                _resolved(state, request, outcome, now, answer=answer),
                 settled(state, request, outcome=outcome, now=now, response=response),
             ]
             return (
@@ -282,9 +293,9 @@ def _answer(state: LoopState, request: InputRequest, response: InputResponse, no
                 else [*drafts, _told_change(state, request, response, now)]
             )
         case InputKind.RECOVERY:
-            return _recover(state, request, response, now)
+            return _recover(state, request, answer, now)
         case _:
-            return _end_question(state, request, InputOutcome.ANSWERED, now, response=response)
+            return _end_question(state, request, InputOutcome.ANSWERED, now, answer=answer)
 
 
 def _told_change(state: LoopState, request: InputRequest, response: InputResponse, now: Moment) -> Draft:
@@ -299,13 +310,13 @@ def _told_change(state: LoopState, request: InputRequest, response: InputRespons
     return state.draft("message.received", data, now=now)
 
 
-def _recover(state: LoopState, request: InputRequest, response: InputResponse, now: Moment) -> list[Draft]:
-    call_id = request.action.call_id
+def _recover(state: LoopState, request: InputRequest, answer: Answer, now: Moment) -> list[Draft]:
+    call_id, response = request.action.call_id, answer.response
     choice: JsonObject = {"callId": call_id, "choice": response.option_id}
     if response.responder is not None:
         choice["by"] = response.responder
     drafts = [
-        _resolved(state, request, InputOutcome.ANSWERED, now, response=response),
+        _resolved(state, request, InputOutcome.ANSWERED, now, answer=answer),
         state.draft("recovery.effect_settled", choice, now=now),
     ]
     if response.option_id == RecoveryChoice.SUPPLY:
@@ -383,15 +394,18 @@ def _end_question(
     outcome: InputOutcome,
     now: Moment,
     *,
-    response: InputResponse | None = None,
+    answer: Answer | None = None,
 ) -> list[Draft]:
     """Return the records of a question that is over: its answer, and the result of its call.
 
     The answer settles the call, as in journals without the result; readers of results see the same value.
     """
-    resolved = _resolved(state, request, outcome, now, response=response)
+    resolved = _resolved(state, request, outcome, now, answer=answer)
     told = InputResolution(
-        request_id=request.request_id, outcome=outcome, kind=request.kind, response=response
+        request_id=request.request_id,
+        outcome=outcome,
+        kind=request.kind,
+        response=None if answer is None else answer.response,
     )
     output, call = question_outcome(request, told), state.call(request.action.call_id)
     if output is None:
@@ -436,12 +450,14 @@ def _resolved(
     outcome: InputOutcome,
     now: Moment,
     *,
-    response: InputResponse | None = None,
+    answer: Answer | None = None,
 ) -> Draft:
     resolution: JsonObject = {"requestId": request.request_id, "outcome": outcome.value}
     if request.kind is not None:
         resolution["kind"] = request.kind.value
-    if response is not None:
-        resolution["response"] = response.model_dump(mode="json", by_alias=True)
+    if answer is not None:
+        resolution["response"] = answer.response.model_dump(mode="json", by_alias=True)
+    if answer is not None and answer.answer_id is not None:
+        resolution["answerId"] = answer.answer_id
     resolved = state.draft("input.resolved", {"resolutions": [resolution], **state.place()}, now=now)
     return family.told_settled(state, resolved)

@@ -1020,17 +1020,20 @@ def _make_InputResolvedData() -> object:
 
 
 def _make_ApprovalCandidateData() -> object:
-    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
     from windlass_protocol.generated.common import Count, Id
 
     class ApprovalCandidateData(Open):
-        """An approval was answered; the answer is being checked."""
+        """A request was answered, but the answer does not count: another was first, or it was refused."""
 
         __qualname__ = "ApprovalCandidateData"
 
         request_id: Id
         responder: Maybe[Str] = None
         option_id: Maybe[Id] = None
+        text: Maybe[Str] = None
+        arguments: Maybe[JsonObject] = None
+        answer_id: Maybe[Id] = None
         sequence: Maybe[Count] = None
         step_index: Maybe[Count] = None
         turn_id: Maybe[Id] = None

@@ -852,7 +852,7 @@ class InputResolvedData(Open):
     """Session that asked, when it is a subagent's."""
 
 class ApprovalCandidateData(Open):
-    """An approval was answered; the answer is being checked."""
+    """A request was answered, but the answer does not count: another was first, or it was refused."""
 
     request_id: Id
     """The request."""
@@ -860,6 +860,12 @@ class ApprovalCandidateData(Open):
     """Who answered."""
     option_id: Maybe[Id] = None
     """The option picked."""
+    text: Maybe[Str] = None
+    """The text given."""
+    arguments: Maybe[JsonObject] = None
+    """Arguments that the person approved instead of those of the request."""
+    answer_id: Maybe[Id] = None
+    """The answer; it differs from the answer that settled the request."""
     sequence: Maybe[Count] = None
     """Number of the turn in its session, from 0."""
     step_index: Maybe[Count] = None

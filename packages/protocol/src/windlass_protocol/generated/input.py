@@ -355,6 +355,7 @@ def _make_InputResolution() -> object:
         outcome: InputOutcome
         kind: Maybe[InputKind] = None
         response: Maybe[InputResponse] = None
+        answer_id: Maybe[Id] = None
 
     return InputResolution
 

@@ -236,3 +236,5 @@ class InputResolution(Open):
     """Why the person was asked."""
     response: Maybe[InputResponse] = None
     """The answer, if there was one."""
+    answer_id: Maybe[Id] = None
+    """The answer that settled it, among all answers to the session."""

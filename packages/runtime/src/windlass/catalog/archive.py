@@ -222,10 +222,12 @@ def admitted(
 ) -> SessionCopy:
     """Return a session with its index entries derived from the records, and with secrets masked.
 
+    Approvals for the rest of the session are left out: people gave them elsewhere, and a file can be forged.
+
     Raises:
         Rejected: the records do not fold, a run reports to a reserved session, or a secret cannot be masked.
     """
-    masked = tuple(_masked(append, redactor) for append in appends)
+    masked = tuple(_masked(_without_grants(append), redactor) for append in appends)
     records = [record for append in masked for record in append.records]
     _check_names(session_id, records, items=items, redactor=redactor)
     _check_contents(contents, redactor)
@@ -258,6 +260,19 @@ def _restored(session_id: str, appends: tuple[StoredAppend, ...], records: Seque
         runs=runs,
         asked=tuple(state.session.requests.values()),
     )
+
+
+def _without_grants(append: StoredAppend) -> StoredAppend:
+    """Return the append with approvals that cover their one call alone."""
+    if not any(record.type == "approval.settled" and "grant" in record.data for record in append.records):
+        return append
+    records = tuple(
+        replace(record, data={name: value for name, value in record.data.items() if name != "grant"})
+        if record.type == "approval.settled"
+        else record
+        for record in append.records
+    )
+    return replace(append, records=records)
 
 
 def _masked(append: StoredAppend, redactor: Redactor) -> StoredAppend:

@@ -219,7 +219,7 @@ def _bare_answers(item: InboxItem) -> AnswersGiven:
     given = answers_in(item).responses
     ids = [*dict.fromkeys(response.request_id for response in given)][:ANSWERS_NOTED_MAX]
     # The responses have no option, so none of them is accepted.
-    return AnswersGiven(tuple(InputResponse(request_id=one) for one in ids))
+    return AnswersGiven(tuple(InputResponse(request_id=one) for one in ids), answer_id=item.key)
 
 
 def _facts(start: InboxItem) -> JsonObject:
@@ -266,7 +266,7 @@ def answers_in(item: InboxItem) -> AnswersGiven:
     responses, given_ms = item.body["responses"], item.body.get("givenMs")
     assert isinstance(responses, list)
     given = tuple(InputResponse.model_validate(one) for one in responses)
-    return AnswersGiven(given, given_ms if isinstance(given_ms, int) else None)
+    return AnswersGiven(given, given_ms if isinstance(given_ms, int) else None, item.key)
 
 
 def _steered(item: InboxItem) -> LoopEvent:

@@ -45,9 +45,10 @@ if TYPE_CHECKING:
     from windlass.runtime.folds import JournalFolds
     from windlass.runtime.playground import Playground, PlaygroundStart
     from windlass.runtime.registry import RuntimePorts
-    from windlass.runtime.runs import Asking, RunHandle, Runs
+    from windlass.runtime.runs import Asking, PostedAnswers, RunHandle, Runs
     from windlass.runtime.start import EffectivePackage
     from windlass.schedules import Schedules
+    from windlass_harness.budget import Budget
     from windlass_harness.loop.events import StateChange
     from windlass_harness.loop.state import LoopState
     from windlass_harness.views.family import ChildSession
@@ -511,6 +512,7 @@ class CoreRuntime(RuntimeViews):
         from windlass.engine.inbox import item_key  # noqa: PLC0415 - slow to import
         from windlass.ports.store import STEER  # noqa: PLC0415 - slow to import
         from windlass.runtime import start  # noqa: PLC0415 - slow to import
+        from windlass.runtime.runs import PostedAnswers  # noqa: PLC0415 - slow to import
 
         try:
             check_request(request)
@@ -526,21 +528,27 @@ class CoreRuntime(RuntimeViews):
             await self._record_refusal(error, request)
             raise
         async with self._answering(session_id):
-            asking = await self._checked_answers(session_id, responses) if responses else ()
-            for one in asking:
-                if one.session_id == session_id:
+            key = item_key(STEER, message_id)
+            asking: tuple[Asking, ...] = ()
+            if responses:
+                asking = await self._checked_answers(session_id, responses, answer_id=key)
+            for answers in asking:
+                if answers.session_id == session_id:
                     # In one item: a message that is refused answers nothing.
-                    body |= await self._masked(one.body)
+                    body |= answers.body
             try:
-                await self._store().post(session_id, kind=STEER, key=item_key(STEER, message_id), body=body)
+                item = await self._store().post(session_id, kind=STEER, key=key, body=body)
             except AgentError as error:
                 await self._record_refusal(error, request)
                 raise
-            for one in asking:
-                if one.session_id != session_id:
-                    await self._post_answers(one)
-        for one in dict.fromkeys((session_id, *(one.session_id for one in asking))):
-            await self._rouse(one)
+            posted = [
+                PostedAnswers(answers, item.number)
+                if answers.session_id == session_id
+                else await self._post_answers(answers)
+                for answers in asking
+            ]
+        await self._rouse(session_id)
+        await self._check_first(posted)
 
     async def _masked(self, body: JsonObject) -> JsonObject:
         """Return the body of an inbox item with its secrets masked."""
@@ -721,18 +729,20 @@ class CoreRuntime(RuntimeViews):
             )
         await self._rouse(row.session_id)
 
-    async def retry_run(self, run_id: str) -> RunHandle:
+    async def retry_run(self, run_id: str, *, budget: Budget | None = None) -> RunHandle:
         """Continue a failed run in a new run of its session; return once that is durable.
 
         The new run has the options of the failed one and the current package of its agent. It has no message:
         the model is called with the history that the failed run left, so calls with a result are not
-        repeated. Its id follows from that of the failed run: a second retry returns the same run.
+        repeated. Its id follows from that of the failed run: a second retry returns the same run. Its budget
+        is what the failed run left; `budget` are other limits, of both runs together.
 
         Raises:
-            Conflict: the run is unknown, has not failed or was started by a subagent call, or its session has
-                gone on since.
+            Conflict: the run is unknown, has not failed or was started by a subagent call, its session has
+                gone on since, or nothing is left of its budget.
             Rejected, Unavailable, Denied: as for `start_run`.
         """
+        from windlass.package import budget_limits  # noqa: PLC0415 - slow to import
         from windlass.runtime.runs import RunHandle  # noqa: PLC0415 - slow to import
         from windlass_harness.loop.events import within_limit  # noqa: PLC0415 - slow to import
 
@@ -740,7 +750,7 @@ class CoreRuntime(RuntimeViews):
         new_id = within_limit(f"retry:{run_id}")
         if await self._store().run(new_id) is not None:
             return RunHandle(self, new_id)
-        request = await self._runs.retry_request(row, new_id)
+        request = await self._runs.retry_request(row, new_id, budget=budget_limits(budget))
         return await self._start(request, retry_of=run_id)
 
     async def undo_plan(self, run_id: str) -> UndoPlan:
@@ -828,8 +838,12 @@ class CoreRuntime(RuntimeViews):
         """
         return await self._runs.descendants(session_id)
 
-    async def answer_run(self, run_id: str, responses: Sequence[InputResponse]) -> None:
+    async def answer_run(
+        self, run_id: str, responses: Sequence[InputResponse], *, key: str | None = None
+    ) -> None:
         """Answer requests of a run; return once the answers are durable.
+
+        Answers that were given with the same `key` before are accepted again.
 
         Raises:
             Conflict: the request is answered already, or the run has no open request with this id.
@@ -837,10 +851,14 @@ class CoreRuntime(RuntimeViews):
             Rejected: an answer does not fit its request.
         """
         row = await self._runs.row(run_id)
-        await self._answer(row.session_id, responses, run_id)
+        await self._answer(row.session_id, responses, run_id, key=key)
 
-    async def answer_session(self, session_id: str, responses: Sequence[InputResponse]) -> None:
+    async def answer_session(
+        self, session_id: str, responses: Sequence[InputResponse], *, key: str | None = None
+    ) -> None:
         """Answer requests of a session; return once the answers are durable.
+
+        Answers that were given with the same `key` before are accepted again.
 
         Raises:
             Conflict: the request is answered already, the session has no open request with this id, or the
@@ -848,20 +866,44 @@ class CoreRuntime(RuntimeViews):
             Denied: this responder may not answer.
             Rejected: an answer does not fit its request.
         """
-        await self._answer(session_id, responses)
+        await self._answer(session_id, responses, key=key)
 
     async def _answer(
-        self, session_id: str, responses: Sequence[InputResponse], run_id: str | None = None
+        self,
+        session_id: str,
+        responses: Sequence[InputResponse],
+        run_id: str | None = None,
+        *,
+        key: str | None,
     ) -> None:
+        from windlass.engine.inbox import ANSWER, item_key  # noqa: PLC0415 - slow to import
+
+        name = self._ports.machine.new_id() if key is None else check_id(key, "key")
+        check = partial(
+            self._checked_answers, session_id, responses, run_id, answer_id=item_key(ANSWER, name)
+        )
         async with self._answering(check_id(session_id, "session_id")):
-            asking = await self._checked_answers(session_id, responses, run_id)
-            numbers = [await self._post_answers(one) for one in asking]
-        for one in asking:
-            await self._rouse(one.session_id)
+            try:
+                posted = [await self._post_answers(answers) for answers in await check()]
+            except Conflict:
+                # Another process may have posted the same answers, with the same key, at another time.
+                if key is None or await check():
+                    raise
+                return
+        await self._check_first(posted)
+
+    async def _check_first(self, posted: Sequence[PostedAnswers]) -> None:
+        """Wake the sessions of posted answers, and refuse answers that others were before.
+
+        Raises:
+            Conflict: a request has another answer, or it was closed without one.
+        """
+        for answers in posted:
+            await self._rouse(answers.asking.session_id)
         # The answers are durable: a store that cannot be read now does not change that.
         with suppress(Unavailable):
-            for one, number in zip(asking, numbers, strict=True):
-                await self._runs.check_counts(one, number)
+            for answers in posted:
+                await self._runs.check_first(answers)
 
     def _answering(self, session_id: str) -> asyncio.Lock:
         """Return the lock of the answers of a session: of two at once, the second is not posted."""
@@ -869,15 +911,19 @@ class CoreRuntime(RuntimeViews):
 
         return self._answer_locks.setdefault(check_id(session_id, "a session id"), asyncio.Lock())
 
-    async def _post_answers(self, asking: Asking) -> int:
-        """Put answers into the inbox of the session that asked; return the number of the item."""
-        from windlass.engine.inbox import ANSWER, item_key  # noqa: PLC0415 - slow to import
+    async def _post_answers(self, asking: Asking) -> PostedAnswers:
+        """Put answers into the inbox of the session that asked."""
+        from windlass.engine.inbox import ANSWER  # noqa: PLC0415 - slow to import
+        from windlass.runtime.runs import PostedAnswers  # noqa: PLC0415 - slow to import
 
-        key, body = item_key(ANSWER, self._ports.machine.new_id()), await self._masked(asking.body)
-        return (await self._store().post(asking.session_id, kind=ANSWER, key=key, body=body)).number
+        session_id, key = asking.session_id, asking.answer_id
+        item = await self._store().post(session_id, kind=ANSWER, key=key, body=asking.body)
+        return PostedAnswers(asking, item.number)
 
-    def _check_calls(self, asking: Asking) -> None:
+    def _check_calls(self, asking: Asking, plain: Mapping[str, InputResponse]) -> None:
         """Refuse answers for calls that the agent of this process cannot make.
+
+        `plain` are the answers by request, with their secrets.
 
         Raises:
             Rejected: changed arguments do not fit their tool.
@@ -889,7 +935,7 @@ class CoreRuntime(RuntimeViews):
         from windlass_harness.views.payloads import action_name  # noqa: PLC0415 - slow to import
 
         registered = None if asking.agent_id is None else self._ports.registry.agent(asking.agent_id)
-        for response in asking.responses:
+        for response in (plain[answer.request_id] for answer in asking.responses):
             request, changed = asking.requests[response.request_id], response.arguments
             if registered is None:
                 continue
@@ -903,9 +949,17 @@ class CoreRuntime(RuntimeViews):
                 arguments_of(tool, changed)
 
     async def _checked_answers(
-        self, session_id: str, responses: Sequence[InputResponse], run_id: str | None = None
+        self,
+        session_id: str,
+        responses: Sequence[InputResponse],
+        run_id: str | None = None,
+        *,
+        answer_id: str,
     ) -> tuple[Asking, ...]:
-        """Return answers by the sessions that asked. The caller holds the lock until they are posted."""
+        """Return new answers by the sessions that asked, with secrets masked.
+
+        The caller holds the lock until they are posted.
+        """
         from windlass.engine.clocks import moment  # noqa: PLC0415 - slow to import
         from windlass.runtime.runs import check_answers  # noqa: PLC0415 - slow to import
         from windlass_protocol import InputResponse  # noqa: PLC0415 - made on first use
@@ -913,9 +967,21 @@ class CoreRuntime(RuntimeViews):
         given = check_items(responses, InputResponse, what="responses", words="InputResponses")
         await self._runs.known(session_id)
         now_ms = moment(self._ports.machine.clock).ms
-        asking = await self._runs.sort(given, session_id, run_id=run_id, given_ms=now_ms)
-        for one in asking:
-            check_answers(one.responses, one.requests, session_id=one.session_id, now_ms=now_ms)
-            self._check_calls(one)
-            await self._runs.check_unanswered(one)
-        return asking
+        masked = [
+            InputResponse.model_validate(
+                await self._masked(answer.model_dump(mode="json", by_alias=True)), by_alias=True
+            )
+            for answer in given
+        ]
+        asking = await self._runs.sort(
+            masked, session_id, run_id=run_id, answer_id=answer_id, given_ms=now_ms
+        )
+        plain = {answer.request_id: answer for answer in given}
+        new: list[Asking] = []
+        for answers in asking:
+            check_answers(answers.responses, answers.requests, session_id=answers.session_id, now_ms=now_ms)
+            self._check_calls(answers, plain)
+            answers = await self._runs.without_repeats(answers)
+            if answers.responses:
+                new.append(answers)
+        return tuple(new)

@@ -9,6 +9,7 @@ from pydantic_core import to_json
 
 from windlass.errors import Conflict
 from windlass.ports.feed import EventStream
+from windlass_harness.budget import Budget
 from windlass_harness.loop.people import APPROVE, APPROVE_SESSION, DENY, matched
 from windlass_harness.views.payloads import action_name
 from windlass_protocol import (
@@ -51,7 +52,7 @@ class RunHost(Protocol):
         """Cancel a run."""
         ...
 
-    async def retry_run(self, run_id: str) -> "RunHandle":
+    async def retry_run(self, run_id: str, *, budget: Budget | None = None) -> "RunHandle":
         """Continue a failed run."""
         ...
 
@@ -88,6 +89,8 @@ class _Asked:
         self.run_id: Final = run_id
         self.data: Final = data
         """The request as wire data: its options, expiry, responders and the hash of the arguments."""
+        self.conflict: Conflict | None = None
+        """Why the last answer was not the first; it names the answer that counts."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.request_id!r})"
@@ -129,7 +132,8 @@ class _Asked:
         )
         try:
             await self._host.answer_run(self.run_id, (response,))
-        except Conflict:
+        except Conflict as error:
+            self.conflict = error
             return False
         return True
 

@@ -16,7 +16,17 @@ from windlass.deps import OutputT
 from windlass.engine.inbox import answers_in, each_item, has_answers
 from windlass.errors import Rejected, kind_of
 from windlass.ports.feed import EventBus, EventStream, refused
-from windlass.ports.store import CANCEL, COMPACT, START, STATE, NewRun, RunRow, SettledRequest, Store
+from windlass.ports.store import (
+    CANCEL,
+    COMPACT,
+    START,
+    STATE,
+    STEER,
+    NewRun,
+    RunRow,
+    SettledRequest,
+    Store,
+)
 from windlass.refusals import (
     NAME_SHOWN_CHARS_MAX,
     answered_already,
@@ -35,11 +45,15 @@ from windlass.refusals import (
 from windlass.runtime.folds import JournalFolds, SessionFold
 from windlass.runtime.requests import Request, RunHost, requests_of
 from windlass.tools.context import SessionValues
+from windlass_harness.budget import Budget, remaining
 from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.authored import state_problem
 from windlass_harness.loop.events import StateChange
+from windlass_harness.loop.notes import limits_of
 from windlass_harness.loop.people import matched, refusal
+from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Record
+from windlass_harness.times import stamp_of
 from windlass_harness.views.family import ChildSession
 from windlass_harness.views.runs import (
     RUN_ENDS,
@@ -49,13 +63,15 @@ from windlass_harness.views.runs import (
 )
 from windlass_harness.views.stream import ChatFold, StepVoided, TextDelta
 from windlass_protocol import (
+    BudgetLimits,
     CausalIds,
     Cursor,
     ErrorInfo,
     ErrorKind,
     Event,
-    InputOutcome,
+    InputKind,
     InputRequest,
+    InputResolution,
     InputResponse,
     JsonObject,
     OutputContract,
@@ -78,12 +94,18 @@ class Asking:
     """A session with open requests, and the answers to them."""
 
     session_id: str
+    answer_id: str
+    """Key of the answers as an inbox item; the record of a settled request names it."""
     responses: tuple[InputResponse, ...]
     requests: Mapping[str, InputRequest]
     given_ms: int
     """Time of the answers, in milliseconds since 1970."""
+    after: int
+    """Number of the last record that was read: a request that is open here is settled after it."""
     agent_id: str | None = None
     """The agent of the run that asked."""
+    run_id: str | None = None
+    """The run that asked."""
 
     @property
     def body(self) -> dict[str, JsonValue]:
@@ -92,7 +114,6 @@ class Asking:
         return {"responses": responses, "givenMs": self.given_ms}
 
 
-_BY_ANSWERS: Final = (InputOutcome.ANSWERED, InputOutcome.APPROVED, InputOutcome.DENIED)
 TERMINAL: Final = frozenset(RUN_ENDS.values())
 _RETRYABLE: Final = frozenset({RunStatus.FAILED, RunStatus.BUDGET_EXHAUSTED})
 _RETRIED: Final = (
@@ -101,7 +122,6 @@ _RETRIED: Final = (
     "packageId",
     "mode",
     "capabilities",
-    "budget",
     "metadata",
     "goalId",
     "goalDescription",
@@ -109,9 +129,28 @@ _RETRIED: Final = (
 """Fields of a failed run that the run which continues it shares."""
 _UNDONE: Final = ("source", "owner", "packageId", "mode", "capabilities", "metadata")
 """Fields of a run that the run which reverses its calls shares."""
+_FOLDED_RECORDS: Final = 512
 _OPENING_RECORDS: Final = 64
 """A run begins with its start, its turn and its message; records of its session may precede them."""
 _CANCELLED: Final = "the run was cancelled, which closed its requests"
+_DISMISSED: Final = "a message was sent to the run before, which closed its requests"
+
+
+@sealed
+class PostedAnswers:
+    """Answers that were put into the inbox of a session, as one item."""
+
+    asking: Asking
+    number: int
+
+
+@sealed
+class StoredAnswer:
+    """A valid answer in an inbox, which no process has taken."""
+
+    answer_id: str
+    response: InputResponse
+    given_ms: int | None
 
 
 class Runs:
@@ -178,11 +217,16 @@ class Runs:
             raise bad_request(problem)
         await self._store.post(session_id, kind=STATE, key=f"{STATE}:{key}", body=change.data)
 
-    async def retry_request(self, row: RunRow, run_id: str) -> RunRequest:
+    async def retry_request(
+        self, row: RunRow, run_id: str, *, budget: BudgetLimits | None = None
+    ) -> RunRequest:
         """Return the request of a run that continues a failed one: that of the failed run, under a new id.
 
+        Its budget is what the failed run has left. `budget` are other limits of both runs together.
+
         Raises:
-            Conflict: the run has not failed, is one of a subagent, or is not the newest of its session.
+            Conflict: the run has not failed, is one of a subagent, or is not the newest of its session; or
+                nothing is left of its budget.
         """
         newest = (await self._folds.session(row.session_id)).newest_run
         if row.status not in _RETRYABLE:
@@ -194,10 +238,49 @@ class Runs:
         facts, said = await self._opening(row)
         asked: JsonObject = {name: facts[name] for name in _RETRIED if name in facts}
         asked |= {"runId": run_id, "agentId": row.agent_id, "sessionId": row.session_id}
+        limits = budget or newest.budget
+        if limits is not None:
+            left = await self._left(row, limits)
+            asked["budget"] = {name: limit for name, limit in left.items() if limit is not None}
         while isinstance(first := facts.get("retryOf"), str):
             facts, said = await self._opening(await self.row(first))
         asked["input"] = said.get("parts") or said.get("message") or ""
         return RunRequest.model_validate(asked, by_alias=True, by_name=False)
+
+    async def _left(self, row: RunRow, limits: BudgetLimits) -> dict[str, int | None]:
+        """Return what a run that has ended leaves of some limits, by their wire names.
+
+        Raises:
+            Conflict: nothing is left of one that the next model call needs.
+        """
+        state = LoopState()
+        while state.session.run is None or state.session.run.run_id != row.run_id or state.run is not None:
+            # Records after the end, such as feedback, take none of its time.
+            records = await self._store.read(row.session_id, after=state.seq, limit=_FOLDED_RECORDS)
+            assert records, "a run that has ended has a record of its end"
+            for record in records:
+                state.apply(record)
+                if record.type in RUN_ENDS and record.run_id == row.run_id:
+                    break
+        left = remaining(state.run_notes.spent, limits_of(limits))
+        names = {
+            "maxTokens": left.max_tokens,
+            "maxSteps": left.max_steps,
+            "maxToolCalls": left.max_tool_calls,
+            "maxCostMicros": left.max_cost_micros,
+            "maxWallMs": left.max_wall_ms,
+        }
+        is_exhausted = row.status is RunStatus.BUDGET_EXHAUSTED
+        used_up = [
+            name for name, limit in names.items() if limit == 0 and (is_exhausted or name != "maxToolCalls")
+        ]
+        if used_up:
+            raise not_retryable(
+                row.run_id,
+                f"nothing is left of its budget ({', '.join(used_up)}); continue it with a larger one, "
+                "handle.retry(budget=…), or send a message: it starts a run with a budget of its own",
+            )
+        return names
 
     async def undo_request(self, row: RunRow, run_id: str) -> RunRequest:
         """Return the request of a run that reverses calls of another one.
@@ -343,7 +426,12 @@ class Runs:
     async def requests(self, session_id: str, run_id: str | None = None) -> Mapping[str, InputRequest]:
         """Return the open requests of a session or of one run of it, subagents included."""
         open_, homes = await self._open_requests(session_id, run_id)
-        answered = {name for home in homes for name in await self._answered(home, open_)}
+        answered = {
+            name
+            for home in homes
+            for name, first in (await self._first_items(home, open_)).items()
+            if isinstance(first, StoredAnswer)
+        }
         if open_.keys() - answered:
             # An answer taken between the two reads is not in the inbox, and its request is not open any more.
             open_, _ = await self._open_requests(session_id, run_id)
@@ -366,45 +454,105 @@ class Runs:
             return {}, set()
         return open_, homes
 
-    async def _answered(
-        self, session_id: str, requests: Mapping[str, InputRequest], *, before: float = inf
-    ) -> set[str]:
-        """Return the ids of the requests that have a valid answer in an inbox, before an item."""
-        found: set[str] = set()
+    async def _first_items(
+        self,
+        session_id: str,
+        requests: Mapping[str, InputRequest],
+        *,
+        run_id: str | None = None,
+        before: float = inf,
+    ) -> dict[str, StoredAnswer | str]:
+        """Return the valid answer to each request that is first in the inbox, before an item.
+
+        A text instead of an answer says how an earlier item closes the request: a cancel of `run_id`, or a
+        message.
+        """
+        first: dict[str, StoredAnswer | str] = {}
         async for item in each_item(self._store, session_id):
             if item.number >= before:
                 break
             if has_answers(item):
-                given = answers_in(item)
-                found |= {one.request_id for one in given.responses if _counts(one, requests, given.given_ms)}
-        return found
+                event = answers_in(item)
+                for response in event.responses:
+                    if _counts(response, requests, event.given_ms):
+                        chosen = matched(requests[response.request_id], response)
+                        first.setdefault(response.request_id, StoredAnswer(item.key, chosen, event.given_ms))
+            is_cancel = item.kind == CANCEL and item.body.get("runId") == run_id
+            if is_cancel or item.kind == STEER:
+                for name, request in requests.items():
+                    # A message leaves the questions about interrupted calls open.
+                    if is_cancel or request.kind is not InputKind.RECOVERY:
+                        first.setdefault(name, _CANCELLED if is_cancel else _DISMISSED)
+        return first
 
-    async def check_unanswered(self, asking: Asking, *, before: float = inf) -> None:
-        """Refuse a second answer to a request while the first is still in the inbox, before an item.
+    async def without_repeats(self, asking: Asking, *, before: float = inf) -> Asking:
+        """Return answers without those that are in the inbox already, under the same id.
 
         Raises:
-            Conflict: a request has an answer in the inbox.
+            Conflict: a request has another answer in the inbox, before an item, or is closed by an item.
         """
-        answered = await self._answered(asking.session_id, asking.requests, before=before)
+        session_id, requests = asking.session_id, asking.requests
+        items = await self._first_items(session_id, requests, run_id=asking.run_id, before=before)
+        new: list[InputResponse] = []
         for response in asking.responses:
-            if response.request_id in answered:
-                run = (await self._folds.session(asking.session_id)).run
-                raise answered_already(response, asking.session_id, agent_id=run and run.agent_id)
+            match items.get(response.request_id):
+                case None:
+                    new.append(response)
+                case StoredAnswer() as first:
+                    chosen = matched(requests[response.request_id], response)
+                    if first.answer_id != asking.answer_id or not _is_equal(chosen, first.response):
+                        await self._check_open(response.request_id)
+                        at = None if first.given_ms is None else stamp_of(first.given_ms)
+                        raise answered_already(first.response, session_id, at=at, agent_id=asking.agent_id)
+                case problem:
+                    await self._check_open(response.request_id)
+                    raise refused_answer(None, response, problem=problem, session_id=session_id)
+        return replace(asking, responses=tuple(new))
 
-    async def check_counts(self, asking: Asking, number: int) -> None:
-        """Refuse answers that were posted as an item if another process has posted others before.
+    async def _check_open(self, request_id: str) -> None:
+        """Refuse an answer to a request that was settled, even if later answers are still in the inbox.
+
+        Raises:
+            Conflict: it is settled.
+        """
+        settled = await self._store.find_request(request_id)
+        if isinstance(settled, SettledRequest):
+            raise settled_already(settled)
+
+    async def check_first(self, posted: PostedAnswers) -> None:
+        """Refuse answers that were posted if they do not settle their requests.
+
+        Items are taken in the order of their numbers, so an earlier one in the inbox comes first. An item
+        that was taken has settled its requests, and the record names it.
 
         Raises:
             Conflict: a request has another answer, or it was closed without one.
         """
-        await self.check_unanswered(asking, before=number)
+        asking = await self.without_repeats(posted.asking, before=posted.number)
         for response in asking.responses:
-            found = await self._store.find_request(response.request_id)
-            given = matched(asking.requests[response.request_id], response)
-            if isinstance(found, SettledRequest) and (
-                found.outcome not in _BY_ANSWERS or found.option_id != given.option_id
-            ):
-                raise settled_already(found)
+            settled = await self._store.find_request(response.request_id)
+            if not isinstance(settled, SettledRequest):
+                continue
+            resolution = await self._resolution(settled, after=asking.after)
+            chosen = matched(asking.requests[response.request_id], response)
+            if resolution is None or resolution.response is None:
+                raise settled_already(settled)
+            first, first_id = resolution.response, resolution.answer_id
+            # A process of an earlier release records no id.
+            if first_id != asking.answer_id and (first_id is not None or not _is_equal(chosen, first)):
+                raise settled_already(settled)
+
+    async def _resolution(self, settled: SettledRequest, *, after: int) -> InputResolution | None:
+        """Return how a request was settled, from the records after `after`; None if there is no record."""
+        while records := await self._store.milestones(settled.session_id, after=after):
+            for record in records:
+                resolutions = record.data.get("resolutions") if record.type == "input.resolved" else None
+                for data in resolutions if isinstance(resolutions, list) else ():
+                    resolution = InputResolution.model_validate(data, by_alias=True)
+                    if resolution.request_id == settled.request_id:
+                        return resolution
+            after = records[-1].seq
+        return None
 
     async def _state(self, session_id: str, run_id: str | None) -> SessionFold | None:
         """Return the state of a session; None if it is running another run than `run_id`."""
@@ -418,11 +566,13 @@ class Runs:
         session_id: str,
         *,
         run_id: str | None = None,
+        answer_id: str,
         given_ms: int,
     ) -> tuple[Asking, ...]:
         """Group answers by the session that made the requests: the session itself, or one of its subagents.
 
         The session with the request validates the answer, so each answer goes to that session's inbox.
+        Answers that settled their requests under the same id are left out.
 
         Raises:
             Rejected: `responses` is empty.
@@ -441,27 +591,58 @@ class Runs:
         found: list[Asking] = []
         for home, given in sorted_.items():
             below = None if home == session_id else await self._state(home, None)
+            asks = below or state
             requests = own if below is None else {**below.requests}
-            run = None if (asks := below or state) is None else asks.run
-            for response in given:
-                if response.request_id not in requests:
-                    await self._check_unsettled(response.request_id, home)
-            if await self._is_cancelled(home):
-                raise refused_answer(None, given[0], problem=_CANCELLED, session_id=home)
+            run, after = (None, 0) if asks is None else (asks.run, asks.seq)
+            new = [
+                response
+                for response in given
+                if response.request_id in requests or not await self._settles(response, home, answer_id)
+            ]
+            if new and await self._is_cancelled(home):
+                raise refused_answer(None, new[0], problem=_CANCELLED, session_id=home)
             found.append(
-                Asking(home, tuple(given), requests, given_ms, None if run is None else run.agent_id)
+                Asking(
+                    home,
+                    answer_id,
+                    tuple(new),
+                    requests,
+                    given_ms,
+                    after,
+                    agent_id=None if run is None else run.agent_id,
+                    run_id=None if run is None else run.run_id,
+                )
             )
         return tuple(found)
 
-    async def _check_unsettled(self, request_id: str, session_id: str) -> None:
-        """Refuse an answer to a settled request of a session, or of another one with the same root session.
+    async def _settles(self, response: InputResponse, session_id: str, answer_id: str) -> bool:
+        """Return whether a request was settled by the answer with this id, which is repeated.
+
+        The request is one of the session, or of another one with the same root session.
 
         Raises:
-            Conflict: it is settled; the error says how.
+            Conflict: another answer settled it, or it was closed without one; the error says how.
         """
-        found = await self._store.find_request(request_id)
-        if isinstance(found, SettledRequest) and await self._has_same_root(found.session_id, session_id):
-            raise settled_already(found)
+        settled = await self._store.find_request(response.request_id)
+        if not isinstance(settled, SettledRequest):
+            return False
+        if not await self._has_same_root(settled.session_id, session_id):
+            return False
+        row = await self._store.run(settled.run_id)
+        resolution = await self._resolution(settled, after=0 if row is None else row.first_seq)
+        if resolution is None or resolution.response is None or resolution.answer_id != answer_id:
+            raise settled_already(settled)
+        first = resolution.response
+        # The recorded answer has the option that its text named.
+        option_id = first.option_id if response.option_id is None and first.text is None else None
+        chosen = (
+            response
+            if option_id is None
+            else response.model_copy(update={"option_id": option_id, "text": None})
+        )
+        if not _is_equal(chosen, first):
+            raise settled_already(settled)
+        return True
 
     async def _has_same_root(self, session_id: str, other_id: str) -> bool:
         """Return whether two sessions have the same root session."""
@@ -549,6 +730,12 @@ def _queued(row: RunRow, body: JsonObject) -> RunSnapshot:
     )
 
 
+def _is_equal(response: InputResponse, other: InputResponse) -> bool:
+    """Return whether two answers have the same responder and the same content."""
+    names = ("responder", "option_id", "text", "arguments")
+    return all(getattr(response, name) == getattr(other, name) for name in names)
+
+
 def _counts(response: InputResponse, requests: Mapping[str, InputRequest], given_ms: int | None) -> bool:
     request = requests.get(response.request_id)
     if request is None:
@@ -619,16 +806,17 @@ class RunHandle(Generic[OutputT]):
         """Cancel the run; has no effect on a run that has ended."""
         await self._host.cancel_run(self.run_id, by=by, reason=reason)
 
-    async def retry(self) -> "RunHandle[OutputT]":
+    async def retry(self, *, budget: Budget | None = None) -> "RunHandle[OutputT]":
         """Continue a run that failed, in a new run of its session; return the handle of that run.
 
         The model is called with the history of the failed run: calls that have a result are not repeated. A
-        second call returns the same run.
+        second call returns the same run. The new run has what the failed one left of its budget. `budget` are
+        other limits, of both runs together: give larger ones to continue a run that used up its budget.
 
         Raises:
-            Conflict: the run has not failed, or its session has gone on since.
+            Conflict: the run has not failed, its session has gone on since, or nothing is left of its budget.
         """
-        again = await self._host.retry_run(self.run_id)
+        again = await self._host.retry_run(self.run_id, budget=budget)
         return RunHandle(self._host, again.run_id, self._output)
 
     async def undo(self) -> "RunHandle[str]":

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs
 from windlass import parts
 from windlass.errors import Conflict, Denied, Rejected, meant
 from windlass.ports.channel import Answer, Channel, Incoming, Message, Reply, Route, SignedRequest
-from windlass.ports.store import Document, OpenRequest, SettledRequest
+from windlass.ports.store import Document, OpenRequest
 from windlass.refusals import bad_setup, check_id, check_items
 from windlass.runtime.requests import consents, makes_call
 from windlass.webhooks.signatures import SCHEMES, Scheme
@@ -280,7 +280,8 @@ class Webhooks:
                 return await _started(runtime, webhook, delivery, message)
             case Answer(session, request_id, option_id, user):
                 response = InputResponse(request_id=request_id, option_id=option_id, responder=user)
-                return await _answered(runtime, webhook, webhook.session_id(session), response)
+                key = derived(webhook.name, delivery.delivery_id)
+                return await _answered(runtime, webhook, webhook.session_id(session), response, key=key)
 
 
 def derived(*parts: str) -> str:
@@ -358,7 +359,7 @@ async def _started(
     if is_known and webhook.channel is not None and message.user is not None:
         request_id = await _question(runtime, session_id, run_id)
         if request_id is not None:
-            return await _replied(runtime, webhook, message, request_id)
+            return await _replied(runtime, webhook, message, request_id, key=run_id)
     await runtime.start(
         webhook.agent,
         message.text[:MESSAGE_CHARS_MAX],
@@ -415,18 +416,15 @@ async def keep_reply(runtime: "AgentRuntime", key: str, request_id: str) -> str:
     return request_id
 
 
-async def _replied(runtime: "AgentRuntime", webhook: Webhook, message: Message, request_id: str) -> Taken:
+async def _replied(
+    runtime: "AgentRuntime", webhook: Webhook, message: Message, request_id: str, *, key: str
+) -> Taken:
     """Answer a question with a message; the author is told if it is not an answer."""
     session_id, user = webhook.session_id(message.session), message.user
     found = await runtime.sessions.request(request_id)
     response = InputResponse(request_id=request_id, text=message.text[:MESSAGE_CHARS_MAX], responder=user)
     refused = None
-    if isinstance(found, SettledRequest) and found.responder == user:
-        return Taken(session_id, found.run_id)  # the delivery came again
     if isinstance(found, OpenRequest):
-        open_ = await runtime.session_requests(session_id)
-        if any(one.request_id == request_id and one.is_answered for one in open_):
-            return Taken(session_id, found.run_id)  # it came again before the answer was taken
         asked = found.request
         if makes_call(asked, response):
             refused = "a text approves nothing; use the button"
@@ -435,24 +433,27 @@ async def _replied(runtime: "AgentRuntime", webhook: Webhook, message: Message, 
             refused = f"please answer with one of: {labels}"
     if found is not None and refused is not None:
         return Taken(session_id, found.run_id, refused=refused, user=user)
-    return await _answered(runtime, webhook, session_id, response)
+    return await _answered(runtime, webhook, session_id, response, key=key)
 
 
 async def _answered(
-    runtime: "AgentRuntime", webhook: Webhook, session_id: str, response: InputResponse
+    runtime: "AgentRuntime", webhook: Webhook, session_id: str, response: InputResponse, *, key: str
 ) -> Taken:
-    """Answer a request in the name of a user, who is told if the answer is refused."""
+    """Answer a request in the name of a user, who is told if the answer is refused, or was not the first.
+
+    A delivery that comes again has the same `key`, and answers nothing further.
+    """
     found, user = await runtime.sessions.request(response.request_id), response.responder
     run_id, refused = None if found is None else found.run_id, None
     if found is None or found.owner != webhook.owner:
         run_id, refused = None, "this request does not exist any more"
-    elif isinstance(found, SettledRequest):
-        refused = "this request was answered before"
-    elif user not in webhook.approvers and consents(found.request, response):
+    elif (
+        isinstance(found, OpenRequest) and user not in webhook.approvers and consents(found.request, response)
+    ):
         refused = "you may not approve this call; you may deny it"
     else:
         try:
-            await runtime.answer_session(found.session_id, [response])
+            await runtime.answer_session(found.session_id, [response], key=key)
         except (Conflict, Denied, Rejected) as error:
             refused = error.message
     return Taken(session_id, run_id, refused=refused, user=user)

@@ -486,29 +486,37 @@ async def _answered(caller: Caller, row: RunRow, text: str, choice: dict[str, ob
     A message that arrives again, with the same key, answers no further request.
     """
     runtime = caller.tenant.runtime
-    asked = before = await reply_of(runtime, key)
-    if before is None:
-        if row.status in _OVER:
-            words = "the task has ended and waits for no answer: send a message with its contextId alone"
-            raise _error("UnsupportedOperationError", words)
-        asked = choice.get("requestId")
-    requests = await runtime.run_requests(row.run_id) if row.status not in _OVER else ()
-    found = next((one for one in requests if asked in (None, one.request_id) and not one.is_answered), None)
-    if before is not None and found is None:
-        return before
-    if found is None:
-        raise _error("InvalidParamsError", "the task waits for no such answer: get it to see its requests")
+    request_id = await reply_of(runtime, key)
+    if request_id is None:
+        request_id = await _open_request(caller, row, choice.get("requestId"))
+        if await keep_reply(runtime, key, request_id) != request_id:
+            raise _error("InvalidParamsError", "the messageId was used with another message")
     option = choice.get("optionId")
     response = InputResponse(
-        request_id=found.request_id,
+        request_id=request_id,
         option_id=None if option is None else str(option),
         text=text or None,
     )
-    responses = await signed(caller, [response])
-    if before is None and await keep_reply(runtime, key, found.request_id) != found.request_id:
-        raise _error("InvalidParamsError", "the messageId was used with another message")
-    await runtime.answer_session(row.session_id, responses)
-    return found.request_id
+    await runtime.answer_session(row.session_id, await signed(caller, [response]), key=key)
+    return request_id
+
+
+async def _open_request(caller: Caller, row: RunRow, wanted: object) -> str:
+    """Return the request of a run that a message answers: the one it names, or the first without an answer.
+
+    A named request may have an answer already: the runtime tells which.
+    """
+    if row.status in _OVER:
+        words = "the task has ended and waits for no answer: send a message with its contextId alone"
+        raise _error("UnsupportedOperationError", words)
+    for request in await caller.tenant.runtime.run_requests(row.run_id):
+        if wanted == request.request_id or (wanted is None and not request.is_answered):
+            return request.request_id
+    if isinstance(wanted, str):
+        settled = await caller.sessions.find_request(wanted)
+        if settled is not None and settled.run_id == row.run_id:
+            return wanted
+    raise _error("InvalidParamsError", "the task waits for no such answer: get it to see its requests")
 
 
 def _plain(value: Any) -> dict[str, object]:

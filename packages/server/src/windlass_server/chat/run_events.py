@@ -11,7 +11,7 @@ from typing import Final
 from windlass import Event
 from windlass_harness.record import Record
 from windlass_harness.views import stream
-from windlass_protocol import JsonObject, RunStatus
+from windlass_protocol import InputRequest, JsonObject, RunStatus
 from windlass_protocol.frozen import mutable, sealed
 
 
@@ -67,7 +67,7 @@ class Past:
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
-        self.asked: set[str] = set()
+        self.asked: dict[str, InputRequest] = {}
         self.settled: set[str] = set()
         self.waits: list[frozenset[str]] = []
         """The requests of each wait."""
@@ -79,7 +79,7 @@ class Past:
         for change in changes:
             match change:
                 case stream.RequestsOpened():
-                    self.asked |= {ask.request.request_id for ask in change.asks}
+                    self.asked |= {ask.request.request_id: ask.request for ask in change.asks}
                 case stream.RequestAnswered():
                     self.settled.add(change.ask.request.request_id)
                 case stream.RunWaiting():

@@ -454,7 +454,7 @@ async def asking(caller: Caller, thread: Thread, *, request_ids: frozenset[str])
     page = await caller.sessions.runs(session_id=thread.session_id, limit=THREAD_RUNS_SEARCHED_MAX)
     for run in page.items:
         past = await past_of(caller, run.run_id)
-        if request_ids <= past.asked:
+        if request_ids <= past.asked.keys():
             return past
     raise taken("unknown request: no recent run of this chat made it")
 
@@ -462,8 +462,8 @@ async def asking(caller: Caller, thread: Thread, *, request_ids: frozenset[str])
 async def answer(caller: Caller, name: str, *, given: Sequence[Given], needs_all: bool) -> Shown:
     """Answer requests of a run in a chat.
 
-    With `needs_all` the answers must cover every open request. A request that was answered before is skipped:
-    the first answer counts.
+    With `needs_all` the answers must cover every open request. Clients send answers again with their history:
+    the same answer of the same person is accepted again.
 
     Raises:
         Conflict: a request is unknown, an open request has no answer, or another answer came first.
@@ -476,11 +476,14 @@ async def answer(caller: Caller, name: str, *, given: Sequence[Given], needs_all
     if view is None:
         raise taken("the run has more open requests: answer all of them in one request")
     requests = await caller.tenant.runtime.session_requests(thread.session_id)
-    left = {request.request_id: request for request in requests if not request.is_answered}
-    responses = [one.response(left[one.request_id]) for one in given if one.request_id in left]
-    if responses:
-        await caller.tenant.runtime.answer_session(thread.session_id, await signed(caller, responses))
-    return Shown(thread.session_id, past.run_id, view, is_again=not responses)
+    left = {request.request_id for request in requests if not request.is_answered}
+    for entry in given:
+        response = entry.response(past.asked[entry.request_id])
+        key = derived("chat answer", caller.principal.key, response.model_dump_json(by_alias=True))
+        await caller.tenant.runtime.answer_session(
+            thread.session_id, await signed(caller, [response]), key=key
+        )
+    return Shown(thread.session_id, past.run_id, view, is_again=ids.isdisjoint(left))
 
 
 async def rewind(caller: Caller, thread: Thread, *, name: str) -> Thread:

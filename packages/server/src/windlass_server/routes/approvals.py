@@ -4,8 +4,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Response
 
-from windlass.catalog import SettledRequest
-from windlass.refusals import settled_already
 from windlass_protocol import Accepted, ApprovalInfo, ApprovalPage, InputResponse
 from windlass_server.models import Answer, PageDep
 from windlass_server.openapi import ACCEPTED_EXAMPLE, APPROVAL_EXAMPLE, answers, body_example
@@ -61,7 +59,7 @@ async def answer(
     An approval holds for one call with the arguments that were shown, or with those that the answer gives
     instead: they are validated, and the policy decides about them. With the `argumentsHash` of the
     request, the answer is refused if the call has other arguments. A request that was already answered is a
-    conflict, which tells the answer.
+    conflict, which names the option, the person and the time of that answer.
     """
     response = InputResponse(
         request_id=found.request_id,
@@ -71,10 +69,9 @@ async def answer(
         arguments=given.arguments,
     )
 
-    async def give() -> None:
-        if isinstance(found, SettledRequest):
-            raise settled_already(found)
-        await caller.tenant.runtime.answer_session(found.session_id, await signed(caller, [response]))
+    async def give(answer_key: str | None) -> None:
+        responses = await signed(caller, [response])
+        await caller.tenant.runtime.answer_session(found.session_id, responses, key=answer_key)
 
-    await answer_once(caller, Bound(key, f"approvals/{found.request_id}", given), [response], give=give)
+    await answer_once(caller, Bound(key, f"approvals/{found.request_id}", given), give=give)
     return reply(Accepted(session_id=found.session_id, run_id=found.run_id), 202)

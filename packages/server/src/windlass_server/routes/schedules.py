@@ -5,17 +5,30 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Response
 
 import windlass_protocol as wire
-from windlass import Conflict, Schedule
+from windlass import Schedule
+from windlass.limits import SCHEDULE_NAME_CHARS_MAX
 from windlass_protocol import Accepted, ScheduleInfo, SchedulePage, ScheduleTicks
 from windlass_protocol.lazy import lazy_pattern
 from windlass_server.models import NewSchedule, PageDep
 from windlass_server.openapi import SCHEDULE_EXAMPLE, answers, body_example
 from windlass_server.problems import Problem
-from windlass_server.requests import PREFIX, Caller, CallerDep, OwnSchedule, agent_for, reply
+from windlass_server.requests import (
+    PREFIX,
+    SCOPE_CHARS,
+    Caller,
+    CallerDep,
+    OwnSchedule,
+    agent_for,
+    find_schedule,
+    reply,
+    scoped,
+    unscoped,
+)
 from windlass_server.routing import Route
 from windlass_server.settings import SCHEDULES_MAX
 
 router = APIRouter(prefix=PREFIX, tags=["schedules"], route_class=Route)
+_NAME_CHARS_MAX: Final = SCHEDULE_NAME_CHARS_MAX - SCOPE_CHARS - 1
 _MADE: Final = lazy_pattern(r"[:/]")
 """Ids of sessions that webhooks, schedules and experiments make have one of these."""
 
@@ -31,7 +44,13 @@ async def list_schedules(caller: CallerDep, page: PageDep) -> Response:
     found = await caller.tenant.runtime.schedules.list(
         owner=caller.principal.user, after=page.after, limit=page.limit
     )
-    return reply(SchedulePage(schedules=found.items, next=found.next))
+    schedules = tuple(_seen(caller, schedule) for schedule in found.items)
+    return reply(SchedulePage(schedules=schedules, next=found.next))
+
+
+def _seen(caller: Caller, schedule: ScheduleInfo) -> ScheduleInfo:
+    """Return a schedule with the name that its user gave."""
+    return schedule.model_copy(update={"name": unscoped(caller, schedule.name)})
 
 
 @router.post(
@@ -56,33 +75,36 @@ async def put(
     An equal schedule stays as it is.
     """
     agent_for(caller, wanted.agent)
-    await _check_session(caller, wanted.session_id)
+    if len(wanted.name) > _NAME_CHARS_MAX:
+        raise Problem(400, f"name: at most {_NAME_CHARS_MAX} characters, found {len(wanted.name)}")
     user, schedules = caller.principal.user, caller.tenant.runtime.schedules
+    before = await find_schedule(caller, wanted.name)
+    if before is None and len((await schedules.list(owner=user, limit=SCHEDULES_MAX)).items) >= SCHEDULES_MAX:
+        raise Problem(409, f"you have {SCHEDULES_MAX} schedules: delete one first")
     given = {name: getattr(wanted, name) for name in wire.NewSchedule.model_fields}
+    given["name"] = scoped(caller, wanted.name) if before is None else before.name
+    given["session_id"] = await _session(caller, wanted.session_id)
     schedule = Schedule(**{name: value for name, value in given.items() if value is not None}, owner=user)
-    try:
-        is_free = (await schedules.get(schedule.name)).owner == user
-    except Conflict:  # there is none with this name
-        is_free = True
-        if len((await schedules.list(owner=user, limit=SCHEDULES_MAX)).items) >= SCHEDULES_MAX:
-            raise Problem(409, f"you have {SCHEDULES_MAX} schedules: delete one first") from None
-    if not is_free:
-        raise Problem(409, "the name is taken by another user: choose another")
-    return reply(await schedules.put(schedule))
+    return reply(_seen(caller, await schedules.put(schedule)))
 
 
-async def _check_session(caller: Caller, session_id: str | None) -> None:
-    """Refuse the id of a session that others make, such as a webhook for the thread of a channel.
+async def _session(caller: Caller, session_id: str | None) -> str | None:
+    """Return the session of a schedule: one of the user, or a new one.
+
+    The id of a new one is scoped, so the user does not learn whether others have a session with the id that
+    was given.
 
     Raises:
-        Problem: the session does not exist, and its id is not that of a new one; 400.
+        Problem: the user has no such session, and its id is one that others make, such as a webhook for the
+            thread of a channel; 400.
     """
-    if session_id is None or not _MADE.search(session_id):
-        return
-    if await caller.sessions.find(session_id) is None:
+    if session_id is None or await caller.sessions.find(session_id) is not None:
+        return session_id
+    if _MADE.search(session_id):
         raise Problem(
             400, "sessionId: a new session has an id without : and /, and there is none with this id"
         )
+    return scoped(caller, unscoped(caller, session_id))
 
 
 @router.get(
@@ -91,9 +113,9 @@ async def _check_session(caller: Caller, session_id: str | None) -> None:
     responses=answers(200, SCHEDULE_EXAMPLE, 404),
     summary="A schedule",
 )
-async def get(schedule: OwnSchedule) -> Response:
+async def get(caller: CallerDep, schedule: OwnSchedule) -> Response:
     """Return a schedule with its next and last ticks."""
-    return reply(schedule)
+    return reply(_seen(caller, schedule))
 
 
 @router.get(
@@ -122,7 +144,7 @@ async def ticks(caller: CallerDep, schedule: OwnSchedule) -> Response:
 )
 async def pause(caller: CallerDep, schedule: OwnSchedule) -> Response:
     """Start no further runs; those that go on are not affected."""
-    return reply(await caller.tenant.runtime.schedules.pause(schedule.name))
+    return reply(_seen(caller, await caller.tenant.runtime.schedules.pause(schedule.name)))
 
 
 @router.post(
@@ -133,7 +155,7 @@ async def pause(caller: CallerDep, schedule: OwnSchedule) -> Response:
 )
 async def resume(caller: CallerDep, schedule: OwnSchedule) -> Response:
     """Start runs again, from the next tick on."""
-    return reply(await caller.tenant.runtime.schedules.resume(schedule.name))
+    return reply(_seen(caller, await caller.tenant.runtime.schedules.resume(schedule.name)))
 
 
 @router.post(
@@ -166,4 +188,4 @@ async def run(caller: CallerDep, schedule: OwnSchedule) -> Response:
 async def delete(caller: CallerDep, schedule: OwnSchedule) -> Response:
     """Delete a schedule; its runs stay."""
     await caller.tenant.runtime.schedules.delete(schedule.name)
-    return reply(schedule)
+    return reply(_seen(caller, schedule))

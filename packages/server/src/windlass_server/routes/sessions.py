@@ -223,12 +223,13 @@ async def _say(caller: Caller, session: OwnedSession, *, given: wire.NewMessage,
 async def _answer(caller: Caller, session_id: str, *, given: wire.NewMessage, bound: Bound) -> Accepted:
     token, responses = given.continuation_token, given.responses or ()
 
-    async def give() -> None:
+    async def give(answer_key: str | None) -> None:
         run_id = run_id_for(caller, session_id, key=None, token=token)
         await check_token(caller, session_id, token=token, run_id=run_id)
-        await caller.tenant.runtime.answer_session(session_id, await signed(caller, responses))
+        answers = await signed(caller, responses)
+        await caller.tenant.runtime.answer_session(session_id, answers, key=answer_key)
 
-    await answer_once(caller, bound, responses, give=give)
+    await answer_once(caller, bound, give=give)
     return Accepted(session_id=session_id, continuation_token=await token_of(caller, session_id))
 
 

@@ -380,6 +380,15 @@ def test_a_document_that_cannot_be_understood_is_refused(changes: Json, words: s
         OpenApi("shop", otherwise(**changes), operations=["getOrder"], credentials={"bearer": "TOKEN"})
 
 
+def test_credentials_go_without_encryption_only_to_an_address_that_the_application_gives() -> None:
+    plain = otherwise(servers=[{"url": "http://api.example.com"}])
+    with pytest.raises(Rejected, match="names the address http://api.example.com, where credentials"):
+        OpenApi("shop", plain, operations=["getOrder"], credentials={"bearer": "TOKEN"})
+    OpenApi("shop", plain, operations=["dropOrder"])
+    given = "http://api.example.com"
+    OpenApi("shop", plain, operations=["getOrder"], credentials={"bearer": "TOKEN"}, url=given)
+
+
 def test_schemas_keep_their_properties_and_references_whatever_their_names() -> None:
     reference = "#/components/schemas/"
     order: Json = {

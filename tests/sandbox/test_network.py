@@ -1,6 +1,7 @@
 """The network of a sandbox: a proxy that lets the hosts of a list through, and nothing else."""
 
 import asyncio
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from tests.sandbox.rig import Outcome, command, require_bwrap
 from tests.toolbox.rig import play
 
 from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes
+from windlass.adapters.sandboxes.proxy import Proxy
 from windlass.errors import Rejected
 from windlass_protocol import SandboxSpec
 
@@ -124,6 +126,9 @@ def test_programs_find_the_proxy_by_their_variables(tmp_path: Path) -> None:
         get("ftp://api.example.com/"),
         get("/"),
         f"CONNECT {ALLOWED}:22 HTTP/1.1\r\n\r\n",
+        f"CONNECT {ALLOWED}:80 HTTP/1.1\r\n\r\n",
+        f"CONNECT {ALLOWED}:8080 HTTP/1.1\r\n\r\n",
+        f"CONNECT {ALLOWED}:0 HTTP/1.1\r\n\r\n",
         "CONNECT 127.0.0.1:443 HTTP/1.1\r\n\r\n",
         "CONNECT [::1]:443 HTTP/1.1\r\n\r\n",
         "CONNECT evil.test:443 HTTP/1.1\r\nHost: api.example.com\r\n\r\n",
@@ -200,6 +205,101 @@ def test_a_head_without_end_is_cut_off(tmp_path: Path) -> None:
     outcome = play(web.run(tmp_path, text))
     assert outcome.output.endswith("over\n"), outcome
     assert not web.dialled
+
+
+FIRST = f"POST http://{ALLOWED}/one HTTP/1.1\r\n"
+SECOND = f"GET http://{ALLOWED}/two HTTP/1.1\r\nHost: intern.test\r\n\r\n"
+HEAD = f"POST /one HTTP/1.1\r\nHost: {ALLOWED}\r\nConnection: close\r\n"
+
+
+async def through_proxy(sent: bytes, ends_with: bytes) -> tuple[bytes, bytes]:
+    """Send bytes to a proxy over a plain socket; return all that the host behind it got, and the answer.
+
+    The host answers once it got what `ends_with` shows, and reads on until the proxy closes.
+    """
+    heard: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        content = b""
+        while not content.endswith(ends_with) and (chunk := await reader.read(4_096)):
+            content += chunk
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+        writer.write_eof()
+        heard.set_result(content + await reader.read())
+        writer.close()
+
+    host = await asyncio.start_server(serve, "127.0.0.1", 0)
+    web = Web()
+    port = host.sockets[0].getsockname()[1]
+
+    async def connect(_address: str, _port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", port)
+
+    proxy = Proxy((ALLOWED,), resolver=web.resolve, connect=connect)
+    listener = socket.create_server(("127.0.0.1", 0))
+    await proxy.listen(listener)
+    async with host:
+        reader, writer = await asyncio.open_connection(*listener.getsockname())
+        writer.write(sent)
+        answer = await reader.read()
+        writer.close()
+        proxy.close()
+        return (await heard if answer.startswith(b"HTTP/1.1 200") else b""), answer
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "passed"),
+    [
+        ("", "", "\r\n"),
+        ("Content-Length: 4\r\n", "body", "Content-Length: 4\r\n\r\nbody"),
+        ("Content-Length: 0\r\n", "", "Content-Length: 0\r\n\r\n"),
+        (
+            "Transfer-Encoding: chunked\r\n",
+            "4;a=b\r\nbody\r\n0\r\n\r\n",
+            "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
+        ),
+        (
+            "Transfer-Encoding: chunked\r\n",
+            "0\r\nX: trailer\r\n\r\n",
+            "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        ),
+    ],
+)
+def test_nothing_after_the_body_of_a_request_is_passed_on(headers: str, body: str, passed: str) -> None:
+    expected = f"{HEAD}{passed}".encode()
+    sent = f"{FIRST}{headers}\r\n{body}{SECOND}".encode()
+    heard, answer = play(through_proxy(sent, expected))
+    assert heard == expected
+    assert answer.endswith(b"hello")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
+        "Content-Length: 4\r\nContent-Length: 60\r\n",
+        "Content-Length: 4, 60\r\n",
+        "Content-Length: +4\r\n",
+        "Content-Length: 0x4\r\n",
+        "Content-Length:\r\n",
+        "Transfer-Encoding: gzip, chunked\r\n",
+        "Transfer-Encoding: xchunked\r\n",
+        "Transfer-Encoding: identity\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+    ],
+)
+def test_a_body_whose_end_is_ambiguous_is_refused(headers: str) -> None:
+    _, answer = play(through_proxy(f"{FIRST}{headers}\r\nbody{SECOND}".encode(), b"body"))
+    assert answer.startswith(b"HTTP/1.1 403 ")
+
+
+@pytest.mark.parametrize(
+    "body", ["5\r\nbody\r\n0\r\n\r\n", "-1\r\n", "4\nbody\r\n", "fffffffffffff\r\n", "4 x\r\n"]
+)
+def test_chunks_that_are_not_valid_end_the_connection(body: str) -> None:
+    sent = f"{FIRST}Transfer-Encoding: chunked\r\n\r\n{body}{SECOND}".encode()
+    heard, _ = play(through_proxy(sent, b"never"))
+    assert b"/two" not in heard
 
 
 def test_without_a_list_there_is_no_proxy(tmp_path: Path) -> None:

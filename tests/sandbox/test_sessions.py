@@ -297,6 +297,41 @@ def test_files_that_are_too_many_to_be_kept_are_not_restored_in_part(
     play(story())
 
 
+def test_what_a_session_puts_into_the_content_store_is_bounded_over_all_its_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("windlass.session_sandbox.SANDBOX_STORED_BYTES_MAX", 1_500)
+
+    async def story() -> None:
+        commands = ["head -c 500 /dev/urandom > f", "ls", "head -c 500 /dev/urandom > f", "ls"]
+        commands += ["head -c 500 /dev/urandom > f", "rm f"]
+        model = ScriptedModel(
+            [
+                *(answer for text in commands for answer in (bash(text), say("done"))),
+                *(bash("head -c 700 /dev/zero > g"), call("send_files", {"paths": ["g"]}), say("done")),
+            ]
+        )
+        tools = Workspace().tools("bash", "send_files")
+        agent = Agent("a", model=model, tools=tools, policy=ALL, sandbox=NoSandbox())
+        kept: list[tuple[int, bool]] = []
+        told: list[Any] = []
+        for _ in range(len(commands) + 1):
+            # Another process each time: what is stored already does not count again.
+            async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+                told = await run(runtime, agent)
+                state = cast(dict[str, Any], (await runtime.session_state("s1"))[SANDBOX_KEY])
+                kept.append((state["session"]["stored_bytes"], state["session"]["files"] is not None))
+        sizes = [size for size, _ in kept]
+        assert sizes == sorted(sizes)
+        assert max(sizes) <= 1_500
+        assert [is_kept for _, is_kept in kept] == [True, True, True, True, False, True, False]
+        assert sizes[0] == sizes[1]
+        assert sizes[2] == sizes[3] == sizes[4]
+        assert "put too much into the content store" in told[-1], told
+
+    play(story())
+
+
 DEEP = "import os\nfor _ in range(3000):\n    os.mkdir('d')\n    os.chdir('d')"
 HOSTILE = {
     "folders without end": f'{sys.executable} -c "{DEEP}"',

@@ -45,6 +45,9 @@ SANDBOX_KEPT_FILES_MAX: Final = 2_000
 """Files of a session's folder that are kept in the content store."""
 SANDBOX_KEPT_BYTES_MAX: Final = 64 * 1_048_576
 """Bytes of these files."""
+SANDBOX_STORED_BYTES_MAX: Final = 1_073_741_824
+"""Bytes that the folder of a session puts into the content store over all its calls, kept files and files
+handed over together."""
 SANDBOX_HOSTS_MAX: Final = 64
 """Host names that a sandbox may reach."""
 PROGRAM_SOURCE_CHARS_MAX: Final = 65_536

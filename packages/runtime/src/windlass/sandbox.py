@@ -31,7 +31,8 @@ class Bubblewrap:
     file_bytes: int | None = None
     """Largest file; default: 1 GiB."""
     disk_bytes: int | None = None
-    """Most disk space that a command may take; default: 4 GiB."""
+    """Most disk space of the folder of a session, or that one command may take in another folder; default:
+    4 GiB."""
 
     def __post_init__(self) -> None:
         hosts: object = self.network

@@ -25,6 +25,7 @@ from windlass.limits import (
     SANDBOX_FILE_BYTES_MAX,
     SANDBOX_KEPT_BYTES_MAX,
     SANDBOX_KEPT_FILES_MAX,
+    SANDBOX_STORED_BYTES_MAX,
 )
 from windlass.ports.sandbox import Sandbox, SandboxAdapter, SandboxFailed
 from windlass.ports.store import ContentStore
@@ -114,6 +115,9 @@ class SessionSandbox:
         self._recorded = recorded
         session = recorded.get("session") if isinstance(recorded, dict) else None
         self._session: JsonObject = session if isinstance(session, dict) else {}
+        stored = self._session.get("stored_bytes")
+        self._stored = stored if isinstance(stored, int) else 0
+        """Bytes that were put into the content store for this folder, also by other processes."""
         self._own: Sandbox | None = None
         self._used: Sandbox | None = None
         """The sandbox that was opened last and has not been recorded."""
@@ -157,6 +161,8 @@ class SessionSandbox:
             del session["folder"]
             async with self._lock:
                 session |= {"key": self.place.key, **await self._keep(self._own.folder)}
+            if self._stored:
+                session["stored_bytes"] = self._stored
             if self._staged:
                 session["attachments"] = [*sorted(self._staged)]
         made: JsonObject = {"initialized": True, "session": session}
@@ -170,10 +176,16 @@ class SessionSandbox:
     async def send(self, sandbox: Sandbox, path: str) -> str:
         """Put a file into the content store, for the sessions of this family; see `SandboxAccess`."""
         body = await sandbox.read(path)
+        if not self._has_room(len(body)):
+            raise SandboxFailed(
+                f"this session has put too much into the content store: {self._stored:,} bytes, limit "
+                f"{SANDBOX_STORED_BYTES_MAX:,}; hand over fewer and smaller files, in a new session"
+            )
         head = _HANDED_OVER + self._family.encode() + b"\n"
         ref = await self._content.put(
             head + body, media_type="application/octet-stream", session_id=self._family
         )
+        self._stored += len(body)
         return ref.content_id
 
     async def fetch(self, sandbox: Sandbox, content_id: str, path: str) -> int:
@@ -216,7 +228,8 @@ class SessionSandbox:
         if not isinstance(files, str):
             raise SandboxFailed(
                 "the files of this session are on another machine, and they were too many or too large to be "
-                f"kept: limits {SANDBOX_KEPT_FILES_MAX:,} files, {SANDBOX_KEPT_BYTES_MAX:,} bytes"
+                f"kept: limits {SANDBOX_KEPT_FILES_MAX:,} files, {SANDBOX_KEPT_BYTES_MAX:,} bytes, and "
+                f"{SANDBOX_STORED_BYTES_MAX:,} bytes over all calls"
             )
         try:
             entries = cast(list[list[str | int]], from_json(await self._content.get(_ref(files))))
@@ -234,7 +247,10 @@ class SessionSandbox:
         files: str | None = None
         try:
             found = await asyncio.to_thread(_read_changed, folder, self._kept)
-            if found is not None:
+            stored = await self._stored_ids()
+            bodies = {_content_id(one.body): len(one.body) for one in found or () if one.body is not None}
+            new = sum(size for content_id, size in bodies.items() if content_id not in stored)
+            if found is not None and self._has_room(new):
                 entries: list[JsonValue] = []
                 kept: dict[str, tuple[tuple[int, ...], str]] = {}
                 for one in found:
@@ -245,13 +261,27 @@ class SessionSandbox:
                         kept[one.path] = one.stamp, content_id
                     entries.append([one.path, "link" if one.stamp is None else one.mode, content_id])
                 self._kept = kept
-                files = (await self._put(to_json(entries))).content_id
+                listed = to_json(entries)
+                files = (await self._put(listed)).content_id
+                self._stored += new + (0 if files == self._session.get("files") else len(listed))
         except AgentError:
             files = None
         if files is None or files != self._session.get("files"):
             revision += 1
         _set_revision(folder, revision)
         return {"revision": revision, "files": files}
+
+    async def _stored_ids(self) -> set[str]:
+        """Return the content ids of the files that were kept last, by this process or another."""
+        files = self._session.get("files")
+        if self._kept or not isinstance(files, str):
+            return {content_id for _, content_id in self._kept.values()}
+        entries = cast(list[list[str | int]], from_json(await self._content.get(_ref(files))))
+        return {str(one[2]) for one in entries}
+
+    def _has_room(self, size: int) -> bool:
+        """Whether so many bytes may still be put into the content store."""
+        return self._stored + size <= SANDBOX_STORED_BYTES_MAX
 
     async def _put(self, body: bytes) -> ContentRef:
         return await self._content.put(body, media_type="application/octet-stream")
@@ -378,6 +408,10 @@ def _plain_name(name: str) -> str:
     last = name.replace("\\", "/").rpartition("/")[2]
     plain = "".join(one if one.isalnum() or one in "._-" else "_" for one in last)
     return plain.lstrip(".")[-_NAME_CHARS_MAX:] or "file"
+
+
+def _content_id(body: bytes) -> str:
+    return f"sha256:{sha256(body).hexdigest()}"
 
 
 def _ref(content_id: str) -> ContentRef:

@@ -2,6 +2,10 @@
 
 The official SDK (`a2a-sdk`, extra `a2a`) is imported by the first call. Most servers do not know a repeated
 message, so a call that a crash interrupted is not repeated by itself: a person is asked.
+
+The card of an agent names the address that gets its tasks. Requests to the origin that the application
+configured carry the key; those to any other go without it, over https and to public addresses alone, because
+the other server chose them.
 """
 
 import json
@@ -10,12 +14,13 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import field
 from hashlib import sha256
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, cast
 from urllib.parse import urlsplit
 
 from pydantic import Field, JsonValue, ValidationError
 
 from windlass import parts
+from windlass.addresses import Resolver, check_public, resolve, target_of
 from windlass.client.remote import (
     END_MS,
     ERROR_CHARS_MAX,
@@ -37,6 +42,7 @@ from windlass_protocol import EffectClass, InputRequest, JsonObject, RunStatus, 
 from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
+    import httpx
     from a2a.client import Client
     from a2a.types import a2a_pb2 as wire
 
@@ -136,11 +142,11 @@ async def _connected(server: A2AServer) -> AsyncGenerator["Client"]:
         httpx, errors = import_module("httpx"), import_module("a2a.utils.errors")
     except ModuleNotFoundError:
         raise ToolFailed(f"A2A needs an optional dependency: {install_hint('a2a')}") from None
-    key = server.key()
-    headers = {} if key is None else {"authorization": f"Bearer {key}"}
     try:
         # The environment is ignored: no proxy sees the key.
-        async with httpx.AsyncClient(headers=headers, timeout=ANSWER_S, trust_env=False) as http:
+        inner = httpx.AsyncHTTPTransport(trust_env=False)
+        walls = Walls(httpx.URL(server.address), server.key(), inner)
+        async with httpx.AsyncClient(timeout=ANSWER_S, trust_env=False, transport=walls) as http:
             config = client_module.ClientConfig(httpx_client=http)
             yield await client_module.ClientFactory(config).create_from_url(server.address)
     except (errors.A2AError, httpx.HTTPError, client_module.A2AClientError) as error:
@@ -151,6 +157,70 @@ async def _connected(server: A2AServer) -> AsyncGenerator["Client"]:
                 told, is_unsent=isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout)
             ) from None
         raise ToolFailed(told) from None
+
+
+class Walls:
+    """The transport of a client: it decides where a request may go, and whether it carries the key."""
+
+    def __init__(
+        self,
+        origin: "httpx.URL",
+        key: str | None,
+        inner: "httpx.AsyncBaseTransport",
+        *,
+        resolver: Resolver = resolve,
+    ) -> None:
+        self._origin = _origin(origin)
+        self._key = key
+        self._inner = inner
+        self._resolve = resolver
+
+    async def handle_async_request(self, request: "httpx.Request") -> "httpx.Response":
+        """Send a request.
+
+        Raises:
+            ToolFailed: its address is one that a card must not name.
+        """
+        request.headers.pop("authorization", None)
+        if _origin(request.url) == self._origin:
+            if self._key is not None:
+                request.headers["authorization"] = f"Bearer {self._key}"
+        else:
+            await self._pin(request)
+        return await self._inner.handle_async_request(request)
+
+    async def _pin(self, request: "httpx.Request") -> None:
+        """Have a request to another origin sent to a public address that was checked."""
+        try:
+            target = target_of(str(request.url))
+            if target.scheme != "https":
+                raise ToolFailed("it is not https")
+            address = check_public(await self._resolve(target.host, target.port))[0]
+        except (ToolFailed, OSError) as error:
+            problem = error.message if isinstance(error, ToolFailed) else "its name has no address"
+            raise ToolFailed(
+                f"the card of the A2A agent names an address of another server, {request.url.host}, which is "
+                f"not allowed: {problem}; nothing was sent there. Configure that server itself if it is right"
+            ) from None
+        request.extensions["sni_hostname"] = target.host
+        request.url = request.url.copy_with(host=address)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        """Open the connections."""
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        """Close the connections."""
+        await self._inner.aclose()
+
+
+def _origin(url: "httpx.URL") -> tuple[str, str, int]:
+    return url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)
 
 
 class _Unreached(ToolFailed):

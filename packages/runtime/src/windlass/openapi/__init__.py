@@ -85,6 +85,15 @@ class OpenApi:
         self._address = _address(name, self._document.address)
         self._http: httpx2.AsyncClient | None = None
         self._credentials = {one.operation_id: self._chosen(one) for one in self._operations}
+        if (
+            options.get("url") is None
+            and self._address.startswith("http:")
+            and any(self._credentials.values())
+        ):
+            raise wrong(
+                f"API {name}: its document names the address {self._address}, where credentials would go without "
+                "encryption; give the address that you trust: url='https://…'"
+            )
         for operation in options.get("tools", {}):
             if operation not in self.fingerprints:
                 close = meant([operation], list(self.fingerprints))

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from windlass.adapters.sandboxes import launch
+from windlass.adapters.sandboxes.disk import Disk, Usage, settle, watch
 from windlass.adapters.sandboxes.processes import (
     OWN_VARIABLES,
     PATH,
@@ -54,13 +55,13 @@ CPU_SECONDS: Final = 1_800
 FILE_BYTES: Final = 1_073_741_824
 DISK_BYTES: Final = 4 * 1_073_741_824
 FILES_MAX: Final = 500_000
-"""Files by which the free ones of the disk may become fewer while a command runs."""
+"""Files and folders in the folder of a session; in another one, by which the free ones of the disk may become
+fewer while a command runs."""
 HANDLES_MAX: Final = 1_024
 TEMPORARY_BYTES_MAX: Final = 268_435_456
 """Size of the home folder, of the temporary folder and of shared memory, each."""
 OWN_PROCESSES: Final = 3
 """Processes of bwrap and of the shell around a command."""
-DISK_INTERVAL_S: Final = 0.25
 REMOVAL_TURN_S: Final = 0.01
 REMOVAL_TURNS_MAX: Final = 100
 """Attempts to remove the control group of a command that has ended."""
@@ -100,6 +101,10 @@ REFUSED_CALLS: Final = {
 """Numbers of `add_key`, `request_key`, `keyctl`, `bpf`, `userfaultfd`, `perf_event_open`, the three calls of
 io_uring, the calls that mount (428 to 433, 442), `syslog`, `open_by_handle_at`, `mount`, `umount2`,
 `pivot_root`, `unshare`, `setns`."""
+RESERVING_CALLS: Final = {"x86_64": (285, 16), "aarch64": (47, 29)}
+"""Numbers of `fallocate` and `ioctl`: the first takes any space of the disk in no time."""
+_RESERVING_REQUESTS: Final = (0x4030_5828, 0x4030_582A, 0x4030_5839)
+"""Requests of `ioctl` that do the same: FS_IOC_RESVSP, FS_IOC_RESVSP64, FS_IOC_ZERO_RANGE."""
 _ETC_KEY: Final = "\0etc"
 """The key of the folder with the files of `/etc` that are made; no session has it."""
 _numbers: Final = count(1)
@@ -109,10 +114,12 @@ class BubblewrapSandbox(ProcessSandbox):
     """A folder whose commands run under `bwrap`."""
 
     def __init__(
-        self, folder: Path, spec: SandboxSpec, *, etc: Path, proxy: Callable[[], Proxy | None]
+        self, folder: Path, spec: SandboxSpec, *, etc: Path, proxy: Callable[[], Proxy | None], is_own: bool
     ) -> None:
         super().__init__(folder)
         self._spec = spec
+        self._is_own = is_own
+        """Whether the folder belongs to the key, and not to the application."""
         self._etc = etc
         self._proxy = proxy
 
@@ -127,8 +134,13 @@ class BubblewrapSandbox(ProcessSandbox):
         bwrap, spec = shutil.which("bwrap"), self._spec
         if bwrap is None or not self.folder.is_dir():
             raise SandboxFailed("the sandbox cannot be made: bubblewrap or its folder is not there any more")
+        most = Usage(spec.disk_bytes or DISK_BYTES, FILES_MAX)
+        try:
+            disk = await asyncio.to_thread(partial(Disk, self.folder, most, is_own=self._is_own))
+        except OSError:
+            raise SandboxFailed("the sandbox cannot be made: its folder is not there any more") from None
         proxy, cgroup = self._proxy(), Cgroup.make(spec)
-        inner = _shell(command, spec, is_counted=cgroup is not None)
+        inner = _shell(command, spec, is_counted=cgroup is not None, is_full=disk.is_full)
         options = _walls(self.folder, self._etc, spec, has_network=proxy is not None)
         walls, refused = _handle(b"".join(os.fsencode(one) + b"\0" for one in options)), _handle(_filter())
         argv = [bwrap, "--args", str(walls), "--seccomp", str(refused), "--", *inner]
@@ -156,8 +168,9 @@ class BubblewrapSandbox(ProcessSandbox):
         finally:
             os.close(walls)
             os.close(refused)
-        watching = asyncio.create_task(_watch_disk(self.folder, running, spec.disk_bytes or DISK_BYTES))
+        watching = asyncio.create_task(watch(disk, running))
         running.add_cleaner(partial(_cancel, watching))
+        running.add_cleaner(partial(settle, disk, running))
         return running
 
 
@@ -219,7 +232,7 @@ class BubblewrapSandboxes(ProcessSandboxes[BubblewrapSandbox]):
         Cgroup.sweep()
         output = bytearray()
         with tempfile.TemporaryDirectory(prefix="windlass-") as folder:
-            sandbox = self._made(spec, Path(folder), Path(folder))
+            sandbox = self._made(spec, Path(folder), Path(folder), is_own=False)
             try:
                 ended = await sandbox.run("true", timeout_s=PROBE_TIMEOUT_S, output=output.extend)
                 problem = (
@@ -235,14 +248,16 @@ class BubblewrapSandboxes(ProcessSandboxes[BubblewrapSandbox]):
         """Return the sandbox of a key or a folder."""
         await self.check(spec)
         place = self.folders.folder(key) if folder is None else folder
-        which = place, spec.model_dump_json()
-        return self.opened(which, lambda: self._made(spec, place, self.folders.folder(_ETC_KEY)))
+        which = place, folder is None, spec.model_dump_json()
+        etc = self.folders.folder(_ETC_KEY)
+        return self.opened(which, lambda: self._made(spec, place, etc, is_own=folder is None))
 
-    def _made(self, spec: SandboxSpec, folder: Path, etc: Path) -> BubblewrapSandbox:
+    def _made(self, spec: SandboxSpec, folder: Path, etc: Path, *, is_own: bool) -> BubblewrapSandbox:
         hosts = _hosts(spec)
         (etc / "passwd").write_text(f"agent:x:{USER_ID}:{USER_ID}::{HOME}:/bin/bash\n")
         (etc / "group").write_text(f"agent:x:{USER_ID}:\n")
-        return BubblewrapSandbox(folder, spec, etc=etc, proxy=lambda: self._network(hosts) if hosts else None)
+        proxy = partial(self._network, hosts) if hosts else _none
+        return BubblewrapSandbox(folder, spec, etc=etc, proxy=proxy, is_own=is_own)
 
 
 class Cgroup:
@@ -327,6 +342,10 @@ def _with_controllers(folder: Path) -> Path:
     return folder
 
 
+def _none() -> None:
+    return None
+
+
 def _hosts(spec: SandboxSpec) -> tuple[str, ...]:
     try:
         return tuple(allowed_host(name) for name in spec.network or ())
@@ -389,30 +408,44 @@ def _filter() -> bytes:
     """Return the filter of system calls, a program of the kernel's classic BPF.
 
     Calls of `REFUSED_CALLS` fail with EPERM, and so do all calls of another architecture, whose numbers
-    differ.
+    differ. Calls that reserve space fail as on a file system that cannot do so: programs then write.
     """
     machine = os.uname().machine
     load, equal, at_least, give = 0x20, 0x15, 0x35, 0x06
-    allow, refuse = 0x7FFF_0000, 0x0005_0000 | errno.EPERM
-    numbers = REFUSED_CALLS[machine]
-    # An instruction jumps over so many that follow it, if it holds and if it does not. The last one refuses.
-    code = [(load, 0, 0, 4), (equal, 0, len(numbers) + 3, _ARCHITECTURES[machine]), (load, 0, 0, 0)]
-    # Numbers above belong to the x32 calls of x86_64.
-    code.append((at_least, len(numbers) + 1, 0, 0x4000_0000))
-    code += [(equal, len(numbers) - at, 0, number) for at, number in enumerate(numbers)]
-    code += [(give, 0, 0, allow), (give, 0, 0, refuse)]
-    return b"".join(struct.pack("HBBI", *one) for one in code)
+    refuse, unsupported = 0x0005_0000 | errno.EPERM, 0x0005_0000 | errno.EOPNOTSUPP
+    ends = {"allow": 0x7FFF_0000, "refuse": refuse, "unsupported": unsupported}
+    fallocate, ioctl = RESERVING_CALLS[machine]
+    # An instruction, its operand, and where to go if it holds and if it does not; "" is the next one.
+    code = [
+        (load, 4, "", ""),  # the architecture
+        (equal, _ARCHITECTURES[machine], "", "refuse"),
+        (load, 0, "", ""),  # the number of the call
+        (at_least, 0x4000_0000, "refuse", ""),  # x32 calls of x86_64
+        *((equal, number, "refuse", "") for number in REFUSED_CALLS[machine]),
+        (equal, fallocate, "unsupported", ""),
+        (equal, ioctl, "", "allow"),
+        (load, 24, "", ""),  # the second argument
+        *((equal, request, "unsupported", "") for request in _RESERVING_REQUESTS),
+        *((give, answer, "", "") for answer in ends.values()),
+    ]
+    first = len(code) - len(ends)
+    jumps = {"": 0, **{name: first + at for at, name in enumerate(ends)}}
+    return b"".join(
+        struct.pack("HBBI", kind, *(jumps[way] and jumps[way] - at - 1 for way in ways), operand)
+        for at, (kind, operand, *ways) in enumerate(code)
+    )
 
 
-def _shell(command: str, spec: SandboxSpec, *, is_counted: bool) -> list[str]:
+def _shell(command: str, spec: SandboxSpec, *, is_counted: bool, is_full: bool) -> list[str]:
     """Return a shell that bounds itself and becomes the command.
 
-    The limits are set inside: the number of processes counts for the user in the namespace alone.
+    The limits are set inside: the number of processes counts for the user in the namespace alone. In a folder
+    that is full, no file may have a byte that is written, so that commands which write do not add up.
     """
     limits = [
         "-c 0",
         f"-n {HANDLES_MAX}",
-        f"-f {(spec.file_bytes or FILE_BYTES) // 1_024}",
+        f"-f {0 if is_full else (spec.file_bytes or FILE_BYTES) // 1_024}",
         f"-t {spec.cpu_seconds or CPU_SECONDS}",
     ]
     if not is_counted:
@@ -443,20 +476,6 @@ async def _clean(cgroup: Cgroup | None, proxy: Proxy | None) -> None:
 
 def _cancel(task: "asyncio.Task[None]") -> None:
     task.cancel()
-
-
-async def _watch_disk(folder: Path, running: Running, most: int) -> None:
-    """End a command that fills the disk, with bytes or with files."""
-    before = os.statvfs(folder)
-    while True:
-        await asyncio.sleep(DISK_INTERVAL_S)
-        now = os.statvfs(folder)
-        if (before.f_bavail - now.f_bavail) * now.f_frsize > most:
-            running.end(f"ended: the disk lost more than {most:,} bytes of free space while it ran")
-            return
-        if before.f_favail - now.f_favail > FILES_MAX:
-            running.end(f"ended: the disk lost room for more than {FILES_MAX:,} files while it ran")
-            return
 
 
 def _kill(pid: int) -> None:

@@ -103,6 +103,8 @@ class Running:
         self.is_over = False
         self.reason = ""
         """Why the process was ended; set by whoever ends it."""
+        self.note = ""
+        """What the caller should know of a command that ended by itself."""
 
     def add_cleaner(self, clean: Clean) -> None:
         """Have a function called after the end."""
@@ -111,8 +113,12 @@ class Running:
     async def wait(self) -> Ended:
         """Return once the command has ended; see `Process`."""
         await self.exited()
+        return await self.finish()
+
+    async def finish(self) -> Ended:
+        """End the command if it runs, and return how it ended."""
         await self.stop()
-        return Ended(None if self.reason else self._process.returncode, self.reason)
+        return Ended(None if self.reason else self._process.returncode, self.reason or self.note)
 
     async def exited(self) -> None:
         """Return once the first process of the command has ended."""
@@ -258,8 +264,8 @@ class ProcessSandbox:
                     await running.exited()
             except TimeoutError:
                 await running.ask_to_end()
-                return Ended(None, f"terminated after its timeout of {timeout_s:,} seconds")
-            return await running.wait()
+                running.reason = running.reason or f"terminated after its timeout of {timeout_s:,} seconds"
+            return await running.finish()
         finally:
             await running.stop()
 

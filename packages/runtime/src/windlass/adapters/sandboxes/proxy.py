@@ -2,12 +2,16 @@
 
 A name must be on the list, and all addresses that it resolves to must be public, as for `web_fetch`. The
 proxy connects to an address that was checked, so that a second answer of a name server changes nothing.
+
+A connection carries one request: a tunnel to a port of https, or a request of http whose body is read by its
+length or its chunks. What a command sends after it goes nowhere, so that no second request reaches a host
+with another name or path than the one that was checked.
 """
 
 import asyncio
 import re
 import socket
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -27,7 +31,9 @@ _CHUNK_BYTES: Final = 65_536
 _REQUEST: Final = re.compile(rb"([A-Z]{1,16}) ([\x21-\x7e]{1,4096}) HTTP/1\.[01]")
 _HEADER: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}):[ \t]*([\x20-\x7e\x80-\xff\t]{0,8192})")
 _AUTHORITY: Final = re.compile(rb"([^:/?#@\[\]]{1,253}):([0-9]{1,5})")
-_OWN_HEADERS: Final = frozenset({b"host", b"connection", b"keep-alive", b"upgrade", b"te"})
+_LENGTH: Final = re.compile(rb"[0-9]{1,15}")
+_CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,12})[ \t]*(?:;[\x20-\x7e\t]{0,1024})?\r\n")
+_OWN_HEADERS: Final = frozenset({b"host", b"connection", b"keep-alive", b"upgrade", b"te", b"trailer"})
 """Headers that the proxy sets or leaves out, beside those that begin with `proxy-`."""
 
 
@@ -95,15 +101,19 @@ class Proxy:
         if target.host not in self._hosts:
             raise ToolFailed("the host is not on the list of the sandbox")
         headers = _headers(lines)
+        length = _body_length(headers)
         upstream = await self._dial(target)
         try:
             if method == b"CONNECT":
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                forward = _copy(reader, upstream[1])
             else:
                 line = b"%s %s HTTP/1.1" % (method, target.path.encode())
                 own = [b"Host: " + target.authority.encode(), b"Connection: close"]
-                upstream[1].write(b"\r\n".join([line, *own, *headers, b"", b""]))
-            await _both_ways((reader, writer), upstream)
+                passed = [b"%s: %s" % header for header in headers]
+                upstream[1].write(b"\r\n".join([line, *own, *passed, b"", b""]))
+                forward = _copy_body(reader, upstream[1], length)
+            await _both_ways(forward, _copy(upstream[0], writer))
         finally:
             upstream[1].close()
 
@@ -117,13 +127,11 @@ class Proxy:
 
 
 def _tunnel(asked: bytes) -> Target:
-    """Return the target of CONNECT."""
+    """Return the target of CONNECT; a port of http would be a way around the checks of requests."""
     found = _AUTHORITY.fullmatch(asked)
     if found is None:
         raise ToolFailed("the target of CONNECT must be a host name and a port")
-    port = int(found[2])
-    scheme = next((scheme for scheme, ports in PORTS.items() if port in ports), "https")
-    return target_of(f"{scheme}://{found[1].decode('latin-1')}:{port}/")
+    return target_of(f"https://{found[1].decode('latin-1')}:{int(found[2])}/")
 
 
 def _page(asked: bytes) -> Target:
@@ -134,30 +142,47 @@ def _page(asked: bytes) -> Target:
     return target
 
 
-def _headers(lines: Iterable[bytes]) -> list[bytes]:
+def _headers(lines: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
     """Return the headers that are passed on."""
-    kept: list[bytes] = []
+    kept: list[tuple[bytes, bytes]] = []
     for line in lines:
         found = _HEADER.fullmatch(line)
         if found is None:
             raise ToolFailed("a header of the request is not valid")
         name = found[1].lower()
         if name not in _OWN_HEADERS and not name.startswith(b"proxy-"):
-            kept.append(line)
+            kept.append((found[1], found[2].strip(b" \t")))
     return kept
 
 
-async def _both_ways(
-    one: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-    other: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-) -> None:
-    there = asyncio.create_task(_copy(one[0], other[1]))
-    back = asyncio.create_task(_copy(other[0], one[1]))
+def _body_length(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
+    """Return how many bytes the body of a request has; None if it comes in chunks.
+
+    Raises:
+        ToolFailed: the end of the body would be ambiguous.
+    """
+    framing = [(name.lower(), value) for name, value in headers]
+    lengths = [value for name, value in framing if name == b"content-length"]
+    codings = [value.lower() for name, value in framing if name == b"transfer-encoding"]
+    match lengths, codings:
+        case [], []:
+            return 0
+        case [length], [] if _LENGTH.fullmatch(length):
+            return int(length)
+        case [], [b"chunked"]:
+            return None
+        case _:
+            raise ToolFailed("a body has one Content-Length, or the Transfer-Encoding chunked and no other")
+
+
+async def _both_ways(forward: Coroutine[object, object, None], back: Coroutine[object, object, None]) -> None:
+    """Run two copies until the answer is complete."""
+    there, answer = asyncio.create_task(forward), asyncio.create_task(back)
     try:
-        await asyncio.wait([back])
+        await asyncio.wait([answer])
     finally:
         there.cancel()
-        back.cancel()
+        answer.cancel()
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -167,6 +192,41 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             await writer.drain()
         if writer.can_write_eof():
             writer.write_eof()
+
+
+async def _copy_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, length: int | None) -> None:
+    """Copy the body of one request and nothing after it; one that is not complete ends the connection."""
+    try:
+        if length is not None:
+            await _copy_bytes(reader, writer, length)
+            return
+        while True:
+            line = _CHUNK.fullmatch(await reader.readuntil(b"\r\n"))
+            if line is None:
+                raise ConnectionError("the size of a chunk is not valid")
+            size = int(line[1], 16)
+            writer.write(b"%x\r\n" % size)
+            if size == 0:
+                # Trailers are not passed on.
+                writer.write(b"\r\n")
+                await writer.drain()
+                return
+            await _copy_bytes(reader, writer, size)
+            if await reader.readexactly(2) != b"\r\n":
+                raise ConnectionError("a chunk is longer than its size")
+            writer.write(b"\r\n")
+    except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        writer.close()
+
+
+async def _copy_bytes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, size: int) -> None:
+    while size > 0:
+        chunk = await reader.read(min(size, _CHUNK_BYTES))
+        if not chunk:
+            raise ConnectionError("the body ended early")
+        size -= len(chunk)
+        writer.write(chunk)
+        await writer.drain()
 
 
 async def _refuse(writer: asyncio.StreamWriter, status: bytes, message: str) -> None:

@@ -1,0 +1,219 @@
+"""What a command takes of the disk: the size of its folder, and the free space of the file system.
+
+A folder is counted by the blocks of its files, each once: a sparse file counts what it has, and one with many
+names counts once. Files that were removed while they are open are in no folder; the free space shows them.
+"""
+
+import asyncio
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from windlass.ports.sandbox import SandboxFailed
+from windlass_protocol.frozen import frozen
+
+if TYPE_CHECKING:
+    from windlass.adapters.sandboxes.processes import Running
+
+INTERVAL_S: Final = 0.25
+"""Between two looks at the free space."""
+PAUSES: Final = 4
+"""How much longer than it took to count a folder is the pause before it is counted again."""
+LEVELS_MAX: Final = 200
+"""Levels of folders that are counted."""
+EXCESS_BYTES: Final = 1_073_741_824
+EXCESS_FILES: Final = 50_000
+"""How far above its limit a folder may be for commands to start, which may then read and delete."""
+_GONE: Final = "ended: its folder is not there any more"
+_BLOCK_BYTES: Final = 512
+_OPEN_FOLDER: Final = (
+    os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+)
+
+
+@frozen
+class Usage:
+    """What a folder takes of the disk, or may take."""
+
+    size: int
+    """Bytes."""
+    files: int
+    """Names in it: of files, folders and others."""
+    closed: int = 0
+    """Folders that could not be counted: they cannot be opened, or are too deep."""
+
+    def is_over(self, most: "Usage") -> bool:
+        """Whether it is more than a limit."""
+        return self.size > most.size or self.files > most.files or self.closed > most.closed
+
+
+class Count:
+    """Counts a folder; it stops once a limit is passed."""
+
+    def __init__(self, most: Usage) -> None:
+        self._most = most
+        self._size = self._files = self._closed = 0
+        self._linked: set[tuple[int, int]] = set()
+        """Files with more than one name that were counted."""
+
+    def of(self, folder: Path) -> Usage:
+        """Return what a folder takes; commands may change it meanwhile.
+
+        Raises:
+            OSError: it is not there any more.
+        """
+        # Handles and not paths: a path can be too long, or be led elsewhere by a link.
+        top = os.open(folder, _OPEN_FOLDER)
+        above: list[tuple[int, list[str]]] = [(top, [])]
+        try:
+            above[0][1].extend(self._names(top))
+            while above and not self.usage.is_over(self._most):
+                handle, names = above[-1]
+                if not names:
+                    os.close(above.pop()[0])
+                    continue
+                self._enter(handle, names.pop(), above)
+        finally:
+            for handle, _ in above:
+                os.close(handle)
+        return self.usage
+
+    @property
+    def usage(self) -> Usage:
+        """What was counted so far."""
+        return Usage(self._size, self._files, self._closed)
+
+    def _enter(self, parent: int, name: str, above: list[tuple[int, list[str]]]) -> None:
+        try:
+            if len(above) > LEVELS_MAX:
+                raise PermissionError
+            handle = os.open(name, _OPEN_FOLDER, dir_fd=parent)
+        except FileNotFoundError:
+            return  # removed in the meantime
+        except OSError:
+            self._closed += 1
+            return
+        above.append((handle, []))
+        above[-1][1].extend(self._names(handle))
+
+    def _names(self, handle: int) -> list[str]:
+        """Count what is in an open folder; return the names of the folders in it."""
+        names: list[str] = []
+        with os.scandir(handle) as entries:
+            for entry in entries:
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                except OSError:
+                    self._closed += 1
+                    return names
+                self._files += 1
+                if self._files > self._most.files:
+                    break
+                if stat.S_ISDIR(status.st_mode):
+                    names.append(entry.name)
+                elif status.st_nlink > 1:
+                    file = status.st_dev, status.st_ino
+                    if file in self._linked:
+                        continue
+                    self._linked.add(file)
+                self._size += status.st_blocks * _BLOCK_BYTES
+        return names
+
+
+class Disk:
+    """The limits of one command; made before it starts.
+
+    With `is_own`, the folder belongs to a session and has the limits as a whole, so that commands add up.
+    Otherwise the application gave it: the limits are for the free space that is lost while the command runs.
+    """
+
+    def __init__(self, folder: Path, most: Usage, *, is_own: bool) -> None:
+        self._folder = folder
+        self._limit = self._most = most
+        self._ceiling = Usage(most.size + max(most.size, EXCESS_BYTES), most.files + EXCESS_FILES, 1_000)
+        self._is_own = is_own
+        self._used = Count(self._ceiling).of(folder) if is_own else Usage(0, 0)
+        self._before = self._last = os.statvfs(folder)
+        self.is_full = self._used.is_over(most)
+        """Whether the folder has reached its limit: its commands may read and delete."""
+        if self.is_full:
+            self._limit = self._ceiling
+        if self._used.is_over(self._ceiling):
+            raise SandboxFailed(
+                f"no command can run in this folder any more: {self._shown()}; empty it from outside, "
+                "or delete the session"
+            )
+
+    def problem(self) -> str:
+        """Count the folder; return why the command must be ended, or nothing."""
+        self._last = os.statvfs(self._folder)
+        if self._is_own:
+            self._used = Count(self._ceiling).of(self._folder)
+            if self._used.is_over(self._limit):
+                return self.note
+        return self.lost()
+
+    def lost(self) -> str:
+        """Return why the command must be ended, by the free space of the disk; or nothing."""
+        now, most = os.statvfs(self._folder), self._most
+        if (self._before.f_bavail - now.f_bavail) * now.f_frsize > most.size:
+            return f"ended: the disk lost more than {most.size:,} bytes of free space while it ran"
+        if self._before.f_favail - now.f_favail > most.files:
+            return f"ended: the disk lost room for more than {most.files:,} files while it ran"
+        return ""
+
+    def may_be_over(self) -> bool:
+        """Whether the disk lost more, since the folder was counted, than was left to it."""
+        now = os.statvfs(self._folder)
+        size = (self._last.f_bavail - now.f_bavail) * now.f_frsize
+        files = self._last.f_favail - now.f_favail
+        return self._used.size + size > self._limit.size or self._used.files + files > self._limit.files
+
+    @property
+    def note(self) -> str:
+        """What a caller should know of a folder that is full; nothing if it is not."""
+        if not self._used.is_over(self._most):
+            return ""
+        return (
+            f"over the limit: {self._shown()}. Delete files: until then commands can read and delete, "
+            "and every write fails"
+        )
+
+    def _shown(self) -> str:
+        if self._used.size > self._most.size:
+            return f"the folder takes {self._used.size:,} bytes of the disk, limit {self._most.size:,}"
+        if self._used.files > self._most.files:
+            return f"the folder has {self._used.files:,} files and folders, limit {self._most.files:,}"
+        return (
+            f"{self._used.closed:,} folders cannot be counted: let their owner read them, or have fewer than "
+            f"{LEVELS_MAX} levels"
+        )
+
+
+async def watch(disk: Disk, running: "Running") -> None:
+    """End a command that passes a limit; it is cancelled when the command has ended."""
+    loop = asyncio.get_running_loop()
+    due, problem = loop.time(), ""
+    while not problem:
+        await asyncio.sleep(INTERVAL_S)
+        try:
+            if loop.time() >= due or disk.lost() or disk.may_be_over():
+                began = loop.time()
+                problem = await asyncio.to_thread(disk.problem)
+                due = loop.time() + PAUSES * (loop.time() - began)
+        except OSError:
+            problem = _GONE
+    running.end(problem)
+
+
+async def settle(disk: Disk, running: "Running") -> None:
+    """Count once more after the end of a command, which may have been quicker than the watch."""
+    try:
+        problem = await asyncio.to_thread(disk.problem)
+    except OSError:
+        problem = _GONE
+    running.reason = running.reason or problem
+    running.note = disk.note

@@ -1,0 +1,170 @@
+"""The card of an A2A agent does not decide where the key goes, with real servers on this machine."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+from tests.toolbox.rig import play
+
+from windlass import Agent, AgentRuntime
+from windlass.client import RemoteAgent
+from windlass.client.a2a import Walls
+from windlass.testing import ScriptedModel, by_history, call, say
+from windlass.tools import ToolFailed
+
+KEY = "key-of-the-research-agent"
+PUBLIC = "93.184.216.34"
+
+
+@dataclass
+class Host:
+    """A server that answers with a card or a redirect, and keeps what it was sent."""
+
+    gets: str = "200 OK\r\n"
+    """The status and headers of the answer to GET."""
+    posts: str = "500 Error\r\n"
+    body: bytes = b"{}"
+    heard: list[str] = field(default_factory=list[str])
+    connections: int = 0
+    port: int = 0
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator["Host"]:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self.connections += 1
+            try:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                self.heard.append(head)
+                began = self.gets if head.startswith("GET") else self.posts
+                size = f"Content-Length: {len(self.body)}\r\nConnection: close\r\n"
+                kind = "Content-Type: application/json\r\n"
+                writer.write(f"HTTP/1.1 {began}{kind}{size}\r\n".encode() + self.body)
+                await writer.drain()
+            except asyncio.IncompleteReadError:
+                pass
+            finally:
+                writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        async with server:
+            yield self
+
+
+def card(url: str) -> bytes:
+    interface = {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+    return json.dumps(
+        {
+            "name": "research",
+            "description": "It researches.",
+            "version": "1",
+            "supportedInterfaces": [interface],
+            "capabilities": {},
+            "defaultInputModes": ["text/plain"],
+            "defaultOutputModes": ["text/plain"],
+            "skills": [],
+        }
+    ).encode()
+
+
+async def ask(host: Host, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Have an agent ask the agent of a host; return what it was told."""
+    monkeypatch.setenv("RESEARCH_KEY", KEY)
+    model = ScriptedModel(by_history([call("research", {"message": "Find it."}), say("Done.")]))
+    url = f"a2a://127.0.0.1:{host.port}/research"
+    boss = Agent("boss", model=model, subagents=[RemoteAgent("research", url=url, key_env="RESEARCH_KEY")])
+    async with AgentRuntime.in_memory([boss]) as runtime:
+        await (await runtime.start(boss, "Go.")).wait()
+    return str(model.requests[-1].messages[-1].content)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:PORT/steal",
+        "http://localhost:PORT/steal",
+        "https://127.0.0.1:PORT/steal",
+        "https://localhost:PORT/steal",
+        "https://169.254.169.254/latest",
+        "http://research.example.com/",
+        "https://[::1]:PORT/",
+        "ftp://127.0.0.1:PORT/",
+        "http://127.0.0.1:OWN@127.0.0.1:PORT/",
+    ],
+)
+def test_a_card_that_names_another_server_sends_nothing_there(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with Host().serving() as other, Host().serving() as host:
+            host.body = card(url.replace("PORT", str(other.port)).replace("OWN", str(host.port)))
+            told = await ask(host, monkeypatch)
+            assert other.connections == 0
+            assert [one.split()[0] for one in host.heard] == ["GET"]
+            assert "nothing was sent there" in told, told
+            assert KEY not in told
+
+    play(story())
+
+
+def test_a_card_that_names_its_own_server_gets_the_task_and_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with Host().serving() as host:
+            host.body = card(f"http://127.0.0.1:{host.port}/work")
+            await ask(host, monkeypatch)
+            assert [one.split("\r\n")[0] for one in host.heard][1:2] == ["POST /work HTTP/1.1"]
+            assert all(
+                f"authorization: Bearer {KEY}" in one.lower().replace("bearer", "Bearer")
+                for one in host.heard
+            )
+
+    play(story())
+
+
+def test_redirects_of_the_card_and_of_the_task_are_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with Host().serving() as other, Host().serving() as host:
+            redirect = f"307 Temporary Redirect\r\nLocation: http://127.0.0.1:{other.port}/steal\r\n"
+            host.body = card(f"http://127.0.0.1:{host.port}/work")
+            host.posts = redirect
+            await ask(host, monkeypatch)
+            assert [one.split()[0] for one in host.heard[:2]] == ["GET", "POST"]
+            host.gets = redirect
+            await ask(host, monkeypatch)
+            assert other.connections == 0
+
+    play(story())
+
+
+def test_a_public_server_that_a_card_names_gets_the_task_without_the_key_at_the_checked_address() -> None:
+    sent: list[httpx.Request] = []
+    names: list[str] = []
+
+    def keep(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return httpx.Response(200)
+
+    async def resolver(host: str, port: int) -> list[str]:
+        names.append(host)
+        return [PUBLIC] if len(names) == 1 else ["10.0.0.1"]
+
+    async def story() -> None:
+        walls = Walls(httpx.URL("https://a.example/x"), KEY, httpx.MockTransport(keep), resolver=resolver)
+        for url in ("https://a.example:443/own", "https://b.example/work"):
+            headers = {"authorization": "Bearer other"}
+            await walls.handle_async_request(httpx.Request("POST", url, headers=headers))
+        with pytest.raises(ToolFailed, match="not on the public internet"):
+            await walls.handle_async_request(httpx.Request("POST", "https://b.example/work"))
+
+    play(story())
+    assert [one.headers.get("authorization") for one in sent] == [f"Bearer {KEY}", None]
+    assert (sent[1].url.host, sent[1].headers["host"], sent[1].extensions["sni_hostname"]) == (
+        PUBLIC,
+        "b.example",
+        "b.example",
+    )
+    assert names == ["b.example", "b.example"]

@@ -216,6 +216,24 @@ def test_a_resource_of_another_user_answers_like_a_missing_one(tmp_path: Path, w
     run(main())
 
 
+def test_a_session_with_an_agent_session_and_no_message_belongs_to_its_caller(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            scene(tmp_path) as at,
+            at.server.client(at.holders["ann"]) as ann,
+            at.server.client(at.holders["other user"]) as stranger,
+        ):
+            created = (await ann.post("/sessions", json={"chatId": "trip"})).json()
+            path = f"/sessions/{created['sessionId']}/agent-session"
+            assert (await ann.get(path)).json()["userId"] == "ann"
+            assert (await stranger.get(path)).status_code == 404
+            assert (await stranger.post(path, json={"currentStage": "B"})).status_code == 404
+            listed = (await stranger.get("/agent-sessions", params={"chatId": "trip"})).json()
+            assert listed == {"sessions": []}
+
+    run(main())
+
+
 SHARED = {"/agents", "/tools"}
 """Lists that are the same for all callers."""
 FOR_ROLES = {"/proposals", "/metrics"}

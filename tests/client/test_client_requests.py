@@ -101,6 +101,26 @@ def test_a_run_is_steered_and_cancelled(tmp_path: Path) -> None:
     run(main())
 
 
+def test_a_session_is_created_with_its_chat_scenario_project_and_stage(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, [payer()]) as server, client_of(server.port) as client:
+            empty = await client.sessions.create(
+                chat_id="chat-7",
+                current_stage="PLANNING",
+                scenario="travel",
+                stage_data={"city": "Oslo"},
+                project_id="p1",
+            )
+            found = await client.agent_sessions.get(empty.session_id)
+            assert (found.chat_id, found.current_stage, found.scenario) == ("chat-7", "PLANNING", "travel")
+            assert (found.stage_data, found.project_id) == ({"city": "Oslo"}, "p1")
+            assert await client.agent_sessions.list(chat_id="chat-7") == (found,)
+            begun = await client.sessions.create("Pay.", chat_id="chat-8")
+            assert (await client.agent_sessions.get(begun.session_id)).chat_id == "chat-8"
+
+    run(main())
+
+
 def test_the_stage_of_a_session_is_read_changed_and_listed(tmp_path: Path) -> None:
     async def main() -> None:
         async with (

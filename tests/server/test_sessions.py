@@ -298,6 +298,61 @@ def test_agents_and_tools_are_listed(tmp_path: Path) -> None:
     run(main())
 
 
+DOCUMENT: Json = {
+    "chatId": "chat-7",
+    "currentStage": "PLANNING",
+    "scenario": "travel",
+    "stageData": {"city": "Oslo"},
+    "projectId": "p1",
+}
+
+
+def test_a_session_is_created_with_its_agent_session(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, [payer()]) as server, server.client() as client:
+            created = await client.post("/sessions", json=DOCUMENT, headers={"idempotency-key": "k1"})
+            session_id = created.json()["sessionId"]
+            path = f"/sessions/{session_id}/agent-session"
+            found = (await client.get(path)).json()
+            assert DOCUMENT.items() <= found.items()
+            assert (found["userId"], found["isActive"]) == ("local", True)
+            again = await client.post("/sessions", json=DOCUMENT, headers={"idempotency-key": "k1"})
+            assert again.json() == created.json()
+            other = {**DOCUMENT, "chatId": "chat-8"}
+            taken = await client.post("/sessions", json=other, headers={"idempotency-key": "k1"})
+            assert taken.status_code == 409
+
+            # As over the sidecar: it is listed, and its stage changes, before the first message.
+            listed = (await client.get("/agent-sessions", params={"chatId": "chat-7"})).json()["sessions"]
+            assert [one["sessionId"] for one in listed] == [session_id]
+            changed = await client.post(path, json={"currentStage": "PAYING"})
+            assert (changed.status_code, changed.json()["currentStage"]) == (200, "PAYING")
+
+            said = (await client.post(f"/sessions/{session_id}/messages", json={"message": "Pay."})).json()
+            await waiting(client, said["runId"])
+            after = (await client.get(path)).json()
+            assert {**DOCUMENT, "currentStage": "PAYING"}.items() <= after.items()
+            trace = (await client.get(f"/runs/{said['runId']}/trace")).json()["trace"]
+            assert (trace["chatId"], trace["userId"]) == ("chat-7", "local")
+
+    run(main())
+
+
+def test_a_session_is_created_with_its_agent_session_and_a_message_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, [payer()]) as server, server.client() as client:
+            body, headers = {**DOCUMENT, "message": "Pay."}, {"idempotency-key": "k1"}
+            begun = (await client.post("/sessions", json=body, headers=headers)).json()
+            await waiting(client, begun["runId"])
+            assert (await client.post("/sessions", json=body, headers=headers)).json() == begun
+            found = (await client.get(f"/sessions/{begun['sessionId']}/agent-session")).json()
+            assert DOCUMENT.items() <= found.items()
+            page = (await client.get("/runs", params={"session": begun["sessionId"]})).json()
+            assert len(page["runs"]) == 1
+
+    run(main())
+
+
 def test_the_stage_of_a_session_is_read_changed_listed_and_watched(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, [payer()]) as server, server.client() as client:

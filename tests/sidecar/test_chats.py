@@ -1,12 +1,13 @@
 """Parts of a chat request: messages in two dialects, providers by name, keys."""
 
+import re
 from typing import cast
 
 import pytest
 from pydantic import ValidationError
 from tests.sidecar.rig import play, sidecar
 
-from windlass.adapters.models import AnthropicProvider, DemoModel, OpenAICompatProvider
+from windlass.adapters.models import ROUTE_IDS, AnthropicProvider, DemoModel, OpenAICompatProvider
 from windlass.errors import Ambiguous, Conflict, Corrupt, Denied, Rejected, Unavailable
 from windlass_protocol import ErrorInfo, ErrorKind, JsonObject, JsonValue, RetryClass
 from windlass_sidecar.chat import ChatStream, Conversation, Message, close, conversation, provider_of
@@ -98,7 +99,7 @@ def test_an_address_is_plain_and_nothing_else() -> None:
         ("anthropic", "http://x", "k", AnthropicProvider),
         ("ollama", None, None, OpenAICompatProvider),
         ("ollama", None, "k", OpenAICompatProvider),
-        ("anybody", "http://x", "k", OpenAICompatProvider),
+        ("openai-compat", "http://x", "k", OpenAICompatProvider),
     ],
 )
 def test_a_provider_is_found_by_its_name_or_its_address(
@@ -112,10 +113,13 @@ def test_a_provider_is_found_by_its_name_or_its_address(
     play(story())
 
 
+@pytest.mark.parametrize("base_url", [None, "http://x"])
 @pytest.mark.parametrize(("name", "api_key"), [("nobody", None), ("nobody", "k"), ("demo2", None)])
-def test_an_unknown_provider_is_refused_with_the_known_ones(name: str, api_key: str | None) -> None:
-    with pytest.raises(RpcError, match="expected one of openai"):
-        provider_of(name, "m", base_url=None, api_key=api_key, max_tokens=None)
+def test_an_unknown_provider_is_refused_with_the_known_ones(
+    name: str, api_key: str | None, base_url: str | None
+) -> None:
+    with pytest.raises(RpcError, match=re.escape(f"expected one of {', '.join(ROUTE_IDS)}")):
+        provider_of(name, "m", base_url=base_url, api_key=api_key, max_tokens=None)
 
 
 def test_keys_are_masked_from_when_they_are_known_and_there_is_a_limit() -> None:

@@ -6,10 +6,21 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from tests.runtime.adapters.models.wire import KEY, Reply, serving
+from tests.runtime.adapters.models.wire import (
+    ANTHROPIC,
+    BEDROCK,
+    GOOGLE,
+    KEY,
+    OPENAI,
+    RESPONSES,
+    Reply,
+    Wire,
+    serving,
+)
 from tests.sidecar.rig import Client, params_of, play, said, sidecar
 
 from windlass import RunHandle, tool
+from windlass.adapters.models import ROUTE_IDS
 from windlass.errors import Unavailable
 from windlass_protocol import ErrorKind, Event, JsonObject, JsonValue, RetryClass, StreamEvent, encode
 from windlass_sidecar.limits import STREAMS_MAX
@@ -176,7 +187,7 @@ def test_earlier_messages_reach_the_model_in_order() -> None:
                 {"role": "tool", "tool_call_id": "c2", "toolResult": {"success": False, "error": "numb"}},
             ]
             told = await client.stream(
-                provider="some-server", baseUrl=server.url, apiKey=KEY, maxTokens=77, messages=messages
+                provider="openai-compat", baseUrl=server.url, apiKey=KEY, maxTokens=77, messages=messages
             )
             assert said(told) == "I am fine."
             asked = server.asked[0]
@@ -232,11 +243,69 @@ def test_the_key_of_the_environment_is_not_sent_to_an_address_of_the_host(
     play(story())
 
 
+@pytest.mark.parametrize(
+    ("provider", "wire", "path", "header"),
+    [
+        ("openai", OPENAI, "/chat/completions", "authorization"),
+        ("openai-compat", OPENAI, "/chat/completions", "authorization"),
+        ("ollama", OPENAI, "/chat/completions", "authorization"),
+        ("openai-responses", RESPONSES, "/responses", "authorization"),
+        ("azure", OPENAI, "/openai/deployments/m-1/chat/completions?api-version=2024-10-21", "api-key"),
+        ("anthropic", ANTHROPIC, "/v1/messages", "authorization"),
+        ("google", GOOGLE, "/v1beta/models/m-1:streamGenerateContent?alt=sse", "x-goog-api-key"),
+        ("bedrock", BEDROCK, "/model/m-1/converse-stream", "authorization"),
+    ],
+)
+def test_every_provider_keeps_its_own_protocol_at_an_address_of_the_host(
+    provider: str, wire: Wire, path: str, header: str
+) -> None:
+    async def story() -> None:
+        async with serving(Reply(wire.text(["I am ", "fine."]))) as server, sidecar() as client:
+            told = await client.stream(
+                provider=provider, model="m-1", baseUrl=server.url, apiKey=KEY, maxTokens=9, messages=HELLO
+            )
+            assert said(told) == "I am fine."
+            [asked] = server.asked
+            assert asked.path == path
+            assert asked.headers[header].removeprefix("Bearer ") == KEY
+            assert "hello" in str(asked.body[wire.said])
+            assert "9" in str({name: value for name, value in asked.body.items() if name != wire.said})
+
+    play(story())
+
+
+def test_the_sidecar_has_the_providers_of_the_runtime() -> None:
+    async def story() -> None:
+        async with sidecar() as client:
+            health = cast(JsonObject, await client.result("system.ping"))
+            assert health["loadedProviders"] == [*ROUTE_IDS]
+
+    play(story())
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "azure", "google", "bedrock"])
+def test_a_provider_that_needs_a_key_does_not_take_it_from_the_environment_for_an_address(
+    provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ANTHROPIC_API_KEY", "AZURE_OPENAI_API_KEY", "GOOGLE_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"):
+        monkeypatch.setenv(name, KEY)
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+
+    async def story() -> None:
+        async with serving(Reply()) as server, sidecar() as client:
+            asked = {"provider": provider, "model": "m", "baseUrl": server.url, "messages": HELLO}
+            error = await client.error("agent.chat.stream", asked)
+            assert error["code"] == -32602
+            assert server.asked == []
+
+    play(story())
+
+
 def test_a_cut_provider_stream_sends_restart_and_is_retried() -> None:
     async def story() -> None:
         cut = Reply(_openai("half an ans")[:1], end="cut")
         async with serving(cut, Reply(_openai("A whole answer."))) as server, sidecar() as client:
-            told = await client.stream(provider="x", baseUrl=server.url, messages=HELLO)
+            told = await client.stream(provider="openai-compat", baseUrl=server.url, messages=HELLO)
             assert said(told) == "A whole answer."
             assert params_of(told[-1])["ok"] is True
             assert {"restart"} <= {name for message in told for name in params_of(message)}
@@ -248,7 +317,7 @@ def test_a_failed_run_sends_stream_error_and_then_done() -> None:
     async def story() -> None:
         refusal = Reply([b'{"error":{"message":"no such model"}}'], 404, {"content-type": "application/json"})
         async with serving(refusal) as server, sidecar() as client:
-            told = await client.stream(provider="x", baseUrl=server.url, messages=HELLO)
+            told = await client.stream(provider="openai-compat", baseUrl=server.url, messages=HELLO)
             assert [message["method"] for message in told[-2:]] == ["stream.error", "stream.done"]
             assert params_of(told[-2])["kind"] == "internal"
             assert params_of(told[-1])["ok"] is False
@@ -290,12 +359,20 @@ def test_a_session_keeps_the_history_and_takes_one_message_at_a_time(tmp_path: P
                 )
                 assert isinstance(session, dict)
                 await client.stream(
-                    provider="x", baseUrl=server.url, sessionId="trip", streamId="s1", messages=HELLO
+                    provider="openai-compat",
+                    baseUrl=server.url,
+                    sessionId="trip",
+                    streamId="s1",
+                    messages=HELLO,
                 )
                 assert await _is_active(client) is False
             async with sidecar(store=tmp_path / "store.db") as client:
                 await client.stream(
-                    provider="x", baseUrl=server.url, sessionId="trip", streamId="s2", messages=HELLO
+                    provider="openai-compat",
+                    baseUrl=server.url,
+                    sessionId="trip",
+                    streamId="s2",
+                    messages=HELLO,
                 )
                 said_then = [message["content"] for message in server.asked[1].body["messages"]]
                 assert said_then == ["hello", "one", "hello"]

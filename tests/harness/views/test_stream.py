@@ -152,6 +152,16 @@ def test_a_reader_that_joins_in_the_middle_gets_no_beginning_twice() -> None:
     assert texts(changes(started(), whole("a"), more("b", step=1), whole("ab", step=1))) == ["a", "b"]
 
 
+@pytest.mark.parametrize(("has_deltas", "expected"), [(True, ["lo"]), (False, ["lo", "void", "Hello"])])
+def test_a_reader_that_resumes_has_the_beginning_if_it_has_deltas(
+    has_deltas: bool, expected: list[str]
+) -> None:
+    fold = ChatFold("r1")
+    fold.apply(started())
+    fold.resume(has_deltas=has_deltas)
+    assert texts(fold.apply_all([more("lo"), whole("Hello")])) == expected
+
+
 def test_a_text_of_no_session_has_no_message() -> None:
     [homeless] = changes(event("message.appended", {"messageDelta": "x", **at()}, None))
     assert homeless == TextDelta("text", "r1/0", 0, "x")

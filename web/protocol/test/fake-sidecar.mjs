@@ -159,7 +159,7 @@ const METHODS = {
     say({ method: "host.request.cancelled", params: { id: `sidecar-${asked}` } });
     return null;
   },
-  "agent.session.create": ({ chatId, sessionId = "made" }) => {
+  "agent.session.create": ({ chatId, sessionId = "made", ...document }) => {
     const session = {
       sessionId,
       chatId,
@@ -168,6 +168,7 @@ const METHODS = {
       isActive: true,
       createdAt: "2026-01-31T09:30:00Z",
       updatedAt: "2026-01-31T09:30:00Z",
+      ...document,
     };
     sessions.set(sessionId, session);
     return session;

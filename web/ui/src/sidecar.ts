@@ -26,6 +26,7 @@ import {
   type CallOptions,
   type RunFacts,
   type Sent,
+  type SessionWish,
   type Transport,
   type WatchOptions,
 } from "./transport.js";
@@ -68,9 +69,11 @@ class SidecarTransport implements Transport {
     private readonly options: SidecarTransportOptions,
   ) {}
 
-  async createSession(wish: { readonly message?: UserContent | undefined }, options?: CallOptions): Promise<Sent> {
-    const { sessionId } = await this.client.createSession({ chatId: this.options.chatId ?? "chat" }, options);
-    return wish.message === undefined ? { sessionId } : this.send(sessionId, wish.message, options);
+  async createSession(wish: SessionWish, options?: CallOptions): Promise<Sent> {
+    const { message, chatId = this.options.chatId ?? "chat", currentStage, scenario, stageData, projectId } = wish;
+    const document = { chatId, currentStage, scenario, stageData, projectId };
+    const { sessionId } = await this.client.createSession(document, options);
+    return message === undefined ? { sessionId } : this.send(sessionId, message, options);
   }
 
   async listSessions(options?: CallOptions): Promise<readonly SessionInfo[]> {

@@ -6,6 +6,7 @@ import type {
   ErrorInfo,
   InputRequest,
   InputResponse,
+  JsonObject,
   RunStatus,
   Usage,
   UserContent,
@@ -55,6 +56,13 @@ export interface SessionWish {
   readonly agent?: string | undefined;
   /** The first message of the user. */
   readonly message?: UserContent | undefined;
+  /** The chat of its AgentSession. */
+  readonly chatId?: string | undefined;
+  /** Its first stage. */
+  readonly currentStage?: string | undefined;
+  readonly scenario?: string | undefined;
+  readonly stageData?: JsonObject | undefined;
+  readonly projectId?: string | undefined;
 }
 
 /** A run: where it is, what it waits for, and what came of it. */

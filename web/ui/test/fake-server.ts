@@ -74,11 +74,16 @@ export class FakeServer {
   }
 
   private handle(path: string, body: JsonObject): number {
-    if (path === "/v1/sessions") this.begin(body["message"] as string);
+    if (path === "/v1/sessions") this.create(body);
     else if (path === "/v1/runs/r1/cancel") this.say("run.cancelled", { runId: "r1" });
     else if (path === "/v1/sessions/s1/messages" && "responses" in body) this.approved();
     else return 404;
     return 202;
+  }
+
+  private create({ message, ...document }: JsonObject): void {
+    this.session = { ...this.session, ...document };
+    this.begin(message as string);
   }
 
   private begin(message: string): void {

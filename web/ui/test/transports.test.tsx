@@ -100,6 +100,22 @@ describe.each([
     expect(result.current.session).toMatchObject({ sessionId, ...change });
   });
 
+  it("creates a session with its chat, scenario, project and first stage", async () => {
+    const { transport } = await open();
+    const { result } = renderHook(() => useAgentSession({ transport }));
+    const document = {
+      chatId: "chat-7",
+      currentStage: "PLANNING",
+      scenario: "travel",
+      stageData: { city: "Oslo" },
+      projectId: "p1",
+    };
+    const sessionId = await act(() => result.current.create(document));
+    await waitFor(() => {
+      expect(result.current.session).toMatchObject({ sessionId, ...document });
+    });
+  });
+
   it("cancels the remote run, and keeps the shown messages", async () => {
     const place = await open();
     const user = mount(place);

@@ -44,6 +44,7 @@ from windlass_protocol import (
     InputKind,
     InputRequest,
     InputResponse,
+    JsonObject,
     RetryClass,
     ScheduleInfo,
     UserContent,
@@ -599,7 +600,7 @@ async def start(
         "mode": wishes.mode,
         "output": wishes.output_schema,
         "context": wishes.context,
-        "metadata": wishes.metadata,
+        "metadata": await _metadata(caller, session_id, wishes),
         "budget": _narrowed(caller, agent_id, wishes.budget),
         "source": caller.principal.source,
         "owner": caller.principal.user,
@@ -611,6 +612,13 @@ async def start(
         if await caller.tenant.store.run(run_id) is None:
             raise
     raise taken(conflict)
+
+
+async def _metadata(caller: Caller, session_id: str, wishes: RunWishes) -> JsonObject | None:
+    """Return the metadata of a run, with the chat and the user of the `AgentSession` for its trace."""
+    facts = await caller.tenant.runtime.agent_sessions.facts(session_id)
+    owners = {name: facts[name] for name in ("chatId", "userId") if name in facts}
+    return {**owners, **(wishes.metadata or {})} if owners else wishes.metadata
 
 
 def _narrowed(caller: Caller, agent_id: str, wish: BudgetLimits | None) -> BudgetLimits | None:

@@ -475,13 +475,13 @@ class SteerableFrames:
     """Events in the Steerable shape: the few kinds that a chat needs, then `[DONE]`.
 
     Text comes in deltas. A message that comes whole has the `event` `message.completed`, and it replaces the
-    deltas that the client may have.
+    deltas that the client may have. `chat` has the events that a client that resumes has already.
     """
 
     media_type = SSE_TYPE
 
-    def __init__(self) -> None:
-        self._chat = ChatFold()
+    def __init__(self, chat: ChatFold | None = None) -> None:
+        self._chat = chat or ChatFold()
         self._is_over = False
 
     def opening(self) -> bytes:

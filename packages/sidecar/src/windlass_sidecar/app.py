@@ -12,6 +12,7 @@ from typing import Final, Self, cast
 
 from windlass import AgentRuntime, Tool, ToolRouter
 from windlass.adapters.journals.opening import is_postgres, open_store
+from windlass.adapters.models import ROUTE_IDS
 from windlass.errors import AgentError
 from windlass.limits import DRAIN_S
 from windlass.parts import Clock, Feed, MemoryStore, Store, SystemClock, allow_start, new_id
@@ -20,7 +21,6 @@ from windlass_harness.redact import mask_text
 from windlass_protocol import CheckStatus, SidecarCheck, SidecarHealth, SidecarStatus
 from windlass_protocol.frozen import mutable
 from windlass_sidecar import PROTOCOL_VERSION, __version__
-from windlass_sidecar.chat import PROVIDERS
 from windlass_sidecar.limits import HEALTH_TIMEOUT_S, LOG_LINE_BYTES_MAX
 from windlass_sidecar.rpc import Host
 from windlass_sidecar.stdio import Stderr
@@ -145,7 +145,7 @@ async def health(app: App) -> SidecarHealth:
         pid=os.getpid(),
         python_version=platform.python_version(),
         platform=platform.system().lower(),
-        loaded_providers=PROVIDERS,
+        loaded_providers=ROUTE_IDS,
         loaded_tools=len(app.tools.list_tools()),
         active_traces=len(app.streams),
         checks={"store": store},

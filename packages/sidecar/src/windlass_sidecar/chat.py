@@ -10,13 +10,7 @@ from pydantic import AliasChoices, Field, JsonValue, TypeAdapter, ValidationErro
 from pydantic_core import from_json, to_json
 
 from windlass import RunHandle, Tool, ToolContext, ToolFailed
-from windlass.adapters.models import (
-    AnthropicProvider,
-    DemoModel,
-    ModelSettings,
-    OpenAICompatProvider,
-    providers_from_environment,
-)
+from windlass.adapters.models import ROUTE_IDS, ModelSettings, ProviderOptions, make_provider
 from windlass.errors import AgentError, Conflict
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk
 from windlass.tools import KitOptions, ToolOptions, json_tool
@@ -39,9 +33,6 @@ _LOG: Final = logging.getLogger(__name__)
 
 CALL: Final = "host.tool.call"
 """The request that has the host execute a tool."""
-PROVIDERS: Final = ("openai", "anthropic", "ollama", "openai-compat", "demo")
-OLLAMA_URL: Final = "http://localhost:11434/v1"
-_NO_KEY: Final = "none"
 _MODEL_CHARS_MAX: Final = 256
 _URL_CHARS_MAX: Final = 2_048
 _USER_CONTENT: Final = TypeAdapter[UserContent](UserContent)
@@ -267,66 +258,26 @@ class ChatStream(Params):
 # models
 
 
-class _Nothing:
-    """An environment without variables."""
-
-    def get(self, name: str, /) -> str | None:
-        """Return None."""
-        return None
-
-
 def provider_of(
     name: str, model: str, *, base_url: str | None, api_key: str | None, max_tokens: int | None
 ) -> LLMProvider:
     """Return the model of a stream.
 
     A missing key is taken from the environment, as `OPENAI_API_KEY`, but never for an address that the host
-    names: that may be anyone's.
+    names: that may be anyone's. A server at such an address has the API of the provider.
 
     Raises:
-        RpcError: the provider is unknown and there is no address.
+        RpcError: the provider is unknown.
         Unavailable: the key is missing.
     """
-    if name == "demo":
-        return DemoModel(model)
     settings = ModelSettings(max_tokens=max_tokens)
-    if name == "anthropic":
-        if base_url is None:
-            return AnthropicProvider(model, api_key=api_key, settings=settings)
-        return AnthropicProvider(
-            model, api_key=api_key, base_url=base_url, settings=settings, environment=_Nothing()
+    provider = make_provider(name, model, ProviderOptions(api_key, base_url, settings))
+    if provider is None:
+        raise invalid_params(
+            f"provider: expected one of {', '.join(ROUTE_IDS)}; "
+            "openai-compat with a baseUrl is any server of the Chat Completions API"
         )
-    if name == "openai" and base_url is None:
-        return OpenAICompatProvider(model, api_key=api_key, settings=settings)
-    if base_url is None:
-        return _known(name, model, api_key=api_key, settings=settings)
-    return OpenAICompatProvider(
-        model,
-        api_key=api_key or _NO_KEY,
-        base_url=base_url,
-        settings=settings,
-        environment=_Nothing(),
-        route_id=name,
-    )
-
-
-def _known(name: str, model: str, *, api_key: str | None, settings: ModelSettings) -> LLMProvider:
-    if api_key is None and settings.max_tokens is None:
-        found = providers_from_environment().provider(name, model)
-        if found is not None:
-            return found
-    if name == "ollama":
-        return OpenAICompatProvider(
-            model,
-            api_key=api_key or _NO_KEY,
-            base_url=OLLAMA_URL,
-            settings=settings,
-            environment=_Nothing(),
-            route_id=name,
-        )
-    raise invalid_params(
-        f"provider: expected one of {', '.join(PROVIDERS)}, or a baseUrl of the OpenAI Chat Completions API"
-    )
+    return provider
 
 
 async def close(provider: LLMProvider) -> None:

@@ -32,6 +32,16 @@ export const NewSession = z.strictObject({
   budget: BudgetLimits.optional(),
   /** The goal of the run, by which runs are found and judged. */
   goal: Id.optional(),
+  /** The chat of the AgentSession; the session itself if absent. */
+  chatId: Id.optional(),
+  /** The first stage of the AgentSession; START if absent. */
+  currentStage: Id.optional(),
+  /** The scenario tag of the AgentSession. */
+  scenario: text({ max: 512 }).optional(),
+  /** Scratch state of the first stage. */
+  stageData: JsonObject.optional(),
+  /** The project that owns the AgentSession. */
+  projectId: text({ max: 512 }).optional(),
 });
 export type NewSession = z.infer<typeof NewSession>;
 

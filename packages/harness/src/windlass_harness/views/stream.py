@@ -379,6 +379,13 @@ class ChatFold:
         """Apply the next events; return the changes of the chat."""
         return [change for event in events for change in self.apply(event)]
 
+    def resume(self, *, has_deltas: bool) -> None:
+        """Continue for a reader that has the events so far, and perhaps live deltas of the last step.
+
+        A fold has live deltas only of readers that it served from the beginning.
+        """
+        self._is_step_seen = self._is_step_seen and not has_deltas
+
     # steps
 
     def step_started(self, event: Event | Record) -> Iterator[Change]:

@@ -10,7 +10,7 @@ from windlass_protocol.lazy import lazy_values as _lazy_values
 def _make_NewSession() -> object:
     from typing import Annotated
 
-    from pydantic import Field
+    from pydantic import Field, StringConstraints
 
     from windlass_protocol._wire import Closed, JsonObject, Maybe, Str
     from windlass_protocol.generated.common import Id
@@ -30,6 +30,11 @@ def _make_NewSession() -> object:
         metadata: Maybe[JsonObject] = None
         budget: Maybe[BudgetLimits] = None
         goal: Maybe[Id] = None
+        chat_id: Maybe[Id] = None
+        current_stage: Maybe[Id] = None
+        scenario: Maybe[Annotated[Str, StringConstraints(max_length=512)]] = None
+        stage_data: Maybe[JsonObject] = None
+        project_id: Maybe[Annotated[Str, StringConstraints(max_length=512)]] = None
 
     return NewSession
 

@@ -65,6 +65,16 @@ class NewSession(Closed):
     """The most that the run may use."""
     goal: Maybe[Id] = None
     """The goal of the run, by which runs are found and judged."""
+    chat_id: Maybe[Id] = None
+    """The chat of the AgentSession; the session itself if absent."""
+    current_stage: Maybe[Id] = None
+    """The first stage of the AgentSession; START if absent."""
+    scenario: Maybe[Annotated[Str, StringConstraints(max_length=512)]] = None
+    """The scenario tag of the AgentSession."""
+    stage_data: Maybe[JsonObject] = None
+    """Scratch state of the first stage."""
+    project_id: Maybe[Annotated[Str, StringConstraints(max_length=512)]] = None
+    """The project that owns the AgentSession."""
 
 class NewMessage(ExactlyOne, Closed):
     """Body of `POST /sessions/{id}/messages`: a message, or responses to what the session asks."""

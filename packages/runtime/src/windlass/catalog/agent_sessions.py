@@ -86,10 +86,13 @@ class AgentSessions:
         scenario: str | None = None,
         stage_data: Mapping[str, JsonValue] | None = None,
         project_id: str | None = None,
+        owner: str | None = None,
+        agent_id: str | None = None,
     ) -> AgentSession:
         """Make a session without a run; return once it is durable.
 
         The same request again returns the same session. Secrets in the fields are masked, as in every record.
+        `owner` and `agent_id` are those of the session in the index, as a first run would set them.
 
         Raises:
             Conflict: another session has the id, or a session of this id was deleted.
@@ -115,7 +118,8 @@ class AgentSessions:
         change = StateChange({FACTS_KEY: cast(JsonObject, self._redactor.value(facts))})
         record = number(Draft("session.state_changed", at, change.data), name, seq=1, epoch=0)
         try:
-            await self._store.keep(SessionCopy(name, (StoredAppend((record,), epoch=0),), Told(at, at)))
+            told = Told(at, at, agent_id=agent_id, owner=owner)
+            await self._store.keep(SessionCopy(name, (StoredAppend((record,), epoch=0),), told))
         except Conflict:
             known = await self._store.listed_session(name)
             if known is None:

@@ -3,7 +3,7 @@
 HTTP support is the extra `packages/runtime[client]`; it is imported when the first client is opened.
 """
 
-from windlass.client.client import Begun, Client, RunQuery, RunWishes, SessionQuery
+from windlass.client.client import Begun, Client, RunQuery, RunWishes, SessionQuery, SessionWishes
 from windlass.client.connection import (
     Broken,
     Means,
@@ -49,6 +49,7 @@ __all__ = [
     "RunWishes",
     "SessionInfo",
     "SessionQuery",
+    "SessionWishes",
     "TraceInfo",
     "Unauthenticated",
     "Unreachable",

@@ -361,6 +361,18 @@ class RunWishes(TypedDict, total=False):
     """The same key with the same request has one effect; a new key by default."""
 
 
+class SessionWishes(RunWishes, total=False):
+    """Options of a session and of its first run."""
+
+    chat_id: str | None
+    """The chat of its `AgentSession`; the session itself if it is left out."""
+    current_stage: str | None
+    """Its first stage; START if it is left out."""
+    scenario: str | None
+    stage_data: Mapping[str, JsonValue] | None
+    project_id: str | None
+
+
 class SessionQuery(TypedDict, total=False):
     """Filter of a list of sessions."""
 
@@ -384,14 +396,22 @@ class Sessions:
         self._client = client
 
     @overload
-    async def create(self, message: None = None, **wishes: Unpack[RunWishes]) -> Accepted: ...
+    async def create(self, message: None = None, **wishes: Unpack[SessionWishes]) -> Accepted: ...
     @overload
-    async def create(self, message: UserContent, **wishes: Unpack[RunWishes]) -> Begun: ...
+    async def create(self, message: UserContent, **wishes: Unpack[SessionWishes]) -> Begun: ...
     async def create(
-        self, message: UserContent | None = None, **wishes: Unpack[RunWishes]
+        self, message: UserContent | None = None, **wishes: Unpack[SessionWishes]
     ) -> Accepted | Begun:
         """Create a session, with a first message that starts a run, or without."""
-        accepted = await self._post("/sessions", wishes, message=message)
+        _check(wishes, SessionWishes, "a session")
+        document = {
+            "chatId": wishes.get("chat_id"),
+            "currentStage": wishes.get("current_stage"),
+            "scenario": wishes.get("scenario"),
+            "stageData": wishes.get("stage_data"),
+            "projectId": wishes.get("project_id"),
+        }
+        accepted = await self._post("/sessions", wishes, message=message, **document)
         return accepted if message is None else _begun(accepted)
 
     async def send(
@@ -406,8 +426,10 @@ class Sessions:
 
         With the token, the message is refused if the session has changed since.
         """
+        _check(wishes, RunWishes, "a run")
         path = path_of("sessions", session_id, "messages")
-        return _begun(await self._post(path, wishes, message=message, token=continuation_token))
+        accepted = await self._post(path, wishes, message=message, continuationToken=continuation_token)
+        return _begun(accepted)
 
     async def steer(
         self, session_id: str, message: UserContent, *, idempotency_key: str | None = None
@@ -486,10 +508,9 @@ class Sessions:
         return await self._link.ask(Accepted, call)
 
     async def _post(
-        self, path: str, wishes: RunWishes, *, message: UserContent | None, token: str | None = None
+        self, path: str, wishes: RunWishes, *, message: UserContent | None, **fields: object
     ) -> Accepted:
-        _check(wishes, RunWishes, "a run")
-        given = {
+        given: dict[str, object] = {
             "message": message,
             "agent": wishes.get("agent"),
             "mode": wishes.get("mode"),
@@ -497,7 +518,7 @@ class Sessions:
             "context": wishes.get("context"),
             "metadata": wishes.get("metadata"),
             "budget": wishes.get("budget"),
-            "continuationToken": token,
+            **fields,
         }
         body: JsonObject = {name: _plain(value) for name, value in given.items() if value is not None}
         return await self._send("POST", path, body, wishes.get("idempotency_key"))

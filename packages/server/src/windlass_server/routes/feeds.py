@@ -1,13 +1,15 @@
 """Routes of feeds: the events of a session, a run, or all sessions, stored and live."""
 
-from typing import Annotated, Literal
+from contextlib import aclosing
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import Field
 
 from windlass.feed import decode_cursor, encode_cursor
 from windlass.ports.feed import PROGRESS_TYPES, EventStream, StreamOptions
-from windlass_protocol import AllCursor, Cursor, SessionCursor
+from windlass_harness.views.stream import ChatFold
+from windlass_protocol import AllCursor, Cursor, RunCursor, SessionCursor
 from windlass_protocol.limits import INTEGER_MAX
 from windlass_server.models import Wire
 from windlass_server.openapi import answers
@@ -33,6 +35,7 @@ CURSOR_HEADER = "windlass-cursor"
 EVE_HEADERS = {"x-eve-stream-format": "ndjson", "x-eve-stream-version": "16"}
 """The headers by which clients of eve 0.13.8 know the stream."""
 _NUMBER_DIGITS_MAX = 15
+_STORED: Final = StreamOptions(follow=False)
 RECORDS_MAX = 10_000
 """Records from the end with which a feed starts."""
 _EXAMPLE = 'id: s.MDE5YQ.7\ndata: {"type":"message.completed","data":{"message":"Done."},"seq":7}\n\n'
@@ -147,8 +150,12 @@ async def of_session(
     if query.last is not None or query.before is not None:
         cursor = await _from_end(caller, session.session_id, query=query, cursor=cursor)
     feed = bus.subscribe_session(session.session_id, cursor, options=StreamOptions(follow=query.follow))
+    chat = None
+    if query.shape == "steerable" and isinstance(cursor, SessionCursor):
+        first = await _run_start(caller, cursor)
+        chat = await _chat_before(bus.subscribe_session(session.session_id, first, options=_STORED), cursor)
     until = None if query.before is None else query.before - 1
-    response = await _response(request, caller, feed=feed, query=query, start=start, until=until)
+    response = await _response(request, caller, feed=feed, query=query, start=start, until=until, chat=chat)
     if query.shape == "eve":
         response.headers.update(EVE_HEADERS)
     return response
@@ -163,9 +170,12 @@ async def of_run(
         raise Problem(422, "shape=eve is for sessions: read /sessions/{id}/events?shape=eve")
     _eve_start(query, last)
     bus = caller.tenant.runtime.events()
-    options = StreamOptions(follow=query.follow)
-    feed = bus.subscribe_run(run.run_id, _cursor(query, last), options=options, until_terminal=True, row=run)
-    return await _response(request, caller, feed=feed, query=query)
+    options, cursor = StreamOptions(follow=query.follow), _cursor(query, last)
+    feed = bus.subscribe_run(run.run_id, cursor, options=options, until_terminal=True, row=run)
+    chat = None
+    if query.shape == "steerable" and isinstance(cursor, RunCursor):
+        chat = await _chat_before(bus.subscribe_run(run.run_id, options=_STORED, row=run), cursor)
+    return await _response(request, caller, feed=feed, query=query, chat=chat)
 
 
 @router.get("/runs/{run_id:path}/replay", responses=_ANSWERS, response_class=Response, summary="Replay a run")
@@ -232,6 +242,25 @@ async def _from_end(
     return SessionCursor(session_id=session_id, seq=max(0, end - query.last))
 
 
+async def _run_start(caller: Caller, cursor: SessionCursor) -> SessionCursor:
+    """Return where the run at a cursor begins; a chat has nothing open between two runs."""
+    page = await caller.sessions.runs(session_id=cursor.session_id)
+    starts = [run.first_seq for run in page.items if 0 < run.first_seq <= cursor.seq]
+    return SessionCursor(session_id=cursor.session_id, seq=max(starts, default=1) - 1)
+
+
+async def _chat_before(past: EventStream, cursor: SessionCursor | RunCursor) -> ChatFold:
+    """Return the chat of a client that has the stored events of `past` up to a cursor."""
+    chat = ChatFold()
+    async with aclosing(past):
+        async for event in past:
+            if event.seq is not None and event.seq > cursor.seq:
+                break
+            chat.apply(event)
+    chat.resume(has_deltas=bool(cursor.index))
+    return chat
+
+
 def _eve_start(query: FeedQuery, last: str | None) -> int:
     """Return the number of the first event of the eve shape to send."""
     if query.shape != "eve":
@@ -261,11 +290,14 @@ async def _response(
     tells_place: bool = False,
     start: int = 0,
     until: int | None = None,
+    chat: ChatFold | None = None,
 ) -> Response:
     streams: Streams = request.app.state.streams
 
     def frames(cursor: str) -> Frames:
         place = cursor if tells_place else None
+        if query.shape == "steerable":
+            return SteerableFrames(chat)
         return _frames(request, query, streams, place=place, start=start, until=until)
 
     response = await open_feed(feed, frames, streams=streams, caller=caller)
@@ -277,8 +309,6 @@ async def _response(
 def _frames(
     request: Request, query: FeedQuery, streams: Streams, *, place: str | None, start: int, until: int | None
 ) -> Frames:
-    if query.shape == "steerable":
-        return SteerableFrames()
     accepted = request.headers.get("accept", "")
     is_sse = SSE_TYPE in accepted if query.shape == "eve" else NDJSON_TYPE not in accepted
     wanted = query.format or ("sse" if is_sse else "ndjson")

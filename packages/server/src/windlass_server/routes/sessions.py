@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
 import windlass_protocol as wire
+from windlass import Conflict
 from windlass.catalog import SessionStatus
 from windlass.catalog.agent_sessions import FIRST_STAGE
 from windlass.catalog.sessions import SAFE_POINTS_MAX, SessionQuery
@@ -104,6 +105,7 @@ async def create(
         body_example(
             message={"agent": "clerk", "message": "Pay the hotel."},
             empty={"agent": "clerk"},
+            staged={"chatId": "chat-7", "currentStage": "PLANNING", "scenario": "travel"},
             typed={"message": "Which city?", "outputSchema": {"type": "string"}, "mode": "task"},
             file={
                 "message": [
@@ -122,7 +124,8 @@ async def create(
     """Create a session, with its first message or without.
 
     The response is sent when the message is durable; the run starts then. Follow it at
-    `/sessions/{id}/events`.
+    `/sessions/{id}/events`. With `chatId`, `currentStage`, `scenario`, `stageData` or `projectId` the session
+    is journaled with its `AgentSession` before its first message, and stays if that message is refused.
     """
     async with once(caller, Bound(key, "sessions", wanted)):
         return reply(await begin(caller, wanted, key=key), 202)
@@ -134,7 +137,10 @@ async def begin(caller: Caller, wanted: wire.NewSession, *, key: str | None = No
     session_id = session_id_for(caller, key)
     run_id = first_run_id(session_id)
     store = caller.tenant.store
-    if key is not None and await store.listed_session(session_id) is not None:
+    has_document = _has_document(wanted)
+    if has_document:
+        await _create_document(caller, wanted, session_id=session_id, agent_id=agent_id)
+    elif key is not None and await store.listed_session(session_id) is not None:
         # The key of a session with a history: only the request that created it may be repeated.
         has_first = await store.run(run_id) is not None
         if has_first != (wanted.message is not None):
@@ -142,6 +148,8 @@ async def begin(caller: Caller, wanted: wire.NewSession, *, key: str | None = No
         if wanted.message is None:
             # It was created without a message, and has a history now: no reservation is needed.
             return _empty(session_id)
+    if wanted.message is None and has_document:
+        return _empty(session_id)
     if wanted.message is None:
         return await _reserve(caller, wanted, session_id=session_id, agent_id=agent_id)
     if (
@@ -152,6 +160,34 @@ async def begin(caller: Caller, wanted: wire.NewSession, *, key: str | None = No
     ids = (session_id, run_id)
     await start(caller, wanted.message, wishes=wanted, ids=ids, agent_id=agent_id)
     return _accepted(session_id, run_id)
+
+
+def _has_document(wanted: wire.NewSession) -> bool:
+    """Whether a session is given fields of its `AgentSession` document."""
+    fields = (wanted.chat_id, wanted.current_stage, wanted.scenario, wanted.stage_data, wanted.project_id)
+    return any(value is not None for value in fields)
+
+
+async def _create_document(
+    caller: Caller, wanted: wire.NewSession, *, session_id: str, agent_id: str
+) -> None:
+    """Journal a session with the fields of its `AgentSession` document; the same request changes nothing."""
+    user = caller.principal.user
+    try:
+        await caller.tenant.runtime.agent_sessions.create(
+            wanted.chat_id or session_id,
+            session_id=session_id,
+            user_id=user,
+            current_stage=wanted.current_stage,
+            scenario=wanted.scenario,
+            stage_data=wanted.stage_data,
+            project_id=wanted.project_id,
+            owner=user,
+            agent_id=agent_id,
+        )
+    except Conflict:
+        # The id is derived from the key, and another request made the session.
+        raise taken(KEY_TAKEN) from None
 
 
 async def _reserve(caller: Caller, wanted: wire.NewSession, *, session_id: str, agent_id: str) -> Accepted:
@@ -405,7 +441,7 @@ class AgentSessionQuery(Wire):
 async def list_agent_sessions(caller: CallerDep, query: Annotated[AgentSessionQuery, Query()]) -> Response:
     """Return your sessions as `AgentSession` documents, newest first.
 
-    Sessions without a message are left out.
+    Sessions without a message are left out, unless they were created with such fields.
     """
     found = await caller.tenant.runtime.agent_sessions.list(
         owner=caller.principal.user,

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from windlass.adapters.models.openai import OpenAICompatProvider as OpenAICompatProvider
     from windlass.adapters.models.prompted import PromptedTools as PromptedTools
     from windlass.adapters.models.responses import OpenAIResponsesProvider as OpenAIResponsesProvider
+    from windlass.adapters.models.routes import ROUTE_IDS as ROUTE_IDS
     from windlass.adapters.models.routes import EnvironmentProviders as EnvironmentProviders
+    from windlass.adapters.models.routes import ProviderOptions as ProviderOptions
+    from windlass.adapters.models.routes import make_provider as make_provider
     from windlass.adapters.models.routes import provider_for as provider_for
     from windlass.adapters.models.routes import providers_from_environment as providers_from_environment
     from windlass.adapters.models.transport import ModelSettings as ModelSettings
@@ -30,7 +33,10 @@ _HOMES = {
     "windlass.adapters.models.prompted": ("PromptedTools",),
     "windlass.adapters.models.responses": ("OpenAIResponsesProvider",),
     "windlass.adapters.models.routes": (
+        "ROUTE_IDS",
         "EnvironmentProviders",
+        "ProviderOptions",
+        "make_provider",
         "provider_for",
         "providers_from_environment",
     ),

@@ -284,7 +284,7 @@ class BedrockProvider(ServedModel):
     ) -> None:
         need_extra("bedrock", route_id, "botocore", "httpx2")
         region = region or next(filter(None, map(environment.get, REGIONS)), None)
-        if region is None:
+        if region is None and not (base_url and api_key):
             raise not_set_up(route_id, f"set the variable {REGIONS[0]} to a region, such as us-east-1")
         default = f"https://bedrock-runtime.{region}.amazonaws.com"
         key = api_key or environment.get(TOKEN) or ""
@@ -292,7 +292,7 @@ class BedrockProvider(ServedModel):
         url, to = endpoint_of(
             base_url, BASE_URL, default, api_key=api_key, key_variable=variable, environment=environment
         )
-        client = partial(BedrockClient, model, region)
+        client = partial(BedrockClient, model, region or "")
         line = Line("httpx2", client, Address(url, key), settings or ModelSettings(), to)
         super().__init__(model, line, route_id=route_id)
         more = (self._settings.body or {}).get(_EXTRA)

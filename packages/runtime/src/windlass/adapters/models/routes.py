@@ -1,13 +1,15 @@
 """Model routes: `openai/…`, `anthropic/…`, `google/…`, `ollama/…`, `demo/…` and others."""
 
 from collections.abc import Awaitable, Callable
-from typing import Final, cast
+from dataclasses import field, replace
+from typing import Final, TypedDict, cast
 
 from windlass.adapters import models
-from windlass.adapters.models.transport import PROCESS_ENVIRONMENT, Environment, not_set_up
+from windlass.adapters.models.transport import PROCESS_ENVIRONMENT, Environment, ModelSettings, not_set_up
 from windlass.errors import Rejected
 from windlass.ports.model import LLMProvider
 from windlass_protocol import ErrorKind, RetryClass
+from windlass_protocol.frozen import sealed
 
 PACE_S: Final = 0.03
 """Seconds between two words of `demo/paced`: about reading speed."""
@@ -20,63 +22,107 @@ COMPAT_BASE_URL: Final = "OPENAI_COMPAT_BASE_URL"
 COMPAT_KEY: Final = "OPENAI_COMPAT_API_KEY"
 
 
+class NoVariables:
+    """An environment without variables."""
+
+    def get(self, name: str, /) -> str | None:
+        """Return None."""
+        return None
+
+
+@sealed
+class ProviderOptions:
+    """Options of a provider; keys and addresses that are None are read from the environment."""
+
+    api_key: str | None = field(default=None, repr=False)
+    base_url: str | None = None
+    """The address of a server with the API of the provider."""
+    settings: ModelSettings | None = None
+    environment: Environment = PROCESS_ENVIRONMENT
+
+
+class _Common(TypedDict):
+    """Arguments that all providers of a server take."""
+
+    api_key: str | None
+    base_url: str | None
+    settings: ModelSettings | None
+    environment: Environment
+
+
+def _common(options: ProviderOptions) -> _Common:
+    return _Common(
+        api_key=options.api_key,
+        base_url=options.base_url,
+        settings=options.settings,
+        environment=options.environment,
+    )
+
+
 # Providers are imported through the package on first use: an application uses one or two of them.
 
 
-def _openai(model: str, environment: Environment) -> LLMProvider:
-    return models.OpenAICompatProvider(model, environment=environment)
+def _openai(model: str, options: ProviderOptions) -> LLMProvider:
+    return models.OpenAICompatProvider(model, **_common(options))
 
 
-def _anthropic(model: str, environment: Environment) -> LLMProvider:
-    return models.AnthropicProvider(model, environment=environment)
+def _anthropic(model: str, options: ProviderOptions) -> LLMProvider:
+    return models.AnthropicProvider(model, **_common(options))
 
 
-def _responses(model: str, environment: Environment) -> LLMProvider:
-    return models.OpenAIResponsesProvider(model, environment=environment)
+def _responses(model: str, options: ProviderOptions) -> LLMProvider:
+    return models.OpenAIResponsesProvider(model, **_common(options))
 
 
-def _azure(model: str, environment: Environment) -> LLMProvider:
-    return models.AzureOpenAIProvider(model, environment=environment)
+def _azure(model: str, options: ProviderOptions) -> LLMProvider:
+    return models.AzureOpenAIProvider(model, **_common(options))
 
 
-def _google(model: str, environment: Environment) -> LLMProvider:
-    return models.GoogleProvider(model, environment=environment)
+def _google(model: str, options: ProviderOptions) -> LLMProvider:
+    return models.GoogleProvider(model, **_common(options))
 
 
-def _bedrock(model: str, environment: Environment) -> LLMProvider:
-    return models.BedrockProvider(model, environment=environment)
+def _bedrock(model: str, options: ProviderOptions) -> LLMProvider:
+    if options.base_url is not None and options.api_key is None:
+        raise not_set_up("bedrock", "give the API key of this address: AWS credentials are for AWS alone")
+    return models.BedrockProvider(model, **_common(options))
 
 
-def _ollama(model: str, environment: Environment) -> LLMProvider:
-    host = environment.get(OLLAMA_HOST) or OLLAMA
+def _ollama(model: str, options: ProviderOptions) -> LLMProvider:
+    host = options.environment.get(OLLAMA_HOST) or OLLAMA
     address = host if "://" in host else f"http://{host}"
     # Must not get the key of another provider.
     return models.OpenAICompatProvider(
         model,
-        base_url=f"{address.rstrip('/')}/v1",
-        environment=environment,
+        api_key=options.api_key,
+        base_url=options.base_url or f"{address.rstrip('/')}/v1",
+        settings=options.settings,
+        environment=options.environment,
         route_id="ollama",
         key_variable="OLLAMA_API_KEY",
-        url_variable=OLLAMA_HOST,
+        url_variable=OLLAMA_HOST if options.base_url is None else None,
     )
 
 
-def _compat(model: str, environment: Environment) -> LLMProvider:
-    base_url = environment.get(COMPAT_BASE_URL)
+def _compat(model: str, options: ProviderOptions) -> LLMProvider:
+    base_url = options.base_url or options.environment.get(COMPAT_BASE_URL)
     if not base_url:
         raise not_set_up("openai-compat", f"set the variable {COMPAT_BASE_URL} to the address of the server")
     return models.OpenAICompatProvider(
         model,
+        api_key=options.api_key,
         base_url=base_url,
-        environment=environment,
+        settings=options.settings,
+        environment=options.environment,
         route_id="openai-compat",
         key_variable=COMPAT_KEY,
-        url_variable=COMPAT_BASE_URL,
+        url_variable=COMPAT_BASE_URL if options.base_url is None else None,
     )
 
 
-def _demo(model: str, environment: Environment) -> LLMProvider:
-    return models.DemoModel(model, pace_s=_pace_s(environment.get(PACE)) if model == "paced" else 0.0)
+def _demo(model: str, options: ProviderOptions) -> LLMProvider:
+    pace = options.environment.get(PACE)
+    return models.DemoModel(model, pace_s=_pace_s(pace) if model == "paced" else 0.0)
 
 
 def _pace_s(given: str | None) -> float:
@@ -93,7 +139,7 @@ def _pace_s(given: str | None) -> float:
     return pace_s
 
 
-_ROUTES: Final[dict[str, Callable[[str, Environment], LLMProvider]]] = {
+_ROUTES: Final[dict[str, Callable[[str, ProviderOptions], LLMProvider]]] = {
     "openai": _openai,
     "openai-responses": _responses,
     "azure": _azure,
@@ -104,6 +150,24 @@ _ROUTES: Final[dict[str, Callable[[str, Environment], LLMProvider]]] = {
     "openai-compat": _compat,
     "demo": _demo,
 }
+ROUTE_IDS: Final = tuple(_ROUTES)
+"""The known routes."""
+
+
+def make_provider(route_id: str, model_id: str, options: ProviderOptions) -> LLMProvider | None:
+    """Return a new provider of a route; None if the route is unknown.
+
+    With `base_url` no variable is read: a key of the environment is for the provider's own address alone.
+
+    Raises:
+        Unavailable: an extra, a key or an address is missing; the message says which.
+    """
+    make = _ROUTES.get(route_id)
+    if make is None:
+        return None
+    if options.base_url is not None:
+        options = replace(options, environment=NoVariables())
+    return make(model_id, options)
 
 
 class EnvironmentProviders:
@@ -116,7 +180,7 @@ class EnvironmentProviders:
     @property
     def routes(self) -> tuple[str, ...]:
         """The known routes."""
-        return tuple(_ROUTES)
+        return ROUTE_IDS
 
     def provider(self, route_id: str, model_id: str) -> LLMProvider | None:
         """Return the provider of a route, the same object each time; None if the route is unknown.
@@ -124,10 +188,12 @@ class EnvironmentProviders:
         Raises:
             Unavailable: an extra, a key or an address is missing; the message says which.
         """
-        known = self._made.get((route_id, model_id))
-        if known is None and route_id in _ROUTES:
-            known = self._made[route_id, model_id] = _ROUTES[route_id](model_id, self._environment)
-        return known
+        provider = self._made.get((route_id, model_id))
+        if provider is None:
+            provider = make_provider(route_id, model_id, ProviderOptions(environment=self._environment))
+            if provider is not None:
+                self._made[route_id, model_id] = provider
+        return provider
 
     async def aclose(self) -> None:
         """Close the connections of all providers."""
@@ -155,7 +221,7 @@ def provider_for(name: str, environment: Environment = PROCESS_ENVIRONMENT) -> L
     found = EnvironmentProviders(environment).provider(route_id, model_id) if model_id else None
     if found is None:
         raise Rejected(
-            f'a model must be "provider/model", with a provider of {", ".join(_ROUTES)}; found {name!r}',
+            f'a model must be "provider/model", with a provider of {", ".join(ROUTE_IDS)}; found {name!r}',
             kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
             retry=RetryClass.HOST_CONFIGURATION_NEEDED,
         )

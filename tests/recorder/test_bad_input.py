@@ -41,7 +41,7 @@ WRONG: Mapping[str, tuple[Call, object, str]] = {
     "confidence": (lambda r: sure(r, 7), "dec_1", "must be from 0 to 1, found 7"),
     "no confidence": (lambda r: sure(r, float("nan")), "dec_1", "found nan"),
     "type": (
-        lambda r: r.decide("a", OPTIONS, "ask", "c", decision_type="odd"),
+        lambda r: r.decide("a", OPTIONS, "ask", "c", decision_type="odd"),  # pyright: ignore[reportArgumentType]
         "dec_1",
         "decision_type must",
     ),

@@ -13,11 +13,15 @@ from typing import Final
 from windlass import Agent, AgentRuntime, Tool, ToolContext, tool
 from windlass.dynamic import DynamicContext, dynamic
 from windlass.testing import ScriptedModel, by_history, call, say
+from windlass_protocol import ResolverScope
+from windlass_protocol.generated.values import ResolverScopeValue as Scope
 
 STORY_S_MAX: Final = 300.0
 
 
-def shifting(scope: str, *, dies: bool = False, asked: list[int | None] | None = None) -> Agent:
+def shifting(
+    scope: ResolverScope | Scope, *, dies: bool = False, asked: list[int | None] | None = None
+) -> Agent:
     """An agent with a tool that a resolver gives; the process may end in its call."""
 
     def give(context: DynamicContext) -> list[Tool[..., object]]:
@@ -37,11 +41,11 @@ def shifting(scope: str, *, dies: bool = False, asked: list[int | None] | None =
     return Agent("shifting", model=model, tools=[dynamic(give, at=scope)])
 
 
-async def _die(path: Path, scope: str) -> None:
+async def _die(path: Path, scope: ResolverScope) -> None:
     agent = shifting(scope, dies=True)
     async with asyncio.timeout(STORY_S_MAX), await AgentRuntime.open(path, agents=[agent]) as runtime:
         await (await runtime.start(agent, "go", run_id="r1", session_id="s")).wait()
 
 
 if __name__ == "__main__":
-    asyncio.run(_die(Path(sys.argv[1]), sys.argv[2]))
+    asyncio.run(_die(Path(sys.argv[1]), ResolverScope(sys.argv[2])))

@@ -27,7 +27,14 @@ from windlass.refusals import invalid_package
 from windlass.runtime.binding import CHANGES_CHARS_MAX, PACKAGES_MAX, RuntimeBinder, difference
 from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.options import RuntimeOptions
-from windlass.runtime.registry import Machine, PackageChange, Registry, RuntimePorts, register_agent
+from windlass.runtime.registry import (
+    Machine,
+    PackageChange,
+    PackageChangeValue,
+    Registry,
+    RuntimePorts,
+    register_agent,
+)
 from windlass.runtime.runs import RunHandle
 from windlass.scribe import RedactingScribe
 from windlass.testing import Answer, ScriptedModel, by_history, call, say, seeded_random, sequential_ids
@@ -68,7 +75,9 @@ async def approve(handle: RunHandle) -> None:
     await handle.answer(asked.request_id, "approve")
 
 
-async def go_on(path: Path, agent: Agent, change: str | None = None) -> RunResult:
+async def go_on(
+    path: Path, agent: Agent, change: PackageChange | PackageChangeValue | None = None
+) -> RunResult:
     """Open the file again with another agent, and let the run end."""
     options: RuntimeOptions = {} if change is None else {"package_change": change}
     async with AgentRuntime.open(path, agents=[agent], durability="process", **options) as runtime:

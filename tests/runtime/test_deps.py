@@ -27,8 +27,10 @@ from windlass import (
     TypedResult,
     tool,
 )
+from windlass.dynamic import dynamic
 from windlass.testing import ScriptedModel, by_history, call, say
-from windlass_protocol import ErrorKind, RunStatus, SourceKind, SourceRef
+from windlass.tools import UndoCall
+from windlass_protocol import ErrorKind, RunMode, RunStatus, SourceKind, SourceRef
 
 
 @dataclass(frozen=True)
@@ -124,11 +126,11 @@ def test_a_misspelt_option_of_a_tool_is_an_error_in_the_editor() -> None:
         return ""
 
     with pytest.raises(Rejected, match="mode must be one of"):
-        tool(see, mode="raed")  # pyright: ignore[reportArgumentType]
+        tool(see, mode="raed")  # pyright: ignore[reportCallIssue, reportArgumentType]
     with pytest.raises(Rejected, match="effect must be one of"):
-        tool(see, mode="read", effect="twice")  # pyright: ignore[reportArgumentType]
+        tool(see, mode="read", effect="twice")  # pyright: ignore[reportCallIssue, reportArgumentType]
     with pytest.raises(Rejected, match="approval must be"):
-        tool(see, mode="read", approval="nevr")  # pyright: ignore[reportArgumentType]
+        tool(see, mode="read", approval="nevr")  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
 # Sources
@@ -141,6 +143,30 @@ def make_deps(run: RunInfo) -> Deps:
 async def make_deps_later(run: RunInfo) -> Deps:
     await asyncio.sleep(0)
     return make_deps(run)
+
+
+async def make_list(run: RunInfo) -> list[str]:
+    return [run.run_id]
+
+
+class ListMaker:
+    """A factory that is an object."""
+
+    def __call__(self, run: RunInfo) -> list[str]:
+        return [run.run_id]
+
+
+OWN = Agent("own", model="demo/x", deps=make_deps_later)
+
+
+async def pay(cents: int) -> str:
+    """Pay."""
+    return str(cents)
+
+
+async def give_back(call: UndoCall, ctx: ToolContext[Deps]) -> str:
+    """Give it back."""
+    return f"{ctx.deps.user} gave back {call.result}"
 
 
 def test_tools_get_the_dependencies_of_the_start() -> None:
@@ -279,7 +305,25 @@ WRONG: dict[str, Callable[[], object]] = {
         "a", model="demo/x", tools=[whoami]
     ),
     "tool whoami takes ToolContext[Deps], and the dependencies of the agent are int": lambda: Agent(
-        "a", model="demo/x", deps=int, tools=[whoami]
+        "a",
+        model="demo/x",
+        deps=int,
+        tools=[whoami],  # pyright: ignore[reportArgumentType]
+    ),
+    "tool refund takes ToolContext[Deps], and the dependencies of the agent are list": lambda: Agent(
+        "a",
+        model="demo/x",
+        deps=make_list,
+        tools=[refund],  # pyright: ignore[reportArgumentType]
+    ),
+    "tool give_back takes ToolContext[Deps], and the agent has no dependencies": lambda: Agent(
+        "a", model="demo/x", tools=[tool(pay, undo=give_back)]
+    ),
+    "deps: the factory of agent desk makes list, and the agent needs Deps": lambda: AgentRuntime.in_memory(
+        [desk()[0]], deps={desk()[0]: make_list}
+    ),
+    "deps: the factory of agent own makes list, and the agent needs Deps": lambda: AgentRuntime.in_memory(
+        [OWN], deps={OWN: ListMaker()}
     ),
     "deps must be a type, or a function of a RunInfo that makes the dependencies, found str": lambda: Agent(
         "a",
@@ -319,6 +363,63 @@ def test_dependencies_for_an_agent_without_any_are_refused() -> None:
         agent = Agent("a", model=model_of("hello"))
         with pytest.raises(Rejected, match="the agent has no dependencies"):
             await agent.run("Hello?", deps=Deps("ann"))
+
+    play(story())
+
+
+def test_dependencies_of_the_start_must_be_of_the_type_that_a_factory_returns() -> None:
+    async def story() -> None:
+        agent = Agent("own", model=model_of("x"), deps=make_deps_later)
+        with pytest.raises(Rejected, match="deps must be a Deps, found str"):
+            await agent.run("Who?", deps="ann")  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+    play(story())
+
+
+def test_a_factory_without_a_return_type_that_makes_other_dependencies_leaves_the_run_and_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> None:
+        agent, model = desk()
+        left = Left()
+
+        def loose(_: RunInfo) -> Any:
+            return 7
+
+        async with AgentRuntime.in_memory([agent], deps={agent: loose}) as runtime:
+            await runtime.start(agent, "Who?", run_id="r1")
+            await left.wait()
+        assert "the dependencies of agent desk failed (it made int, expected Deps)" in caplog.text
+        assert model.requests == []
+
+    with caplog.at_level(logging.WARNING):
+        play(story())
+
+
+@pytest.mark.parametrize("deps", [None, str])
+def test_a_resolver_that_gives_a_tool_for_other_dependencies_fails_before_the_model_is_asked(
+    deps: type[str] | None,
+) -> None:
+    async def story() -> None:
+        model = model_of("x")
+        agent = Agent("a", model=model, deps=deps, tools=[dynamic(lambda _: whoami, name="more")])
+        result = await agent.run("Who?", deps=None if deps is None else "ann")
+        assert result.error is not None
+        needs = "the agent has no dependencies" if deps is None else "the dependencies of the agent are str"
+        assert f"tool whoami takes ToolContext[Deps], and {needs}" in result.error.message
+        assert model.requests == []
+
+    play(story())
+
+
+def test_mode_may_be_a_text() -> None:
+    async def story() -> None:
+        agent = Agent("a", model=model_of("x"))
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            run = await runtime.start(agent, "Hi.", mode="task")
+            assert (await run.wait()).status is RunStatus.COMPLETED
+            started = [one async for one in run.events() if one.type == "run.started"]
+            assert started[0].data["mode"] == RunMode.TASK
 
     play(story())
 

@@ -26,6 +26,7 @@ from windlass.runtime.runs import RunHandle
 from windlass.skills import Skill
 from windlass.testing import Answer, ScriptedModel, by_history, call, crash_everywhere, say
 from windlass_protocol import ErrorKind, InputRequest, InputResponse, RunResult
+from windlass_protocol.generated.values import ResolverScopeValue as Scope
 
 SECRET = "correct-horse-battery"
 WRONG: Any = 1
@@ -83,7 +84,7 @@ LOOK = made("look")
 )
 @pytest.mark.parametrize("is_durable", [False, True])
 def test_instructions_hold_for_the_session_the_turn_or_the_step(
-    scope: str, asked: list[int], is_durable: bool, tmp_path: Path
+    scope: Scope, asked: list[int], is_durable: bool, tmp_path: Path
 ) -> None:
     count = 0
 
@@ -127,7 +128,9 @@ def test_an_instructions_function_is_called_at_each_turn_with_the_run() -> None:
 
 
 @pytest.mark.parametrize("scope", ["session", "turn", "step"])
-def test_tools_that_are_given_are_offered_beside_the_others_and_can_be_called(scope: str) -> None:
+def test_tools_that_are_given_are_offered_beside_the_others_and_can_be_called(
+    scope: Scope,
+) -> None:
     model = ScriptedModel([call("given", {}), say("done")])
     agent = Agent("a", model=model, tools=[LOOK, dynamic(lambda _: made("given"), at=scope, name="more")])
 
@@ -320,7 +323,7 @@ def test_with_move_a_run_goes_on_with_the_new_parts_and_asks_again(tmp_path: Pat
 
 @pytest.mark.parametrize("scope", ["session", "turn", "step"])
 def test_a_call_that_a_killed_process_left_is_made_again_with_the_tool_given_anew(
-    tmp_path: Path, scope: str
+    tmp_path: Path, scope: Scope
 ) -> None:
     command = [sys.executable, "-m", "tests.runtime.shifting", str(tmp_path / "a.db"), scope]
     ended = subprocess.run(command, timeout=2 * STORY_S_MAX, check=False, capture_output=True)
@@ -409,7 +412,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def at_scope(parts: dict[str, Any], scope: str) -> dict[str, Any]:
+def at_scope(parts: dict[str, Any], scope: Scope) -> dict[str, Any]:
     """The same dynamic parts, asked at another time."""
 
     def moved(one: object) -> object:
@@ -425,7 +428,7 @@ def at_scope(parts: dict[str, Any], scope: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("scope", ["turn", "step"])
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_resolver_that_fails_fails_the_run_and_the_session_goes_on(name: str, scope: str) -> None:
+def test_a_resolver_that_fails_fails_the_run_and_the_session_goes_on(name: str, scope: Scope) -> None:
     parts, words = BROKEN[name]
 
     async def story() -> None:
@@ -468,7 +471,7 @@ def test_a_fail_open_resolver_with_an_unrecordable_value_is_recorded_as_failed(w
 
 
 @pytest.mark.parametrize("scope", ["session", "turn"])
-def test_a_run_is_cancelled_while_its_resolver_takes_its_time(scope: str) -> None:
+def test_a_run_is_cancelled_while_its_resolver_takes_its_time(scope: Scope) -> None:
     async def story() -> None:
         asked, never = asyncio.Event(), asyncio.Event()
 
@@ -513,7 +516,7 @@ def test_a_runtime_closes_while_a_resolver_takes_its_time_and_the_run_goes_on(tm
 
 
 @pytest.mark.parametrize("scope", ["session", "turn", "step"])
-def test_a_resolver_that_fails_open_has_given_nothing_and_that_is_recorded(scope: str) -> None:
+def test_a_resolver_that_fails_open_has_given_nothing_and_that_is_recorded(scope: Scope) -> None:
     model = ScriptedModel([say("done")])
     agent = Agent(
         "a", model=model, instructions="Fixed.", tools=[dynamic(_raises, at=scope, fails_open=True)]
@@ -533,7 +536,7 @@ def test_a_resolver_that_fails_open_has_given_nothing_and_that_is_recorded(scope
 
 
 def test_the_fingerprint_covers_name_and_scope_of_a_resolver_and_not_its_value() -> None:
-    def agent(name: str = "x", at: str = "turn", text: str = "a") -> Agent:
+    def agent(name: str = "x", at: Scope = "turn", text: str = "a") -> Agent:
         return Agent("a", model="p/m", instructions=dynamic(lambda _: text, name=name, at=at))
 
     def mark(one: Agent) -> str:
@@ -551,7 +554,10 @@ def test_the_fingerprint_covers_name_and_scope_of_a_resolver_and_not_its_value()
     ("make", "words"),
     [
         (lambda: dynamic(WRONG), "a resolver must be a function"),
-        (lambda: dynamic(_raises, at="day"), "at must be one of session, turn, step"),
+        (
+            lambda: dynamic(_raises, at="day"),  # pyright: ignore[reportArgumentType]
+            "at must be one of session, turn, step",
+        ),
         (lambda: dynamic(_raises, name="a b"), "a resolver"),
         (lambda: dynamic(_raises, timeout_ms=0), "timeout_ms"),
         (lambda: dynamic(_raises, timeout_ms=RESOLVER_TIMEOUT_MS_MAX + 1), "timeout_ms"),
@@ -617,7 +623,7 @@ def test_an_interrupted_call_of_a_dynamic_tool_keeps_its_approval() -> None:
 
 
 @pytest.mark.parametrize("scope", ["session", "turn", "step"])
-def test_the_ledger_lists_dynamic_tools_among_the_options(scope: str) -> None:
+def test_the_ledger_lists_dynamic_tools_among_the_options(scope: Scope) -> None:
     def give(context: DynamicContext) -> list[Tool[..., object]]:
         return [made(f"at_{context.step_index or 0}" if scope == "step" else "dyn")]
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pytest
 from tests.runtime.runtime_rig import STORY_S_MAX, look, mail, play, until
@@ -35,6 +35,7 @@ from windlass.testing import (
 from windlass_harness import views
 from windlass_harness.record import Record
 from windlass_protocol import EVENT_DATA
+from windlass_protocol.generated.values import EventTypeValue
 
 SECRET = "correct-horse-battery"
 PATIENT_MS = 30_000
@@ -46,7 +47,7 @@ LOOKING: Sequence[Answer] = [call("look", {"item": "hat"}), say("done")]
 ASKING: Sequence[Answer] = [call("mail", {"to": "ann"}), say("done")]
 
 
-def watch(seen: list[Event], *types: str, **options: Any) -> EventHook:
+def watch(seen: list[Event], *types: EventTypeValue | Literal["*"], **options: Any) -> EventHook:
     """An event hook that collects its events."""
 
     @on_event(*types or ("*",), timeout_ms=PATIENT_MS, **options)
@@ -124,7 +125,7 @@ def test_an_event_is_durable_before_a_hook_gets_it(tmp_path: Path) -> None:
 def test_hooks_get_the_types_they_name_and_are_called_in_the_order_of_their_declaration() -> None:
     calls: list[tuple[str, str]] = []
 
-    def noting(name: str, *types: str) -> EventHook:
+    def noting(name: str, *types: EventTypeValue | Literal["*"]) -> EventHook:
         @on_event(*types, hook_id=name, timeout_ms=PATIENT_MS)
         async def note(event: Event) -> None:
             calls.append((name, event.type))
@@ -461,7 +462,7 @@ def test_a_record_that_is_no_valid_event_is_logged_and_the_others_are_passed(
 def test_an_agent_refuses_a_hook_on_events_that_are_never_recorded() -> None:
     for kind in LIVE_EVENTS:
         with pytest.raises(Rejected, match="is live only and not recorded"):
-            agent_of(watch([], kind))
+            agent_of(watch([], cast(EventTypeValue, kind)))
 
 
 def test_live_events_are_those_that_the_spec_names_so() -> None:

@@ -1,15 +1,16 @@
 """Hook definitions: mistakes are refused when a hook is defined."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from windlass.agent import Agent
 from windlass.errors import Rejected
-from windlass.hooks import POINTS, EventHook, Hook, hook, on_event
+from windlass.hooks import EventHook, Hook, HookPoint, hook, on_event
 from windlass.limits import HOOK_TIMEOUT_MS_MAX, HOOKS_PER_AGENT_MAX
 from windlass.ports.host import HookCall
 from windlass_protocol import EVENT_DATA, Event, HookFailure, HookPhase, HookRight, HookSpec
+from windlass_protocol.generated.values import EventTypeValue
 
 LOOSE_HOOK: Any = hook
 LOOSE_EVENT_HOOK: Any = on_event
@@ -125,7 +126,7 @@ def test_the_number_of_hooks_of_an_agent_is_limited():
 
 
 def test_hooks_at_every_point_observe_by_default():
-    for point in POINTS:
+    for point in get_args(HookPoint):
         assert hook(point)(look).spec.right is HookRight.OBSERVE
 
 
@@ -161,7 +162,7 @@ def test_a_function_becomes_an_event_hook() -> None:
 
 
 def test_an_event_hook_can_be_on_every_type_of_event() -> None:
-    assert on_event(*EVENT_DATA)(heed).types == tuple(EVENT_DATA)
+    assert on_event(*get_args(EventTypeValue))(heed).types == tuple(EVENT_DATA)
     assert all(on_event("*")(heed).wants(one) for one in EVENT_DATA)
 
 

@@ -64,6 +64,7 @@ def python_files(spec: Spec) -> dict[str, str]:
     files = {f"{_module(file.name)}.pyi": _stub(spec, file) for file in spec.files}
     files |= {f"{_module(file.name)}.py": _makers(spec, file) for file in spec.files}
     files["__init__.py"] = _index(spec)
+    files["values.py"] = _values(spec)
     return {name: _formatted(text, name) for name, text in files.items()}
 
 
@@ -337,6 +338,32 @@ def _text(doc: str, indent: str) -> str:
         return f'{indent}"""{doc}"""'
     lines = wrap(doc, WIDTH - len(indent) - 3)
     return f'{indent}"""' + f"\n{indent}".join(lines) + f'\n{indent}"""'
+
+
+def _values(spec: Spec) -> str:
+    """Return the module of the literal types: the values of each enum, and the known types of events."""
+    choices: dict[str, list[str]] = {}
+    for file in spec.files:
+        for definition in file.definitions:
+            match definition:
+                case EnumDef(name, _, values):
+                    choices[f"{name}Value"] = list(values)
+                case TableDef(_, _, rows):
+                    choices["EventTypeValue"] = [value for value, _ in rows]
+                    choices["EventFamilyValue"] = [
+                        *dict.fromkeys(value.partition(".")[0] for value, _ in rows)
+                    ]
+                case _:
+                    pass
+    body = "".join(
+        f"{name} = Literal[{', '.join(repr(value) for value in values)}]\n"
+        for name, values in sorted(choices.items())
+    )
+    return (
+        "# Generated from spec/ by `make gen`. Do not edit.\n"
+        '"""The values of each enum as literal types, for signatures that also take texts."""\n\n'
+        f"from typing import Literal\n\n{body}"
+    )
 
 
 def _index(spec: Spec) -> str:

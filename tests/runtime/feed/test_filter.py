@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 from tests.runtime.feed.scene import draft, ended, started
 
 from windlass.errors import Rejected
-from windlass.ports.feed import FILTER_VALUES_MAX, EventFilter
+from windlass.ports.feed import FILTER_VALUES_MAX, EventFilter, UnknownEvent
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Record, number
 from windlass_protocol import FilterCursor
+
+X_A, X_B = UnknownEvent("x.a"), UnknownEvent("x.b")
 
 
 def record(one: Draft, session_id: str = "s1") -> Record:
@@ -28,9 +30,13 @@ def record(one: Draft, session_id: str = "s1") -> Record:
         (EventFilter(turn_ids=["t1"]), draft("x.a", turn_id="t1"), draft("x.a", turn_id="t2")),
         (EventFilter(turn_ids=["t0"]), started(), draft("x.a", {"turnId": 7})),
         (EventFilter(families=["run", "step"]), started(), draft("runner.a")),
-        (EventFilter(types=["x.a"]), draft("x.a"), draft("x.b")),
+        (EventFilter(types=[X_A]), draft("x.a"), draft("x.b")),
         (EventFilter(terminal_only=True), ended(), draft("turn.completed")),
-        (EventFilter(types=["x.a", "x.b"], run_ids=["r1"]), draft("x.b"), draft("x.b", run_id="r2")),
+        (
+            EventFilter(types=[X_A, X_B], run_ids=["r1"]),
+            draft("x.b"),
+            draft("x.b", run_id="r2"),
+        ),
         (EventFilter(), draft("x.a"), None),
     ],
 )
@@ -48,8 +54,8 @@ def test_a_filter_by_session_lets_no_other_through() -> None:
 
 
 def test_the_fingerprint_is_that_of_the_criteria_alone() -> None:
-    one = EventFilter(run_ids=["b", "a", "b"], types=("x.a",)).compile()
-    two = EventFilter(types={"x.a"}, run_ids=("a", "b")).compile()
+    one = EventFilter(run_ids=["b", "a", "b"], types=(X_A,)).compile()
+    two = EventFilter(types={X_A}, run_ids=("a", "b")).compile()
     assert one == two
     assert FilterCursor(fingerprint=one.fingerprint, position=0).fingerprint == one.fingerprint
     letters = EventFilter(run_ids="a b c d e f g h".split()).compile()
@@ -88,10 +94,10 @@ def test_filters_have_the_same_fingerprint_if_and_only_if_they_are_the_same(
         ("x.a", "types must be a collection of strings, found a single string"),
     ],
 )
-def test_a_criterion_that_makes_no_sense_is_refused(values: Collection[str], complaint: str) -> None:
+def test_a_criterion_that_makes_no_sense_is_refused(values: Collection[UnknownEvent], complaint: str) -> None:
     with pytest.raises(Rejected, match=complaint):
         EventFilter(types=values).compile()
 
 
 def test_a_criterion_may_have_as_many_values_as_the_limit() -> None:
-    EventFilter(types=[str(n) for n in range(FILTER_VALUES_MAX)]).compile()
+    EventFilter(types=[UnknownEvent(str(n)) for n in range(FILTER_VALUES_MAX)]).compile()

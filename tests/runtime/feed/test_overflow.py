@@ -20,6 +20,7 @@ from windlass.ports.feed import (
     QueueOptions,
     StreamOptions,
     SubscriberLagged,
+    UnknownEvent,
 )
 from windlass_harness.record import number
 from windlass_protocol import Event
@@ -285,7 +286,7 @@ def test_a_cursor_is_valid_with_any_queue_capacity() -> None:
     async def main() -> None:
         world = World()
         await world.append(*[draft("x.a")] * 4)
-        chosen = EventFilter(families=["x"]).compile()
+        chosen = EventFilter(families=[UnknownEvent("x")]).compile()
         stream = world.feed.subscribe_filtered(chosen, options=with_queue(capacity=8))
         await anext(stream)
         other = world.feed.subscribe_filtered(chosen, stream.cursor, options=with_queue(capacity=9))

@@ -12,7 +12,7 @@ from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.dynamic import Dynamic, DynamicContext, dynamic
 from windlass.errors import Rejected
-from windlass.hooks import EventHook, Hook, hook, on_event
+from windlass.hooks import EventHook, Hook, HookPoint, hook, on_event
 from windlass.limits import HOOKS_PER_AGENT_MAX, RESOLVERS_PER_AGENT_MAX
 from windlass.ports.host import Change, HookCall, Veto
 from windlass.skills import Skill
@@ -21,6 +21,7 @@ from windlass.testing import Answer, ScriptedModel, by_history, call, say
 from windlass.tools import Tool, ToolContext, tool
 from windlass_harness.redact import Redactor
 from windlass_protocol import Event, JsonObject, JsonValue, ModelReference, RunMode, StepInput
+from windlass_protocol.generated.values import ResolverScopeValue as Scope
 
 SECRET = "correct-horse-battery"
 PATIENT_MS = 30_000
@@ -89,7 +90,7 @@ def test_hooks_veto_and_change_the_calls_of_a_step(is_split: bool) -> None:
 def test_a_hook_of_a_turn_is_called_once_although_the_turn_has_several_steps(is_split: bool) -> None:
     points: list[str] = []
 
-    def at(point: str) -> Hook:
+    def at(point: HookPoint) -> Hook:
         def note(seen: HookCall) -> None:
             points.append(seen.point)
 
@@ -317,7 +318,7 @@ class Counted:
     ("scope", "told"), [("session", [1, 1, 1, 1]), ("turn", [1, 1, 2, 2]), ("step", [1, 2, 3, 4])]
 )
 def test_instructions_hold_for_the_session_the_turn_or_the_step(
-    scope: str, told: list[int], is_split: bool
+    scope: Scope, told: list[int], is_split: bool
 ) -> None:
     counted = Counted()
     stage, model = stage_of(
@@ -335,7 +336,7 @@ def test_instructions_hold_for_the_session_the_turn_or_the_step(
 
 @pytest.mark.parametrize("is_split", [False, True])
 @pytest.mark.parametrize("scope", ["session", "turn", "step"])
-def test_tools_that_a_function_gives_are_offered_and_called(scope: str, is_split: bool) -> None:
+def test_tools_that_a_function_gives_are_offered_and_called(scope: Scope, is_split: bool) -> None:
     stage, model = stage_of(
         [call("given", {}), say("one"), call("given", {}), say("two")],
         is_split=is_split,
@@ -395,7 +396,9 @@ def test_a_tool_that_changed_between_two_steps_of_its_turn_keeps_its_definition_
 
 @pytest.mark.parametrize("is_split", [False, True])
 @pytest.mark.parametrize("scope", ["session", "turn", "step"])
-def test_an_approval_of_a_dynamic_tool_holds_for_the_tool_that_was_shown(scope: str, is_split: bool) -> None:
+def test_an_approval_of_a_dynamic_tool_holds_for_the_tool_that_was_shown(
+    scope: Scope, is_split: bool
+) -> None:
     made: list[str] = []
 
     def pay_of(description: str) -> Dynamic:

@@ -24,7 +24,7 @@ from pydantic import Field, JsonValue, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 import windlass
-from windlass.deps import DepsFactory, DepsT, OutputT, is_protocol
+from windlass.deps import DepsFactory, DepsT, OutputT, fits, name_of
 from windlass.dynamic import Dynamic, Placed, Resolver, words_of
 from windlass.errors import check_name, check_text, check_whole, kind_of, wrong
 from windlass.hooks import LIVE_EVENTS, EventHook, Hook, check_hook
@@ -260,7 +260,7 @@ class Agent(Generic[DepsT, OutputT]):
     instructions: str | Dynamic | Resolver = ""
     description: str = ""
     version: str | None = None
-    tools: Sequence[Tool[..., object] | Dynamic] = ()
+    tools: Sequence[Tool[..., object, DepsT] | Dynamic] = field(default_factory=tuple[Dynamic, ...])
     subagents: Sequence[AnyAgent] = ()
     policy: PolicySet = field(default_factory=PolicySet)
     budget: Budget | None = None
@@ -362,7 +362,9 @@ class Agent(Generic[DepsT, OutputT]):
     @property
     def offered_tools(self) -> tuple[Tool[..., object], ...]:
         """The tools for the model: the agent's tools, and `load_skill`."""
-        skills, tools = self.loaded_skills, tuple(tool for tool in self.tools if isinstance(tool, Tool))
+        skills = self.loaded_skills
+        own = tuple(tool for tool in self.tools if isinstance(tool, Tool))
+        tools = cast("tuple[Tool[..., object], ...]", own)
         has_skills = len(skills) or any(isinstance(one, Dynamic) for one in self.skills)
         return (*tools, skills.tool) if has_skills else tools
 
@@ -598,21 +600,8 @@ class Agent(Generic[DepsT, OutputT]):
                 f"found {kind_of(deps)}"
             )
         for tool in self.tools:
-            wanted = tool.shape.signature.deps if isinstance(tool, Tool) else None
-            if wanted is None or wanted is object or wanted is Any:
-                continue
-            if deps is None:
-                raise wrong(
-                    f"{where}: tool {tool.name} takes ToolContext[{_named(wanted)}], and the agent has no "
-                    f"dependencies; write Agent(…, deps={_named(wanted)})"
-                )
-            if not isinstance(deps, type) or not isinstance(wanted, type) or is_protocol(wanted):
-                continue
-            if not issubclass(deps, wanted):
-                raise wrong(
-                    f"{where}: tool {tool.name} takes ToolContext[{_named(wanted)}], and the dependencies of "
-                    f"the agent are {_named(deps)}"
-                )
+            if isinstance(tool, Tool):
+                check_tool_deps(cast("Tool[..., object]", tool), deps, where=where)
 
     def _check_parts(self, where: str) -> None:
         _check_type(self.policy, PolicySet, f"{where}: policy")
@@ -637,6 +626,23 @@ class Agent(Generic[DepsT, OutputT]):
                 f"{where}: temperature must be a number from 0 to {TEMPERATURE_MAX:g}, "
                 f"found {self.temperature!r}"
             )
+
+
+def check_tool_deps(tool: Tool[..., object], deps: object, *, where: str) -> None:
+    """Refuse a tool that needs other dependencies than `deps`, a type or a factory; None stands for none.
+
+    Raises:
+        Rejected: the tool, or the tool that reverses its calls, takes a ToolContext of another type.
+    """
+    for one in (tool, tool.undo):
+        wanted = None if one is None else one.shape.signature.deps
+        if one is None or wanted in (None, object, Any):
+            continue
+        takes = f"{where}: tool {one.name} takes ToolContext[{name_of(wanted)}]"
+        if deps is None:
+            raise wrong(f"{takes}, and the agent has no dependencies; write Agent(…, deps={name_of(wanted)})")
+        if not fits(deps, wanted):
+            raise wrong(f"{takes}, and the dependencies of the agent are {name_of(deps)}")
 
 
 AnyAgent: TypeAlias = Agent[Never, object]

@@ -1,7 +1,8 @@
 """Dependencies of an agent: the run that a factory sees, and the type variables of agents and contexts."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import KW_ONLY, field
+from typing import Any, cast, get_args, get_origin, get_type_hints
 
 from pydantic import JsonValue
 from typing_extensions import TypeVar
@@ -44,3 +45,40 @@ DepsFactory = Callable[[RunInfo], D | Awaitable[D]]
 def is_protocol(kind: type) -> bool:
     """Whether a class is a Protocol, which `isinstance` may not be able to check."""
     return bool(getattr(kind, "_is_protocol", False))
+
+
+def deps_class(declared: object) -> type | None:
+    """Return the class of dependencies: of a type, of `ToolContext[…]`, or of what a factory returns.
+
+    None if it cannot be checked: object, Any, a Protocol, a union, or a factory without a return type.
+    """
+    kind = declared
+    if callable(kind) and not isinstance(kind, type) and get_origin(kind) is None:
+        kind = _returned(kind)
+    kind = get_origin(kind) or kind
+    is_open = kind is object or kind is Any or not isinstance(kind, type) or is_protocol(kind)
+    return None if is_open else cast(type, kind)
+
+
+def _returned(factory: Callable[..., object]) -> object:
+    inner = getattr(factory, "func", factory)
+    target = inner if hasattr(inner, "__code__") or hasattr(inner, "__func__") else type(inner).__call__
+    try:
+        kind: object = get_type_hints(target).get("return")
+    except (NameError, TypeError):  # a type that only type checkers import; a builtin
+        return None
+    if get_origin(kind) is Awaitable or get_origin(kind) is Coroutine:
+        kind = cast("tuple[object, ...]", get_args(kind))[-1]
+    return kind
+
+
+def fits(provided: object, wanted: object) -> bool:
+    """Whether dependencies, declared by a type or a factory, have the class that is wanted."""
+    has, wants = deps_class(provided), deps_class(wanted)
+    return has is None or wants is None or issubclass(has, wants)
+
+
+def name_of(declared: object) -> str:
+    """Return the name of declared dependencies, for an error."""
+    kind = deps_class(declared) or declared
+    return getattr(kind, "__name__", str(kind))

@@ -16,6 +16,7 @@ from windlass_protocol.generated import packages
 
 if TYPE_CHECKING:
     from windlass_protocol import SourceRef
+    from windlass_protocol.generated.values import ResolverScopeValue
 
 INSTRUCTIONS: Final = "instructions"
 """The default name of a resolver of instructions."""
@@ -80,7 +81,7 @@ class Placed:
 def dynamic(
     resolver: Resolver,
     *,
-    at: ResolverScope | str = ResolverScope.TURN,
+    at: "ResolverScope | ResolverScopeValue" = ResolverScope.TURN,
     name: str | None = None,
     timeout_ms: int = RESOLVER_TIMEOUT_MS,
     fails_open: bool = False,

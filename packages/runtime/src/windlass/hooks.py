@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Final, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, TypeVar, Unpack, cast
 
 import windlass_protocol
 from windlass.errors import check_name, check_whole, kind_of, meant, option_problem, wrong
@@ -14,6 +14,14 @@ from windlass_harness.loop import rules as hooked
 from windlass_protocol import HookFailure, HookPhase, HookRight
 from windlass_protocol.frozen import sealed
 from windlass_protocol.generated import packages
+
+if TYPE_CHECKING:
+    from windlass_protocol.generated.values import (
+        EventTypeValue,
+        HookFailureValue,
+        HookPhaseValue,
+        HookRightValue,
+    )
 
 ORDER: Final = 100
 ANY_EVENT: Final = "*"
@@ -37,6 +45,22 @@ AFTER_TOOL_CALL: Final = "after_tool_call"
 BEFORE_APPROVAL_REQUEST: Final = "before_approval_request"
 BEFORE_VALIDATION: Final = "before_structured_output_validation"
 AFTER_VALIDATION: Final = "after_structured_output_validation"
+
+HookPoint = Literal[
+    "run_starting",
+    "before_model_call",
+    "after_model_call",
+    "before_tool_call",
+    "after_tool_call",
+    "before_approval_request",
+    "after_approval_decision",
+    "before_structured_output_validation",
+    "after_structured_output_validation",
+    "before_run_complete",
+    "after_run_terminal",
+    "on_run_cancel_requested",
+]
+"""The points of a run at which hooks are called."""
 
 POINTS: Final[dict[str, Point]] = {
     hooked.RUN_STARTING: Point(owns="context", can_veto=True),
@@ -70,21 +94,21 @@ class HookOptions(TypedDict, total=False):
 
     hook_id: str
     """Default: the name of the function."""
-    right: HookRight | str
+    right: HookRight | HookRightValue
     """observe (default), mutate or veto."""
     order: int
     """Hooks of a point run by phase, then by order (default 100), then by id."""
-    phase: HookPhase | str
+    phase: HookPhase | HookPhaseValue
     """early, normal (default) or late."""
     timeout_ms: int
     """How long the run waits for the hook; default 250."""
-    failure: HookFailure | str
+    failure: HookFailure | HookFailureValue
     """The effect on the run if the hook raises, times out or exceeds its right: fail_open (default for
     observe),
     deny (default for mutate and veto), interrupt_run or fail_run."""
 
 
-def hook(point: str, **options: Unpack[HookOptions]) -> Callable[[HookFunction], Hook]:
+def hook(point: HookPoint, **options: Unpack[HookOptions]) -> Callable[[HookFunction], Hook]:
     """Turn a function into a hook: it takes a HookCall and returns None, a Change or a Veto.
 
     Options:
@@ -148,7 +172,7 @@ LIVE_EVENTS: Final = frozenset(
 
 
 def on_event(
-    *types: str, hook_id: str | None = None, timeout_ms: int = HOOK_TIMEOUT_MS
+    *types: EventTypeValue | Literal["*"], hook_id: str | None = None, timeout_ms: int = HOOK_TIMEOUT_MS
 ) -> Callable[[EventFunction], EventHook]:
     """Turn a function into an event hook: it takes an Event and returns None.
 

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from windlass.client.feed import EventFeed
     from windlass.client.link import Link
     from windlass.schedules import Schedule
+    from windlass_protocol.generated.values import RunModeValue
 
 
 @sealed
@@ -351,7 +352,7 @@ class RunWishes(TypedDict, total=False):
 
     agent: str | None
     """The agent; optional if the session or the server has only one."""
-    mode: RunMode | str | None
+    mode: "RunMode | RunModeValue | None"
     output_schema: JsonObject | None
     context: Sequence[str] | None
     """Texts before the message."""

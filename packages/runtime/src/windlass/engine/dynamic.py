@@ -9,6 +9,7 @@ from typing import Final, cast
 
 from pydantic_core import from_json
 
+from windlass.agent import check_tool_deps
 from windlass.dynamic import DynamicContext, Placed
 from windlass.engine.binding import Binding
 from windlass.engine.deadline import DeadlineExceeded, await_within
@@ -116,7 +117,7 @@ def check_fit(binding: Binding, part: Part) -> None:
     """Check that a part can be added to the binding.
 
     Raises:
-        Rejected: a name is taken, or there are too many tools.
+        Rejected: a name is taken, there are too many tools, or a tool needs other dependencies.
     """
     where, package = f"resolver {part.placed.dynamic.name}", binding.package
     taken = {spec.name for spec in package.tools or ()} | {one.name for one in package.subagents or ()}
@@ -126,6 +127,8 @@ def check_fit(binding: Binding, part: Part) -> None:
     for at, name in enumerate(names):
         if name in taken or name in names[:at]:
             raise wrong(f"{where}: duplicate name: {name}; use unique names")
+    for tool in part.tools:
+        check_tool_deps(tool, None if binding.deps is None else type(binding.deps), where=where)
     count = len(part.specs) + len(package.tools or ())
     if count > TOOLS_PER_AGENT_MAX:
         raise wrong(f"{where}: tools: found {count:,}, limit {TOOLS_PER_AGENT_MAX:,}")

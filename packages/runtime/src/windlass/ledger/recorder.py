@@ -34,6 +34,7 @@ from windlass_protocol.limits import INTEGER_MAX
 if TYPE_CHECKING:
     from windlass.ledger.model import DecisionEvaluation, Run
     from windlass.runtime.core import CoreRuntime
+    from windlass_protocol.generated.values import DecisionTypeValue
 
 
 IDS_SHOWN_MAX: Final = 20
@@ -576,7 +577,7 @@ class DecideOptions(TypedDict, total=False):
     """Options of `decide_and_execute` that are passed to `decide`."""
 
     node_id: str | None
-    decision_type: DecisionType | str
+    decision_type: "DecisionType | DecisionTypeValue"
     constraints: Sequence[str] | None
     context: dict[str, object] | None
     run_id: str | None
@@ -719,7 +720,7 @@ class Runtime:
         chosen: str,
         reasoning: str,
         node_id: str | None = None,
-        decision_type: DecisionType | str = DecisionType.CUSTOM,
+        decision_type: "DecisionType | DecisionTypeValue" = DecisionType.CUSTOM,
         constraints: Sequence[str] | None = None,
         context: dict[str, object] | None = None,
         *,

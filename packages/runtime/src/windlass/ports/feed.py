@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import fields
 from enum import StrEnum
 from hashlib import sha256
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, NewType, Protocol
 
 from pydantic import JsonValue
 
@@ -16,6 +16,9 @@ from windlass_harness.views.runs import RUN_ENDS, run_id_of
 from windlass_protocol import Cursor, ErrorKind, Event, JsonObject, RetryClass
 from windlass_protocol.codec import canonical
 from windlass_protocol.frozen import sealed
+
+if TYPE_CHECKING:
+    from windlass_protocol.generated.values import EventFamilyValue, EventTypeValue
 
 FILTER_VALUES_MAX: Final = 1_000
 """Values of one criterion of a filter."""
@@ -137,6 +140,8 @@ class StreamOptions:
 
 
 DEFAULT_OPTIONS: Final = StreamOptions()
+UnknownEvent = NewType("UnknownEvent", str)
+"""A type or a family of events that this version does not know, such as one of a newer version."""
 
 
 @sealed
@@ -150,9 +155,9 @@ class EventFilter:
     session_ids: Collection[str] | None = None
     agent_ids: Collection[str] | None = None
     turn_ids: Collection[str] | None = None
-    families: Collection[str] | None = None
+    families: "Collection[EventFamilyValue | UnknownEvent] | None" = None
     """Prefixes of event types."""
-    types: Collection[str] | None = None
+    types: "Collection[EventTypeValue | UnknownEvent] | None" = None
     terminal_only: bool = False
 
     def compile(self) -> "CompiledEventFilter":

@@ -4,13 +4,13 @@ from dataclasses import replace
 from typing import Final
 
 from windlass.agent import AnyAgent
-from windlass.deps import RunInfo
+from windlass.deps import RunInfo, deps_class
 from windlass.engine.approval import maybe_await
 from windlass.engine.binding import Binding
 from windlass.engine.deadline import await_within
 from windlass.engine.hooks import BoundHook, Hooks
 from windlass.engine.masking import log_failure
-from windlass.errors import Rejected, is_for_us
+from windlass.errors import Rejected, is_for_us, kind_of
 from windlass.limits import DEPS_TIMEOUT_MS
 from windlass.package import check_package, fingerprint, package_difference, package_json, package_of
 from windlass.policy import InheritedPolicy, RulesPolicy
@@ -95,7 +95,11 @@ class RuntimeBinder:
             tenant=self._ports.tenant,
         )
         try:
-            return await await_within(factory(info), DEPS_TIMEOUT_MS)
+            made: object = await await_within(factory(info), DEPS_TIMEOUT_MS)
+            expected = deps_class(agent.deps)
+            if expected is None or isinstance(made, expected):
+                return made
+            problem = f"it made {kind_of(made)}, expected {expected.__name__}"
         except BaseException as error:  # host code: any exception leaves the run for a later attempt
             if is_for_us(error):
                 raise

@@ -10,7 +10,7 @@ from dataclasses import replace as changed
 from typing import Final, Generic, Self, TypeVar, Unpack, cast
 
 from windlass.agent import Agent, AnyAgent
-from windlass.deps import DepsFactory
+from windlass.deps import DepsFactory, fits, name_of
 from windlass.hooks import Hook
 from windlass.ports.clock import Clock, IdFactory, Random
 from windlass.ports.feed import EventBus
@@ -38,6 +38,7 @@ from windlass.runtime.registry import (
     Dependencies,
     Machine,
     PackageChange,
+    PackageChangeValue,
     Registry,
     RuntimePorts,
     ToolRoute,
@@ -46,7 +47,7 @@ from windlass.runtime.registry import (
     register_package,
 )
 from windlass.scribe import RedactingScribe
-from windlass.tools import Tool
+from windlass.tools import AnyTool, Tool
 from windlass_harness.loop.rules import Rules
 from windlass_protocol import RuntimePackage
 
@@ -131,6 +132,11 @@ class AgentRuntimeBuilder(Generic[R]):
                 raise _given_before("factory of agent", agent.name)
             words = "a function of a RunInfo"
             check_callable(factory, what=f"the factory of agent {agent.name}", words=words)
+            if not fits(factory, agent.deps):
+                raise bad_setup(
+                    f"deps: the factory of agent {agent.name} makes {name_of(factory)}, and the agent needs "
+                    f"{name_of(agent.deps)}"
+                )
             known[agent.name] = factory
         self._ports = changed(self._ports, deps=Dependencies(known))
         return self
@@ -163,7 +169,7 @@ class AgentRuntimeBuilder(Generic[R]):
         """Look packages up with a resolver, instead of adding them here."""
         return self._with(replace=replace, resolver=resolver)
 
-    def package_change(self, change: PackageChange | str, *, replace: bool = False) -> Self:
+    def package_change(self, change: PackageChange | PackageChangeValue, *, replace: bool = False) -> Self:
         """Continue (the default), move or refuse runs of an agent that has changed since they began."""
         return self._with(replace=replace, package_change=change)
 
@@ -261,12 +267,12 @@ class AgentRuntimeBuilder(Generic[R]):
             self.tool_route(route, replace=replace)
         return self
 
-    def tool_executor(self, tool: Tool[..., object], *, replace: bool = False) -> Self:
+    def tool_executor(self, tool: AnyTool, *, replace: bool = False) -> Self:
         """Add a tool for every package that names it."""
         check_part(tool, Tool, what="a tool", words="a function with @tool")
-        return self.tool_route(ToolRoute(tool.name, tool), replace=replace)
+        return self.tool_route(ToolRoute(tool.name, cast("Tool[..., object]", tool)), replace=replace)
 
-    def tool_executors(self, tools: Iterable[Tool[..., object]], *, replace: bool = False) -> Self:
+    def tool_executors(self, tools: Iterable[AnyTool], *, replace: bool = False) -> Self:
         """Add several tools for every package that names them."""
         for tool in check_items(tools, Tool, what="tool_executors", words="functions with @tool"):
             self.tool_executor(tool, replace=replace)

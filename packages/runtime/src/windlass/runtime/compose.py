@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, Self, TypeVar, Unpack
 from pydantic import JsonValue, ValidationError
 
 from windlass.agent import Agent, output_contract
-from windlass.deps import OutputT, is_protocol
+from windlass.deps import OutputT, deps_class
 from windlass.errors import AgentError, check_whole, kind_of
 from windlass.limits import FAN_OUT_AT_ONCE, FAN_OUT_AT_ONCE_MAX
 from windlass.refusals import (
@@ -343,8 +343,9 @@ class AgentRuntime(CoreRuntime):
         kind = None if known is None else cast(object, known.deps)
         if kind is None:
             raise bad_request("deps: the agent has no dependencies; write Agent(…, deps=Type)", run_id)
-        if isinstance(kind, type) and not is_protocol(kind) and not isinstance(deps, kind):
-            raise bad_request(f"deps must be a {kind.__name__}, found {kind_of(deps)}", run_id)
+        expected = deps_class(kind)
+        if expected is not None and not isinstance(deps, expected):
+            raise bad_request(f"deps must be a {expected.__name__}, found {kind_of(deps)}", run_id)
 
     async def fan_out(
         self,

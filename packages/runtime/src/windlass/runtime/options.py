@@ -1,7 +1,7 @@
 """The keyword options of runtimes and runs."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from windlass.agent import AnyAgent, Output
 from windlass.deps import DepsFactory
@@ -12,10 +12,13 @@ from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.wakes import Wakes
 from windlass.provider_limits import ProviderLimits
-from windlass.runtime.registry import Machine, PackageChange
+from windlass.runtime.registry import Machine, PackageChange, PackageChangeValue
 from windlass_harness.budget import Budget
 from windlass_harness.loop.rules import Rules
 from windlass_protocol import BudgetLimits, JsonObject, RunMode, SessionCapabilities, SourceRef
+
+if TYPE_CHECKING:
+    from windlass_protocol.generated.values import RunModeValue
 
 
 class RuntimeOptions(TypedDict, total=False):
@@ -55,7 +58,7 @@ class RuntimeOptions(TypedDict, total=False):
     """Whether the `source` of a run, who asked for it, may not consent to its calls; needs responders."""
     hooks: Iterable[Hook]
     """Functions for hooks that packages name; agents bring their own."""
-    package_change: PackageChange | str
+    package_change: PackageChange | PackageChangeValue
     """Continue (when left out), move or refuse runs of an agent that has changed since they began."""
     retry_for_ms: int
     """How long model calls are retried while the provider is away, an hour when left out; 0 makes a few
@@ -97,7 +100,8 @@ class RunOptions(TypedDict, total=False):
     run_id: str | None
     """The id of the run, the same for every attempt to start it; a new id when left out."""
     turn_id: str | None
-    mode: RunMode | None
+    mode: "RunMode | RunModeValue | None"
+    """conversation (when left out) or task."""
     capabilities: SessionCapabilities | None
     """Capabilities of the channel of the message; all when left out."""
     budget: Budget | BudgetLimits | None

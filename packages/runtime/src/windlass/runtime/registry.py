@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 from functools import partial
-from typing import Annotated, Final, cast, get_origin, get_type_hints
+from typing import Annotated, Final, Literal, cast, get_origin, get_type_hints
 
 from windlass.agent import AnyAgent
 from windlass.deps import DepsFactory
@@ -305,6 +305,9 @@ class PackageChange(StrEnum):
     """It continues with the current package; a `session.moved` record says so."""
     REFUSE = "refuse"
     """It fails, and the error names what changed."""
+
+
+PackageChangeValue = Literal["continue", "move", "refuse"]
 
 
 @sealed

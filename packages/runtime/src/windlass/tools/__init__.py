@@ -9,9 +9,11 @@ from typing import (
     Final,
     Generic,
     Literal,
+    Never,
     ParamSpec,
+    Protocol,
+    TypeAlias,
     TypedDict,
-    TypeVar,
     Unpack,
     cast,
     get_args,
@@ -20,6 +22,7 @@ from typing import (
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 from pydantic_core import from_json
+from typing_extensions import TypeVar
 
 from windlass.errors import check_name, check_text, check_whole, is_for_us, kind_of, option_problem, wrong
 from windlass.limits import (
@@ -54,6 +57,7 @@ __all__ = [
     "PIN",
     "PROGRAM_TOOLS",
     "SHELL_PARAMETER",
+    "AnyTool",
     "ApprovalCheck",
     "JsonFunction",
     "JsonShape",
@@ -82,6 +86,9 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
 F = TypeVar("F")
+ToolDepsT = TypeVar("ToolDepsT", contravariant=True, default=object)
+"""The dependencies that a tool needs; a tool for `object` fits every agent."""
+D = TypeVar("D", covariant=True, default=object)
 
 ApprovalCheck = Callable[[JsonObject], bool | str]
 """Gets the JSON arguments of a call: True asks, False leaves it to the policy, a string names a rule."""
@@ -138,7 +145,7 @@ class ToolOptions(TypedDict, total=False):
     call is for that call. never only skips the default approval of the policy: rules that ask, dangerous
     commands and tainted sessions still ask.
     """
-    undo: "Callable[..., object] | Tool[..., object]"
+    undo: "Callable[..., object] | AnyTool"
     """Reverses a call: a function with a parameter `call: UndoCall`. It is a tool of its own, which only
     `undo` of a run calls: of the same mode, unless it is made with `tool`. Its effect is once by default."""
     timeout: float
@@ -177,8 +184,11 @@ class KitOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, eq=False)
-class Tool(Generic[P, R]):
-    """A function that a model may call; calling the tool from Python calls the function."""
+class Tool(Generic[P, R, ToolDepsT]):
+    """A function that a model may call; calling the tool from Python calls the function.
+
+    `Tool[P, R, Deps]` takes `ToolContext[Deps]`: only an agent with these dependencies can have it.
+    """
 
     function: Callable[P, R]
     _: KW_ONLY
@@ -222,7 +232,7 @@ class Tool(Generic[P, R]):
     def __wrapped__(self) -> Callable[P, R]:
         return self.function
 
-    def with_options(self, **options: Unpack[KitOptions]) -> "Tool[P, R]":
+    def with_options(self, **options: Unpack[KitOptions]) -> "Tool[P, R, ToolDepsT]":
         """Return a copy with options for authors of tool kits; those that are left out stay.
 
         Options:
@@ -319,13 +329,60 @@ class Tool(Generic[P, R]):
         return ApprovalRule(answer) if answer in tuple(ApprovalRule) else ApprovalRule.ALWAYS
 
 
+AnyTool: TypeAlias = Tool[..., object, Never]
+"""A tool with any dependencies."""
+
+if TYPE_CHECKING:
+
+    class _TakesFirst(Protocol[P, R, D]):
+        """A function with the context as its first parameter: the second signature tells the dependencies."""
+
+        @overload
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+        @overload
+        def __call__(self, context: ToolContext[D], /, *args: Any, **kwargs: Any) -> R: ...
+
+    class _TakesSecond(Protocol[P, R, D]):
+        @overload
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+        @overload
+        def __call__(self, first: Any, context: ToolContext[D], /, *args: Any, **kwargs: Any) -> R: ...
+
+    class _TakesThird(Protocol[P, R, D]):
+        @overload
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+        @overload
+        def __call__(
+            self, first: Any, second: Any, context: ToolContext[D], /, *args: Any, **kwargs: Any
+        ) -> R: ...
+
+    class _TakesNamed(Protocol[P, R, D]):
+        @overload
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+        @overload
+        def __call__(self, *args: Any, ctx: ToolContext[D], **kwargs: Any) -> R: ...
+
+    _Takes = _TakesFirst[P, R, D] | _TakesSecond[P, R, D] | _TakesThird[P, R, D] | _TakesNamed[P, R, D]
+    """A function with a context: in one of the first three places, or by the name `ctx` alone."""
+
+    class ToolDecorator(Protocol):
+        """Makes a tool of a function; `@tool(…)` with options returns it."""
+
+        @overload
+        def __call__(self, function: _Takes[P, R, D], /) -> Tool[P, R, D]: ...
+        @overload
+        def __call__(self, function: Callable[P, R], /) -> Tool[P, R]: ...
+
+
+@overload
+def tool(function: "_Takes[P, R, D]", /, **options: Unpack[ToolOptions]) -> Tool[P, R, D]: ...
 @overload
 def tool(function: Callable[P, R], /, **options: Unpack[ToolOptions]) -> Tool[P, R]: ...
 @overload
-def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(**options: Unpack[ToolOptions]) -> "ToolDecorator": ...
 def tool(
     function: Callable[P, R] | None = None, /, **options: Unpack[ToolOptions]
-) -> Tool[P, R] | Callable[[Callable[P, R]], Tool[P, R]]:
+) -> "Tool[P, R, Never] | ToolDecorator":
     """Make a tool of a typed function: `@tool`, `@tool(mode=…)` or `tool(function)`.
 
     The schema comes from the type hints, descriptions from the docstring. A function that is not async runs
@@ -349,7 +406,11 @@ def tool(
         Rejected: the function or an option cannot be used; the message says what to write.
     """
     if function is None:
-        return lambda function: _made(function, options)
+
+        def make(function: Callable[P, R]) -> Tool[P, R]:
+            return _made(function, options)
+
+        return cast("ToolDecorator", make)
     return _made(function, options)
 
 

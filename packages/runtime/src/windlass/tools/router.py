@@ -7,13 +7,15 @@ applies the default policy, and its caller grants consent.
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from typing import Final, ParamSpec, TypeVar, Unpack, cast
+from typing import Final, ParamSpec, Unpack, cast
 from weakref import WeakKeyDictionary
+
+from typing_extensions import TypeVar
 
 from windlass.errors import Denied, Rejected, is_told_to_end, kind_of, wrong
 from windlass.limits import CLOSE_NAMES_MAX, NAME_CHARS_MAX, NAMES_SHOWN_MAX
 from windlass.refusals import bad_request, check_flag
-from windlass.tools import SHELL_PARAMETER, Tool, ToolOptions, tool
+from windlass.tools import SHELL_PARAMETER, AnyTool, Tool, ToolOptions, tool
 from windlass.tools.calling import Arguments, arguments_of, failure, run_tool
 from windlass.tools.context import ToolContext
 from windlass_harness.policy import CallFacts, PolicySet, Taint, decide, decide_tool_mode
@@ -31,6 +33,7 @@ from windlass_protocol.codec_errors import shown
 
 P = ParamSpec("P")
 R = TypeVar("R")
+DepsT = TypeVar("DepsT", default=object)
 
 CLOSENESS_MIN: Final = 0.5
 ASKED_BY_DEFAULT: Final = frozenset({"policy.consent_needed", "policy.undeclared_mode"})
@@ -62,13 +65,15 @@ class ToolGates:
 class ToolRouter:
     """Registers tools by name, and dispatches calls to them."""
 
-    def __init__(self, tools: Iterable[Tool[..., object]] = ()) -> None:
+    def __init__(self, tools: Iterable[AnyTool] = ()) -> None:
         self._tools: dict[str, Tool[..., object]] = {}
         self._gates = ToolGates()
         for item in tools:
             self.register(item)
 
-    def register(self, item: Tool[P, R] | Callable[P, R], **options: Unpack[ToolOptions]) -> Tool[P, R]:
+    def register(
+        self, item: Tool[P, R, DepsT] | Callable[P, R], **options: Unpack[ToolOptions]
+    ) -> Tool[P, R, DepsT]:
         """Add a tool, or make one of a function with these options.
 
         Raises:
@@ -79,7 +84,7 @@ class ToolRouter:
             raise wrong(f"duplicate tool {made.name}; give this one another name")
         # Build the schema now, so that an unusable type fails here and not in a call.
         _ = made.definition
-        self._tools[made.name] = made
+        self._tools[made.name] = cast("Tool[..., object]", made)
         return made
 
     def unregister(self, name: str) -> None:
@@ -159,12 +164,12 @@ def unknown_tool(name: str, known: Iterable[str]) -> ToolResult:
     return failure(f"there is no tool {asked}; there are {', '.join(names[:NAMES_SHOWN_MAX])}{more}")
 
 
-def _as_tool(item: Tool[P, R] | Callable[P, R], options: ToolOptions) -> Tool[P, R]:
+def _as_tool(item: Tool[P, R, DepsT] | Callable[P, R], options: ToolOptions) -> Tool[P, R, DepsT]:
     if not isinstance(item, Tool):
         return tool(item, **options)
     if options:
         raise wrong(f"the tool {item.name} exists already: give the options where it is created")
-    return cast(Tool[P, R], item)
+    return cast("Tool[P, R, DepsT]", item)
 
 
 def call_facts(

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import httpcore2
 
     from windlass.runtime.core import CoreRuntime
+    from windlass_protocol.generated.values import EventFamilyValue, EventTypeValue
 
 SEND_S: Final = 30.0
 """How long a receiver may take to answer, seconds."""
@@ -123,7 +124,7 @@ class Endpoint:
 
     name: str
     url: str
-    events: tuple[str, ...]
+    events: "tuple[EventTypeValue | EventFamilyValue, ...]"
     """Types of events, such as `run.completed`, or their first part, such as `run`."""
     secrets: tuple[str, ...]
     """Environment variables with secrets, `whsec_` and base64; a notification is signed with each of them."""

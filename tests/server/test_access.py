@@ -217,7 +217,6 @@ def test_a_resource_of_another_user_answers_like_a_missing_one(tmp_path: Path, w
     run(main())
 
 
-<<<<<<< HEAD
 IN_BODIES: dict[str, tuple[str, Json]] = {
     "an approval of a request": (
         "/sessions/{own}/messages",
@@ -322,7 +321,10 @@ def test_an_id_of_another_user_in_a_body_answers_like_an_unknown_one(
             async with at.server.client(at.holders["ann"]) as ann:
                 requests = (await ann.get(f"/runs/{at.ids['run_id']}")).json()["requests"]
                 assert len(requests) == (0 if is_settled else 1), "nothing of all that has done anything"
-=======
+
+    run(main())
+
+
 def test_a_session_with_an_agent_session_and_no_message_belongs_to_its_caller(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
@@ -337,19 +339,15 @@ def test_a_session_with_an_agent_session_and_no_message_belongs_to_its_caller(tm
             assert (await stranger.post(path, json={"currentStage": "B"})).status_code == 404
             listed = (await stranger.get("/agent-sessions", params={"chatId": "trip"})).json()
             assert listed == {"sessions": []}
->>>>>>> wire
 
     run(main())
 
 
-<<<<<<< HEAD
 def _timeless(text: str) -> str:
     """Return a body without its times."""
     return re.sub(r"20\d\d-\d\d-\d\dT[\d:.]+Z", "TIME", text)
 
 
-=======
->>>>>>> wire
 SHARED = {"/agents", "/tools"}
 """Lists that are the same for all callers."""
 FOR_ROLES = {"/proposals", "/metrics"}

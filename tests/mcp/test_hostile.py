@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 from mcp.client import streamable_http
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, jsonrpc_message_adapter
 from pydantic import JsonValue
 from tests.mcp.rig import TOKEN, failure_of, friendly, http_server, opened, raw, use
 
@@ -419,7 +419,7 @@ def test_an_answer_with_millions_of_values_fails_its_call_and_is_not_read(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []
-    adapter = streamable_http.jsonrpc_message_adapter
+    adapter = jsonrpc_message_adapter
 
     class Counting:
         """Counts the bytes that the SDK reads."""
@@ -433,7 +433,7 @@ def test_an_answer_with_millions_of_values_fails_its_call_and_is_not_read(
 
     def answer(request: bytes) -> bytes:
         asked = json.loads(request)
-        results = {
+        results: dict[str, Any] = {
             "initialize": {
                 "protocolVersion": asked.get("params", {}).get("protocolVersion"),
                 "capabilities": {"tools": {}},

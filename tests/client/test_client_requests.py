@@ -23,6 +23,7 @@ from windlass.client import (
     Unauthenticated,
     Unreachable,
 )
+from windlass.client.connection import ANSWER_VALUES_MAX
 from windlass_protocol import AgentSessionChange, InputResponse, RetryClass
 from windlass_server import Settings
 
@@ -313,8 +314,9 @@ def test_an_invalid_request_is_rejected_with_its_paths(tmp_path: Path) -> None:
         reply(302, {}, location="http://elsewhere.example/"),
         b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99999999\r\n\r\n"
         + b" " * 70_000_000,
+        reply(200, b'{"status": "ok", "version": "1", "a": [' + b"[]," * ANSWER_VALUES_MAX + b"1]}"),
     ],
-    ids=["page", "other", "list", "bytes", "twice", "elsewhere", "huge"],
+    ids=["page", "other", "list", "bytes", "twice", "elsewhere", "huge", "many values"],
 )
 def test_an_answer_of_another_kind_of_server_raises_not_windlass(answer: bytes) -> None:
     async def main() -> None:

@@ -5,13 +5,16 @@ import gzip
 import json
 import logging
 import sys
+import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
-from mcp_types import CallToolResult
+from mcp.client import streamable_http
+from mcp_types import CallToolResult, jsonrpc_message_adapter
 from pydantic import JsonValue
 from tests.mcp.rig import TOKEN, failure_of, friendly, http_server, opened, raw, use
 
@@ -361,7 +364,8 @@ def test_a_bad_answer_of_an_http_server_raises_unavailable_without_the_token(
     [
         ({"content-type": "application/json"}, MESSAGE_BYTES_MAX, True),
         ({"content-type": "application/json"}, MESSAGE_BYTES_MAX + 1, False),
-        ({"content-type": "text/event-stream"}, MESSAGE_BYTES_MAX + 1, True),
+        ({"content-type": "text/event-stream"}, MESSAGE_BYTES_MAX, True),
+        ({"content-type": "text/event-stream"}, MESSAGE_BYTES_MAX + 1, False),
         ({"content-type": "application/json", "content-encoding": "gzip"}, 1, False),
     ],
 )
@@ -379,8 +383,107 @@ def test_an_answer_may_have_the_size_of_a_message_and_must_not_be_packed(
     if is_fine:
         assert asyncio.run(story()) == size
     else:
-        with pytest.raises((httpx2.StreamError, httpx2.ReadError)):
+        with pytest.raises((httpx2.StreamError, httpx2.SSEError, httpx2.ReadError)):
             asyncio.run(story())
+
+
+@pytest.mark.parametrize("values", [MESSAGE_VALUES_MAX, MESSAGE_VALUES_MAX + 1])
+@pytest.mark.parametrize("chunk_bytes", [1_000, 10_000_000])
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+def test_the_values_of_an_answer_are_counted_before_it_is_read(
+    kind: str, chunk_bytes: int, values: int
+) -> None:
+    array = b"[" + b"1," * (values - 1) + b"1]"
+    event = b"event: message\r\ndata: " + array + b"\r\n\r\n"
+    sent = array if kind == "application/json" else event * 3
+
+    async def body() -> AsyncGenerator[bytes]:
+        for at in range(0, len(sent), chunk_bytes):
+            yield sent[at : at + chunk_bytes]
+
+    async def story() -> bytes:
+        headers = {"content-type": kind}
+        inner = httpx2.MockTransport(lambda _: httpx2.Response(200, headers=headers, content=body()))
+        async with httpx2.AsyncClient(transport=BoundedTransport(inner)) as client:
+            return (await client.get("http://example.com")).content
+
+    if values <= MESSAGE_VALUES_MAX:
+        assert asyncio.run(story()) == sent
+    else:
+        with pytest.raises((httpx2.StreamError, httpx2.SSEError), match="more than 100,000 values"):
+            asyncio.run(story())
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+def test_an_answer_with_millions_of_values_fails_its_call_and_is_not_read(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    adapter = jsonrpc_message_adapter
+
+    class Counting:
+        """Counts the bytes that the SDK reads."""
+
+        def validate_json(self, raw: bytes | str, **options: Any) -> object:
+            read.append(len(raw))
+            return adapter.validate_json(raw, **options)
+
+    monkeypatch.setattr(streamable_http, "jsonrpc_message_adapter", Counting())
+    bomb = b"[" + b"[]," * 2_000_000 + b"1]"
+
+    def answer(request: bytes) -> bytes:
+        asked = json.loads(request)
+        results: dict[str, Any] = {
+            "initialize": {
+                "protocolVersion": asked.get("params", {}).get("protocolVersion"),
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "h", "version": "1"},
+            },
+            "tools/list": {"tools": [{"name": "act", "inputSchema": {"type": "object"}}]},
+        }
+        if "id" not in asked:
+            return reply(b"", status="202 Accepted")
+        head = b'{"jsonrpc":"2.0","id":' + json.dumps(asked["id"]).encode()
+        if asked["method"] == "tools/call":
+            body = head + b',"result":{"content":[],"structuredContent":{"a":' + bomb + b"}}}"
+            body = body if kind == "application/json" else b"data: " + body + b"\n\n"
+            return reply(body, headers=f"content-type: {kind}")
+        if asked["method"] not in results:
+            return reply(head + b',"error":{"code":-32601,"message":"unknown"}}')
+        return reply(head + b',"result":' + json.dumps(results[asked["method"]]).encode() + b"}")
+
+    async def story() -> str:
+        async with answering(answer) as url, opened(McpServer.http("h", url)) as servers:
+            return await failure_of(servers, "h__act")
+
+    assert asyncio.run(asyncio.wait_for(story(), 300))
+    assert read
+    assert max(read) < 10_000
+
+
+@pytest.mark.parametrize(("values", "is_on_loop"), [(10, True), (20_000, False)])
+def test_a_large_result_is_checked_in_a_thread(
+    values: int, is_on_loop: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    value_of = connection.value_of
+
+    def traced(definition: Definition, result: CallToolResult) -> JsonValue:
+        threads.append(threading.get_ident())
+        return value_of(definition, result)
+
+    async def called(*_: object) -> CallToolResult:
+        return CallToolResult(content=[], structured_content={"a": [1] * values})
+
+    monkeypatch.setattr(connection, "value_of", traced)
+    monkeypatch.setattr(connection.Connection, "_called", called)
+
+    async def story() -> None:
+        async with opened(raw("fine")) as servers:
+            assert (await use(servers, "r__act")).data == {"a": [1] * values}
+
+    asyncio.run(story())
+    assert (threads == [threading.get_ident()]) is is_on_loop
 
 
 def test_an_address_that_never_answers_is_given_up() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,10 @@ from tests.server.receiver import Got, receiving
 from tests.server.rig import Json, run
 
 from windlass import Agent, AgentRuntime, Rejected, ToolFailed
+from windlass.limits import LIGHT_CHARS_MAX
 from windlass.openapi import RESPONSE_BYTES_MAX, OpenApi
 from windlass.testing import ScriptedModel, call, say
+from windlass_harness.redact import Redactor
 from windlass_protocol import EffectClass, ToolMode
 
 SHOP: Json = {
@@ -217,6 +220,27 @@ def test_a_failure_is_told_without_secrets_and_with_what_is_known(
             assert "token-" not in failed.value.message
 
     run(main())
+
+
+@pytest.mark.parametrize(("size", "is_on_loop"), [(10, True), (LIGHT_CHARS_MAX + 1, False)])
+def test_a_large_answer_is_masked_in_a_thread(
+    size: int, is_on_loop: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    text = Redactor.text
+
+    def traced(redactor: Redactor, given: str) -> str:
+        threads.append(threading.get_ident())
+        return text(redactor, given)
+
+    monkeypatch.setattr(Redactor, "text", traced)
+
+    async def main() -> None:
+        async with receiving(answering(200, b"x" * size)) as server:
+            assert await called(shop(server.url), {"id": "1"}) == "x" * size
+
+    run(main())
+    assert (threads == [threading.get_ident()]) is is_on_loop
 
 
 def test_a_lost_connection_and_a_missing_variable_say_whether_there_was_an_effect() -> None:

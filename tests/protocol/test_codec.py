@@ -591,3 +591,14 @@ def test_values_are_counted_outside_of_strings_if_there_could_be_too_many(text: 
     assert count_values(raw, 0) == count
     # Below the limit the strings are not looked at.
     assert count_values(raw, 100) == sum(raw.count(mark) for mark in (b",", b"[", b"{"))
+
+
+def test_counting_values_removes_no_more_strings_than_the_limit_has_room_for() -> None:
+    texts = b'["a","b","c","d","e","f"]'
+    assert count_values(texts, 5) == 6, "all strings were removed"
+    pairs = b'{"a":"b","c":"d"}'
+    assert count_values(pairs, 2) == 2
+    # Of two values, at most four strings: the rest is not looked at, and the answer is above the limit.
+    many = b'["",' + b'",[{",' * 100 + b'""]'
+    assert count_values(many, 2) > 102
+    assert count_values(b'"" "" "" "" "" ""' + b'"[[["', 2) == 3

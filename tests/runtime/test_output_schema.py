@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from windlass.agent import output_contract
 from windlass.engine.output import check_output
-from windlass.json_schema import matches, pattern_problem, schema_problem, weight
+from windlass.json_schema import matches, pattern_problem, schema_faults, schema_problem, weight
 from windlass.limits import (
+    OUTPUT_CHECKS_MAX,
     PATTERN_CHARS_MAX,
+    PATTERN_STEPS_PER_CHECK,
     PATTERN_WEIGHT_MAX,
     SCHEMA_BYTES_MAX,
     SCHEMA_CHAIN_MAX,
@@ -248,3 +250,49 @@ JSON = st.recursive(
 def test_a_random_schema_is_refused_or_usable(schema: dict[str, Any]):
     if schema_problem(schema) is None:
         check_output(output_contract(schema, "x"), '{"a": [1, "b", null]}')
+
+
+def test_the_work_of_patterns_counts_and_is_limited():
+    pattern = "(?:(?:a{1,40}){1,40})b"
+    assert pattern_problem(pattern) is None
+    room = OUTPUT_CHECKS_MAX * PATTERN_STEPS_PER_CHECK // weight(pattern)
+    schema: Any = {"type": "object", "properties": {"a": {"pattern": pattern}}}
+    assert "expected pattern" in schema_faults(schema, {"a": "a" * (room - 100)})[0]
+    assert "more than 100,000 checks" in schema_faults(schema, {"a": "a" * (room + 100)})[0]
+    halves: Any = {"items": {"pattern": pattern}}
+    assert "more than 100,000 checks" in schema_faults(halves, [*["a" * (room // 2 + 100)] * 2])[0]
+
+
+@pytest.mark.parametrize("inner", [{"patternProperties": {"(?:a{1,40}){1,40}b": {}}}])
+@pytest.mark.parametrize("more", [{}, {"additionalProperties": False}])
+def test_the_work_of_patterns_of_keys_counts(inner: dict[str, Any], more: dict[str, Any]):
+    value: Any = {"a" * 3_000 + str(number): 1 for number in range(10)}
+    assert "more than 100,000 checks" in schema_faults({**inner, **more}, value)[0]
+
+
+def test_every_comparison_with_a_choice_counts():
+    choices: Any = [[number] for number in range(SCHEMA_ENUM_VALUES_MAX)]
+    schema: Any = {"type": "array", "contains": {"enum": choices}}
+    values: Any = [{"a": 1}] * 200
+    assert "more than 100,000 checks" in schema_faults(schema, values)[0]
+    texts: Any = {"type": "array", "items": {"enum": [str(number) for number in range(1_000)]}}
+    assert schema_faults(texts, [*["999"] * 500]) == ()
+
+
+@pytest.mark.parametrize(
+    ("choice", "value", "is_choice"),
+    [
+        ("a", "a", True),
+        ("1", 1, False),
+        (1, 1.0, True),
+        (True, 1, False),
+        (0, False, False),
+        (None, None, True),
+        ([1, {"a": 2}], [1.0, {"a": 2}], True),
+        ([True], [1], False),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+        ([], {}, False),
+    ],
+)
+def test_choices_are_compared_as_json(choice: Any, value: Any, is_choice: bool):
+    assert (schema_faults({"enum": [choice]}, value) == ()) is is_choice

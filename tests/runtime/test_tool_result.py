@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
 
 from windlass.json_value import JsonForm, NoJsonForm
 from windlass.limits import REPR_CHARS_MAX, RESULT_LEVELS_MAX, RESULT_VALUES_MAX
+from windlass.tools import results
 from windlass.tools.calling import tool_result
 from windlass.tools.results import no_json_form_text, result_value
 from windlass_protocol import ToolResult, encode
@@ -194,3 +195,17 @@ def test_an_iterator_is_not_run():
     shown = result_value(endless())
     assert isinstance(shown, dict)
     assert "generator" in str(shown["$repr"])
+
+
+def test_a_result_of_many_values_is_the_same_however_it_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = {"a": [{"b": number, "c": "é,[", "d": None} for number in range(10)]}
+    copied = results.result_value(value)
+    read: list[bytes] = []
+    monkeypatch.setattr(results, "_COPIED_VALUES_MAX", 20)
+
+    def trace(raw: bytes, **_: object) -> None:
+        read.append(raw)
+
+    monkeypatch.setattr(results, "from_json", trace)
+    assert results.result_value(value) == copied == value
+    assert read == [], "it is walked over, not read at once"

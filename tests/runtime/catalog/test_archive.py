@@ -209,6 +209,19 @@ def test_lines_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
     play(story, None, agent())
 
 
+def test_a_line_with_too_many_values_is_refused_and_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "LINE_VALUES_MAX", 200)
+
+    async def story(runtime: AgentRuntime) -> None:
+        await (await runtime.start("clerk", "go", session_id="s1", run_id="r1")).wait()
+        lines = await lines_of(runtime)
+        lines[1] = f"[{'1,' * 200}1]"
+        with pytest.raises(Rejected, match="line 2 has too many values: limit 200"):
+            await runtime.sessions.import_(lines)
+
+    play(story, None, agent())
+
+
 def test_a_package_stays_when_the_session_is_deleted_that_brought_it_in_as_its_own(path: Path | None) -> None:
     async def story(runtime: AgentRuntime) -> None:
         await (await runtime.start("clerk", "go", session_id="s1", run_id="r1")).wait()

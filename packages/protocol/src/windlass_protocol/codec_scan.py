@@ -239,10 +239,14 @@ _STRING: Final = lazy_pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTA
 def count_values(raw: bytes, limit: int) -> int:
     """Return an upper bound of the number of values in JSON, without reading it.
 
-    Strings are removed only if the count with them is above the limit: most messages are one long string.
+    Strings are removed only if the count with them is above the limit: most messages are one long string. No
+    more are removed than values within the limit can have, so the work is bounded, too.
     """
     count = _marks(raw)
-    return count if count <= limit else _marks(_STRING.sub(b"", raw))
+    if count <= limit:
+        return count
+    rest, strings = _STRING.subn(b"", raw, count=2 * limit + 2)
+    return max(_marks(rest), limit + 1) if strings > 2 * limit + 1 else _marks(rest)
 
 
 def _marks(raw: bytes) -> int:

@@ -24,6 +24,7 @@ from windlass.limits import (
     OUTPUT_CHECKS_MAX,
     OUTPUT_ERROR_CHARS_MAX,
     PATTERN_CHARS_MAX,
+    PATTERN_STEPS_PER_CHECK,
     PATTERN_WEIGHT_MAX,
     PROBLEMS_MAX,
     SCHEMA_BYTES_MAX,
@@ -486,18 +487,49 @@ def _miss(message: str) -> "ValidationError":
 
 def _counted(keyword: _Keyword) -> _Keyword:
     def check(validator: _Validator, value: object, instance: object, schema: JsonObject) -> "_Found":
-        left = _LEFT.get()
-        left[0] -= 1
-        if left[0] < 0:
-            raise _TooMuch
+        _spend(1)
         return keyword(validator, value, instance, schema)
 
     return check
 
 
+def _spend(checks: int) -> None:
+    left = _LEFT.get()
+    left[0] -= checks
+    if left[0] < 0:
+        raise _TooMuch
+
+
+_weight = lru_cache(maxsize=1_024)(weight)
+
+
+def _matches(pattern: str, text: str) -> bool:
+    """Match a pattern; its work counts, because the engine cannot be interrupted."""
+    _spend(_weight(pattern) * len(text) // PATTERN_STEPS_PER_CHECK)
+    return matches(pattern, text)
+
+
 def _pattern(validator: _Validator, pattern: object, instance: object, schema: JsonObject) -> "_Found":
-    if isinstance(instance, str) and not matches(str(pattern), instance):
+    if isinstance(instance, str) and not _matches(str(pattern), instance):
         yield _miss("does not match")
+
+
+def _enum(validator: _Validator, values: object, instance: object, schema: JsonObject) -> "_Found":
+    choices = cast(list[JsonValue], values)
+    if isinstance(instance, str):
+        _spend(len(choices) // _TEXTS_PER_CHECK)
+        is_choice = instance in choices
+    else:
+        # Each comparison counts: a thousand objects may be compared with each of many values.
+        _spend(len(choices))
+        form = canonical(cast(JsonValue, instance))
+        is_choice = any(canonical(choice) == form for choice in choices)
+    if not is_choice:
+        yield _miss("is none of the values")
+
+
+_TEXTS_PER_CHECK: Final = 20
+"""Comparisons of a text that take as long as one check."""
 
 
 def _pattern_properties(
@@ -507,7 +539,7 @@ def _pattern_properties(
         return
     for pattern, inner in cast(dict[str, JsonObject], patterns).items():
         for key, one in cast(dict[str, object], instance).items():
-            if matches(pattern, key):
+            if _matches(pattern, key):
                 yield from validator.descend(one, inner, path=key, schema_path=pattern)
 
 
@@ -519,7 +551,7 @@ def _additional_properties(
     known = cast(dict[str, object], schema.get("properties") or {})
     patterns = cast(dict[str, object], schema.get("patternProperties") or {})
     for key, one in cast(dict[str, object], instance).items():
-        if key in known or any(matches(pattern, key) for pattern in patterns):
+        if key in known or any(_matches(pattern, key) for pattern in patterns):
             continue
         if inner is False:
             error = _miss("is not known")
@@ -537,6 +569,7 @@ def _unique_items(validator: _Validator, is_wanted: object, instance: object, sc
 
 
 _OWN: Final[dict[str, _Keyword]] = {
+    "enum": _enum,
     "pattern": _pattern,
     "patternProperties": _pattern_properties,
     "additionalProperties": _additional_properties,

@@ -136,6 +136,8 @@ SCHEMA_CHAIN_MAX: Final = 32
 PATTERN_CHARS_MAX: Final = 1_024
 PATTERN_WEIGHT_MAX: Final = 5_000
 """Size of a regular expression after its counted repetitions are expanded."""
+PATTERN_STEPS_PER_CHECK: Final = 50
+"""Pieces of a pattern, times characters of a text, that count like one keyword: matching takes that long."""
 SUBSCRIBER_EVENTS_MAX: Final = 1_024
 REFUSED_STARTS_MAX: Final = 10_000
 """Refused starts that a store keeps; a new one replaces the oldest."""

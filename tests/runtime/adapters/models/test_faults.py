@@ -37,7 +37,7 @@ from tests.runtime.adapters.models.wire import (
 
 from windlass import Agent, AgentRuntime, LLMMessage, Rejected, Unavailable
 from windlass.adapters.models import ModelSettings
-from windlass.adapters.models.errors import EVENT_BYTES_MAX, Endpoint, translate
+from windlass.adapters.models.errors import EVENT_BYTES_MAX, EVENT_VALUES_MAX, Endpoint, translate
 from windlass.adapters.models.routes import EnvironmentProviders
 from windlass.adapters.models.transport import endpoint_of
 from windlass.errors import AgentError
@@ -228,6 +228,13 @@ def test_an_answer_that_is_no_stream_is_an_error(wire: Wire) -> None:
 def test_an_event_over_the_limit_is_not_read_on(wire: Wire, end: bytes) -> None:
     error = failure(wire, Reply([b"data: " + b"x" * (EVENT_BYTES_MAX - 5) + end]))
     assert f"limit {EVENT_BYTES_MAX:,} bytes" in error.message
+    assert fault(error) == "malformed"
+
+
+@ALL_SSE
+def test_an_event_with_too_many_values_is_not_read(wire: Wire) -> None:
+    error = failure(wire, Reply([b"data: {" + b'"a":[' + b"1," * EVENT_VALUES_MAX + b"1]}\n\n"]))
+    assert f"an event has too many values: limit {EVENT_VALUES_MAX:,}" in error.message
     assert fault(error) == "malformed"
 
 

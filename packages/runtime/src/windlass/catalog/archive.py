@@ -41,6 +41,7 @@ from windlass_harness.redact import Redactor, mask_text
 from windlass_harness.views.history import CallStage
 from windlass_harness.views.listing import RunsFold, Told, content_hashes, told_by
 from windlass_protocol import CausalIds, ContentRef, ErrorKind, JsonObject, RetryClass
+from windlass_protocol.codec_scan import count_values
 from windlass_protocol.frozen import mutable
 from windlass_protocol.limits import INTEGER_MAX
 
@@ -312,6 +313,8 @@ def _parents(records: Iterable[Record]) -> list[str]:
 
 IMPORT_BYTES_MAX: Final = 512 * 1_048_576
 """Size of all lines of one session together."""
+LINE_VALUES_MAX: Final = 1_000_000
+"""Values of one line: it is read at once, and nothing else runs in the process meanwhile."""
 _PIECE_BYTES: Final = 1_048_576
 """Lines that are parsed together in a thread."""
 
@@ -411,6 +414,8 @@ def _take_all(reading: _Reading, lines: Iterable[bytes], add: Callable[[bytes], 
 
 
 def _line(raw: bytes, number: int) -> JsonObject:
+    if count_values(raw, LINE_VALUES_MAX) > LINE_VALUES_MAX:
+        raise bad_request(f"line {number:,} has too many values: limit {LINE_VALUES_MAX:,}")
     try:
         value = cast(JsonValue, from_json(raw))
     except ValueError:

@@ -183,6 +183,8 @@ def is_passing(error: AgentError) -> bool:
 ANSWER_BYTES_MAX: Final = 64 * 1_048_576
 """Size of one answer: pages are larger than a message."""
 ANSWER_LEVELS_MAX: Final = 96
+ANSWER_VALUES_MAX: Final = 1_000_000
+"""Values of one answer: it is read at once, and nothing else runs in the process meanwhile."""
 PROBLEM_BYTES_MAX: Final = 65_536
 """Size of an error answer that is read."""
 EVENT_BYTES_MAX: Final = 2 * 1_048_576

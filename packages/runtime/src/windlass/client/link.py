@@ -14,6 +14,7 @@ from windlass.client.connection import (
     ANSWER_BYTES_MAX,
     ANSWER_LEVELS_MAX,
     ANSWER_S,
+    ANSWER_VALUES_MAX,
     CONNECT_S,
     IDLE_CONNECTIONS_MAX,
     PROBLEM_BYTES_MAX,
@@ -32,6 +33,7 @@ from windlass.client.connection import (
 from windlass.errors import AgentError, Ambiguous
 from windlass_harness.retry import RetryPolicy, next_retry_delay_ms, parse_retry_after_ms
 from windlass_protocol import CodecError, CodecLimits, decode, encode
+from windlass_protocol.codec_scan import count_values
 
 T = TypeVar("T")
 
@@ -92,11 +94,13 @@ class Link:
         Raises:
             AgentError: the server refuses, cannot be reached, or sends an invalid answer.
         """
-        raw = self.mask.json(await self._sent(call), _LIMITS)
-        try:
-            return decode(kind, raw, limits=_LIMITS)
-        except CodecError as error:
-            reason = error.message
+        raw = await self._sent(call)
+        reason = f"it has more than {ANSWER_VALUES_MAX:,} values"
+        if count_values(raw, ANSWER_VALUES_MAX) <= ANSWER_VALUES_MAX:
+            try:
+                return decode(kind, self.mask.json(raw, _LIMITS), limits=_LIMITS)
+            except CodecError as error:
+                reason = error.message
         raise NotWindlass(
             f"invalid answer of {self._address.shown} to {call.method} {call.path}: {reason}; "
             "is it a Windlass server, and of this version?"

@@ -7,6 +7,8 @@ environment variables; neither the model nor the journal sees them. It needs the
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -17,9 +19,10 @@ import yaml
 
 from windlass import parts
 from windlass.errors import check_name, install_hint, meant, option_problem, wrong
-from windlass.limits import NAME_CHARS_MAX
+from windlass.limits import LIGHT_CHARS_MAX, NAME_CHARS_MAX
 from windlass.openapi.document import BODY, FORM, ApiDocument, Operation, Parameter
 from windlass.tools import PIN, Tool, ToolFailed, ToolOptions, json_tool
+from windlass.tools.calling import in_masking_thread
 from windlass.tools.context import ToolContext
 from windlass_harness.redact import SECRET_CHARS_MIN, Redactor
 from windlass_protocol import EffectClass, JsonObject, ToolMode
@@ -192,12 +195,9 @@ class OpenApi:
             said = redactor.text(content.decode("utf-8", "replace"))[:ERROR_CHARS_MAX]
             is_later = status in _LATER and operation.method == "get"
             raise ToolFailed(f"{self._name} answered with HTTP {status}: {said}", retryable=is_later)
-        if "json" not in kind.partition(";")[0]:
-            return redactor.text(content.decode("utf-8", "replace"))
-        try:
-            return redactor.value(json.loads(content)) if content else None
-        except (ValueError, RecursionError):
-            return redactor.text(content.decode("utf-8", "replace"))
+        read = partial(_read_masked, content, redactor, is_json="json" in kind.partition(";")[0])
+        # In a thread if it is large: masking many values takes a while.
+        return read() if len(content) <= LIGHT_CHARS_MAX else await in_masking_thread(read)
 
     def _client(self) -> "httpx2.AsyncClient":
         if self._http is None:
@@ -239,6 +239,13 @@ class OpenApi:
                 case _:
                     headers["authorization"] = f"Bearer {secret}"
         return _Signed(headers, tuple(query), tuple(secrets))
+
+
+def _read_masked(content: bytes, redactor: Redactor, *, is_json: bool) -> object:
+    if is_json:
+        with suppress(ValueError, RecursionError):
+            return redactor.value(json.loads(content)) if content else None
+    return redactor.text(content.decode("utf-8", "replace"))
 
 
 @sealed

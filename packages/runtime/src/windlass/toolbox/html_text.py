@@ -34,6 +34,7 @@ _BLANKS: Final = lazy_pattern(r"[ \t\r\n\f\v\u00a0]+")
 _GAPS: Final = lazy_pattern(r"\n{3,}")
 ATTRIBUTES_CHARS_MAX: Final = 8_192
 """Characters of the attributes of one tag that are inspected."""
+_PIECE_CHARS: Final = 65_536
 MARKS_MAX: Final = 200_000
 """Tags of one page; the page after them is left out. Real pages have some thousands."""
 
@@ -115,7 +116,7 @@ class _Text:
         if self.is_preformatted:
             self.parts.append(words)
             return
-        words = _BLANKS.sub(" ", words)
+        words = _blanks_joined(words)
         if words == " " and (not self.parts or self.parts[-1].endswith((" ", "\n"))):
             return
         is_fresh = not self.parts or self.parts[-1].endswith(("\n", " "))
@@ -159,6 +160,19 @@ class _Text:
     def finished(self) -> str:
         lines = "".join(self.parts).replace("\r\n", "\n").split("\n")
         return _GAPS.sub("\n\n", "\n".join(line.rstrip() for line in lines)).strip()
+
+
+def _blanks_joined(words: str) -> str:
+    """Return a text with one space for each run of blanks.
+
+    Piece by piece: nothing else runs in the process during one search of a pattern.
+    """
+    pieces = [words[at : at + _PIECE_CHARS] for at in range(0, len(words), _PIECE_CHARS)]
+    text = "".join(_BLANKS.sub(" ", piece) for piece in pieces)
+    while "  " in text:
+        # A run was cut.
+        text = text.replace("  ", " ")
+    return text
 
 
 def _value(pattern: re.Pattern[str], attributes: str) -> str:

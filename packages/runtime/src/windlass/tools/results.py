@@ -13,9 +13,12 @@ from pydantic_core import from_json, to_json
 
 from windlass.json_value import SHOWN, JsonForm, NoJsonForm, json_value
 from windlass.limits import CONTENT_BYTES_MAX, LIGHT_CHARS_MAX, LIGHT_VALUES_MAX, RESULT_LEVELS_MAX
+from windlass_protocol.codec_scan import count_values
 from windlass_protocol.codec_values import is_sendable
 from windlass_protocol.limits import CodecLimits
 
+_COPIED_VALUES_MAX: Final = 650_000
+"""Values that are copied at once, which nothing can interrupt; the walk over more lets other threads run."""
 _LIMITS: Final = CodecLimits(message_bytes_max=CONTENT_BYTES_MAX, depth_max=RESULT_LEVELS_MAX)
 
 
@@ -31,7 +34,9 @@ def result_value(value: object, form: JsonForm = SHOWN) -> JsonValue:
         try:
             # Copying plain JSON is ten times as fast as the walk.
             if is_sendable(value, _LIMITS):
-                return from_json(to_json(value), allow_inf_nan=False)
+                raw = to_json(value)
+                if count_values(raw, _COPIED_VALUES_MAX) <= _COPIED_VALUES_MAX:
+                    return from_json(raw, allow_inf_nan=False)
         except Exception:  # noqa: BLE001 - a lone surrogate, or host code of the value: the walk handles both
             pass
     return json_value(value, form)

@@ -7,6 +7,7 @@ a failure inside ends that task and no other.
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Final, cast
 
 import anyio
@@ -63,7 +64,8 @@ from windlass.adapters.mcp.transports import (
 from windlass.json_schema import schema_faults
 from windlass.ports.host import Elicitation
 from windlass.tools import ToolFailed
-from windlass.tools.results import result_value
+from windlass.tools.calling import in_masking_thread
+from windlass.tools.results import is_light, result_value
 from windlass_protocol import JsonObject
 from windlass_protocol.codec_errors import shown
 
@@ -220,7 +222,10 @@ class Connection:
             raise in_our_words(error) from None
         except Exception as error:  # noqa: BLE001 - the boundary to the server: it may cause any exception
             raise in_our_words(error) from None
-        return value_of(definition, result)
+        if is_light(result.structured_content):
+            return value_of(definition, result)
+        # In a thread: checking a large result against a schema takes up to a second.
+        return await in_masking_thread(partial(value_of, definition, result))
 
     # requests
 

@@ -38,6 +38,7 @@ from windlass.adapters.mcp.server import (
     McpServer,
 )
 from windlass_protocol.codec_scan import count_values
+from windlass_protocol.lazy import lazy_pattern
 
 Item = SessionMessage | Exception
 Streams = tuple[ReadStream[Item], WriteStream[SessionMessage]]
@@ -152,7 +153,10 @@ async def http_transport(server: McpServer) -> AsyncGenerator[Streams, None]:
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
-    """Refuses responses that are larger than a message, or compressed."""
+    """Refuses responses that are larger than a message, or compressed.
+
+    Values are counted before the SDK reads a message: it reads all of it at once, on the event loop.
+    """
 
     def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         self._inner = inner
@@ -162,15 +166,14 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
             raise httpx2.ReadError("the answer is compressed, which was not requested")
-        if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-            # An event stream has no total limit; each event has one.
-            return response
         stream = response.stream
         assert isinstance(stream, httpx2.AsyncByteStream), "an asynchronous transport answers so"
+        # An event stream has no total limit; each event has one.
+        is_events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         return httpx2.Response(
             response.status_code,
             headers=response.headers,
-            stream=_Bounded(stream),
+            stream=_BoundedEvents(stream) if is_events else _Bounded(stream),
             extensions=response.extensions,
         )
 
@@ -179,19 +182,54 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
 
 class _Bounded(httpx2.AsyncByteStream):
+    error: type[Exception] = httpx2.StreamError
+
     def __init__(self, inner: httpx2.AsyncByteStream) -> None:
         self._inner = inner
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = MESSAGE_BYTES_MAX
+        body = bytearray()
         async for chunk in self._inner:
-            left -= len(chunk)
-            if left < 0:
-                raise httpx2.StreamError(f"the answer is larger than {MESSAGE_BYTES_MAX:,} bytes")
-            yield chunk
+            body += chunk
+            self._check_size(body)
+        yield self._countable(body)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+    def _check_size(self, body: bytearray) -> None:
+        if len(body) > MESSAGE_BYTES_MAX:
+            raise self.error(f"the answer is larger than {MESSAGE_BYTES_MAX:,} bytes")
+
+    def _countable(self, body: bytearray) -> bytes:
+        message = bytes(body)
+        if count_values(message, MESSAGE_VALUES_MAX) > MESSAGE_VALUES_MAX:
+            raise self.error(f"the answer has more than {MESSAGE_VALUES_MAX:,} values")
+        return message
+
+
+class _BoundedEvents(_Bounded):
+    """Yields whole events, so that the values of each are counted."""
+
+    error = httpx2.SSEError
+    """The SDK reconnects after any other."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        body, start = bytearray(), 0
+        async for chunk in self._inner:
+            body += chunk
+            begin = 0
+            for end in [end.end() for end in _EVENT_END.finditer(body, start)]:
+                yield self._countable(body[begin:end])
+                begin = end
+            del body[:begin]
+            self._check_size(body)
+            # The mark of an end may be cut.
+            start = max(0, len(body) - 3)
+        yield self._countable(body)
+
+
+_EVENT_END: Final = lazy_pattern(rb"\r\n\r\n|\n\n|\r\r")
 
 
 INHERITED: Final = (

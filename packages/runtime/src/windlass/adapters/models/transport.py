@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self, cast
 
 from windlass.adapters.models.errors import (
     ERROR_BYTES_MAX,
+    EVENT_VALUES_MAX,
     Endpoint,
     Source,
     cut_off,
@@ -24,6 +25,7 @@ from windlass.adapters.models.errors import (
 from windlass.errors import AgentError, Unavailable, install_hint
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass_protocol import ErrorKind, JsonObject, RetryClass
+from windlass_protocol.codec_scan import count_values
 from windlass_protocol.frozen import mutable, sealed
 from windlass_protocol.lazy import lazy_pattern
 
@@ -194,6 +196,8 @@ class Line:
     def _event(self, data: str) -> JsonObject | None:
         if data.strip() == _DONE:
             return None
+        if count_values(data.encode(), EVENT_VALUES_MAX) > EVENT_VALUES_MAX:
+            raise malformed(f"an event has too many values: limit {EVENT_VALUES_MAX:,}")
         event: object = json.loads(data)
         if not isinstance(event, dict):
             raise malformed("an event is not an object")

@@ -1,9 +1,13 @@
 """The PostgreSQL store when its server refuses, is replaced, runs out of room, or speaks TLS."""
 
 import asyncio
+import os
+import random
 import shutil
 import ssl
 import subprocess
+import tempfile
+import threading
 from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -295,5 +299,81 @@ def test_the_certificate_of_the_server_is_verified(postgres: Postgres, tmp_path:
                 await PostgresStore.open(address("127.0.0.1", right), schema=schema)
             with pytest.raises(Rejected, match=r"refuses the connection: .*does not exist"):
                 await PostgresStore.open(address("localhost", tmp_path / "none.pem"), schema=schema)
+
+    play(story())
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """A disk of 24 MB, which the user of the server may write to."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        command = ["mount", "-t", "tmpfs", "-o", "size=24m,mode=0777", "windlass-test", name]
+        if os.geteuid() != 0 or subprocess.run(command, check=False, capture_output=True).returncode:
+            pytest.skip("a small disk needs the right to mount one")
+        folder.parent.chmod(folder.parent.stat().st_mode | 0o011)
+        try:
+            yield folder
+        finally:
+            subprocess.run(["umount", "-l", name], check=True)
+
+
+@pytest.mark.promise("J1")
+def test_a_database_on_a_full_disk_is_told_and_written_again_when_there_is_space(
+    postgres: Postgres, small_disk: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = postgres.new_database()
+    name = place.split("?")[0].rsplit("/", 1)[1]
+    space = small_disk / "space"
+    space.mkdir()
+    if postgres.user is not None:
+        os.chown(space, postgres.user, postgres.user)
+
+    async def story() -> None:
+        with psycopg.connect(place, autocommit=True) as admin:
+            tell(admin, f"CREATE TABLESPACE small LOCATION '{space}'")
+            tell(admin, f"ALTER DATABASE {name} SET default_tablespace = small")
+        store = await PostgresStore.open(place)
+        mine = await claim(store)
+        await write(store, mine, 0)
+        (small_disk / "ballast").write_bytes(bytes(os.statvfs(small_disk).f_bavail * 4_096))
+        content = random.Random(1).randbytes(4_000_000)
+        with pytest.raises(
+            Unavailable, match=r"the disk of .* is full, nothing was written: free some space"
+        ):
+            await store.put(content)
+        (small_disk / "ballast").unlink()
+        ref = await store.put(content)
+        assert store.trouble is None
+        assert await store.get(ref) == content
+        await write(store, mine, 1, after=1)
+        assert numbers(await store.read("s1")) == [0, 1]
+        await store.aclose()
+        with psycopg.connect(postgres.base, autocommit=True) as admin:
+            tell(admin, f"DROP DATABASE {name}")
+            tell(admin, "DROP TABLESPACE small")
+
+    play(story())
+    told = [one.getMessage() for one in caplog.records if "written" in one.getMessage()]
+    assert "cannot be written: the disk of the database is full (53100); it is tried again" in told[0]
+    assert "is written again" in told[1]
+
+
+@pytest.mark.promise("J1")
+def test_a_database_that_is_away_is_told_until_a_write_succeeded(no_pauses: None) -> None:
+    async def story() -> None:
+        with running_postgres() as server:
+            store = await PostgresStore.open(server.base)
+            assert store.trouble is None
+            server.stop("fast")
+            with pytest.raises(Unavailable):
+                await store.put(b"content")
+            assert "the database cannot be reached" in (store.trouble or "")
+            server.start()
+            # Without a request: a server that is not ready gets none.
+            while store.trouble is not None:
+                await asyncio.to_thread(threading.Event().wait, 0.001)
+            await store.put(b"content")
+            await store.aclose()
 
     play(story())

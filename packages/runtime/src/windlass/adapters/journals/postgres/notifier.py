@@ -1,8 +1,12 @@
-"""Notifier: NOTIFY after commits, and LISTEN for the commits of other processes.
+"""Notifier: NOTIFY after commits, LISTEN for the commits of other processes, and locks of living owners.
 
 A thread with a connection of its own sends one NOTIFY for all commits of 20 ms. It is never sent in the
 transaction of a write: PostgreSQL serialises transactions that notify. A notification that is lost, or that a
 pooler does not pass on, causes a delay until the next poll.
+
+The connection also holds an advisory lock for each owner of this process, which PostgreSQL releases when the
+process ends. It is shared, so that a new connection can have it before the server notices that the old one is
+gone. A pooler may give the connection to others, and then there is no lock: the lease of the owner decides.
 """
 
 import json
@@ -11,7 +15,7 @@ import selectors
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from hashlib import blake2b
-from threading import Event, Lock, Thread
+from threading import Condition, Event, Lock, Thread
 from typing import Final
 
 import psycopg
@@ -28,6 +32,10 @@ PAYLOAD_BYTES_MAX: Final = 7_900
 CHECK_S: Final = 30.0
 """How often a silent connection is checked."""
 RECONNECT_S: Final = 1.0
+RECONNECT_FIRST_S: Final = 0.1
+"""The pause after a connection that worked: other processes see no lock of this one meanwhile."""
+HOLD_S: Final = 2.0
+"""How long an owner waits for its lock before it goes on without."""
 
 Listener = Callable[[Notice], None]
 
@@ -38,6 +46,7 @@ class Notifier:
     def __init__(self, address: Address, key: StoreKey) -> None:
         self._conninfo = address.conninfo
         # A hash of the secret id: any user of the database may listen to a channel with a known name.
+        self._store_id = key.store_id
         self._channel = f"windlass_{blake2b(key.store_id, digest_size=16, person=b'notify').hexdigest()}"
         self._me = os.urandom(8).hex()
         self._lock = Lock()
@@ -47,6 +56,13 @@ class Notifier:
         self._is_any = False
         """Whether something was written that no session names."""
         self._listeners: list[Listener] = []
+        self._owners: set[str] = set()
+        """Owners whose locks are wanted."""
+        self._held: frozenset[str] = frozenset()
+        """Owners whose locks the connection has."""
+        self._is_pooled = False
+        """Whether the connection is one to a pooler, which holds no locks."""
+        self._changed = Condition(self._lock)
         self._thread: Thread | None = None
         self._closing = Event()
         self._waker: tuple[int, int] = (-1, -1)
@@ -58,6 +74,19 @@ class Notifier:
             self._items.update(items)
             self._is_any = self._is_any or is_any
             self._wake()
+
+    def hold(self, owner_id: str) -> bool:
+        """Take the lock of an owner, now and after each loss of the connection; return whether it is held."""
+        with self._lock:
+            if owner_id not in self._owners:
+                self._owners.add(owner_id)
+                self._wake()
+            self._changed.wait_for(lambda: self._is_pooled or owner_id in self._held, HOLD_S)
+            return owner_id in self._held
+
+    def holds(self, owner_id: str) -> bool:
+        """Return whether the lock of an owner is held now."""
+        return owner_id in self._held
 
     def listen(self, told: Listener) -> Callable[[], None]:
         """Call a function, in a thread, when another process has written; return how to end that."""
@@ -97,9 +126,11 @@ class Notifier:
         while not self._closing.is_set() or (is_first and self._payload(take=False)):
             with suppress(*FAILURES, OSError):
                 self._connected()
-            is_first = False
+            is_first, was_held = False, bool(self._held)
+            self._note_held(frozenset(), is_pooled=self._is_pooled)
+            pause_s = RECONNECT_FIRST_S if was_held else RECONNECT_S
             # A closed store does not wait: polling finds its last writes.
-            self._closing.wait(RECONNECT_S)
+            self._closing.wait(pause_s)
         with self._lock:
             self._waker, ends = (-1, -1), self._waker
         for end in ends:
@@ -110,7 +141,15 @@ class Notifier:
         with psycopg.connect(self._conninfo, autocommit=True) as connection:
             connection.add_notify_handler(lambda one: self._hear(one.payload))
             is_listening = False
+            # A pooler tells a number of its own.
+            row = connection.execute("SELECT pg_backend_pid()").fetchone()
+            is_pooled = row is None or row[0] != connection.info.backend_pid
+            self._note_held(frozenset(), is_pooled=is_pooled)
             while True:
+                for owner_id in () if is_pooled else tuple(self._owners - self._held):
+                    lock = owner_lock(self._store_id, owner_id)
+                    connection.execute("SELECT pg_advisory_lock_shared(%s)", (lock,))
+                    self._note_held(self._held | {owner_id}, is_pooled=False)
                 if self._listeners and not is_listening:
                     connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
                     is_listening = True
@@ -124,6 +163,11 @@ class Notifier:
                 if self._closing.is_set():
                     return
                 self._wait(connection)
+
+    def _note_held(self, held: frozenset[str], *, is_pooled: bool) -> None:
+        with self._lock:
+            self._held, self._is_pooled = held, is_pooled
+            self._changed.notify_all()
 
     def _wait(self, connection: psycopg.Connection) -> None:
         """Wait for something to send, or for notifications."""
@@ -177,3 +221,9 @@ class Notifier:
             listeners = tuple(self._listeners)
         for listener in listeners:
             listener(told)
+
+
+def owner_lock(store_id: bytes, owner_id: str) -> int:
+    """Return the number of the advisory lock of an owner."""
+    digest = blake2b(owner_id.encode(), digest_size=8, key=store_id, person=b"owner").digest()
+    return int.from_bytes(digest, signed=True)

@@ -6,6 +6,7 @@ from hashlib import blake2b
 from typing import Final, cast
 
 from windlass.adapters.journals.postgres.link import Link
+from windlass.adapters.journals.postgres.notifier import owner_lock
 from windlass.adapters.journals.sql.integrity import StoreKey
 from windlass.adapters.journals.sql.queries import ARRIVED, Reads
 from windlass.adapters.journals.sql.statements import Dialect
@@ -31,6 +32,12 @@ LAST_POSITION: Final = f"""SELECT greatest(
     coalesce((SELECT last_position FROM appends WHERE {SETTLED} ORDER BY last_position DESC LIMIT 1), 0),
     coalesce((SELECT last_position FROM holes WHERE {SETTLED} ORDER BY last_position DESC LIMIT 1), 0))"""
 NOW: Final = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
+PRESENCE: Final = "windlass.presence"
+"""The kind of the documents that name the owners with a lock for their process."""
+# PostgreSQL shows the halves of a number as two unsigned ones.
+_OWNER_LOCKS: Final = """SELECT (CAST(classid AS BIGINT) << 32) | CAST(objid AS BIGINT) FROM pg_locks
+    WHERE locktype = 'advisory' AND objsubid = 1 AND granted
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
 LAST_ITEM: Final = f"""SELECT coalesce(
     (SELECT number FROM items WHERE {SETTLED} ORDER BY number DESC LIMIT 1), 0)"""
 
@@ -57,6 +64,16 @@ class PostgresReads(Reads):
         rows = self._connection.execute(ARRIVED, (after,)).fetchall()
         [(number,)] = newest.fetchall()
         return Arrivals(cast("int", number), frozenset(cast("str", name) for (name,) in rows))
+
+    def absent_owners(self) -> frozenset[str]:
+        """Return the owners that had a lock for their process and have none now."""
+        names = self._connection.execute("SELECT name FROM documents WHERE kind = ?", (PRESENCE,)).fetchall()
+        if not names:
+            return frozenset()
+        # Read after the names: a lock is taken before its name is written.
+        held = {lock for (lock,) in self._connection.execute(_OWNER_LOCKS).fetchall()}
+        found = (cast("str", name) for (name,) in names)
+        return frozenset(name for name in found if owner_lock(self._key.store_id, name) not in held)
 
     def check_gap(self, last: int, first: int) -> None:
         """Accept any gap: a transaction that was undone leaves one. The chains show a missing record."""

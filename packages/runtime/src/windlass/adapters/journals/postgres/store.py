@@ -43,7 +43,8 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
     """
 
     def __init__(self, address: Address, key: StoreKey, *, refusals_max: int = REFUSED_STARTS_MAX) -> None:
-        self._leases = LeaseOwners()
+        self._notifier = Notifier(address, key)
+        self._leases = LeaseOwners(self._notifier)
         super().__init__(self._leases, refusals_max=refusals_max)
         self.name = address.name
         """The address without user and password."""
@@ -51,7 +52,6 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         """The same in every process that opens this store; another store has another one."""
         self._address = address
         self._key = key
-        self._notifier = Notifier(address, key)
         self._writer = Writer(address, key, owners=self._leases, notifier=self._notifier)
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="windlass-postgres-reader")
         self._local = local()
@@ -197,10 +197,15 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
             self._notifier.tell((), (batch.claim.session_id,))
         return appended
 
+    def _look_at_owners(self, reads: PostgresReads) -> None:
+        self._leases.note_absent(reads.absent_owners(), time.monotonic())
+
     async def enlist(self, owner_id: str, *, now_ms: int) -> None:
         before_ms = machine_ms()
         there_ms = await self._read(lambda reads: reads.now_ms())
         self._leases.compare_clocks(there_ms, between=(before_ms, machine_ms()))
+        if not self._notifier.holds(owner_id):
+            await asyncio.to_thread(self._notifier.hold, owner_id)
         await super().enlist(owner_id, now_ms=now_ms)
 
     async def retire(self, owner_id: str) -> None:

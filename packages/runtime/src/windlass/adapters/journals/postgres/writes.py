@@ -11,17 +11,23 @@ from typing import ClassVar, Final, cast
 
 from windlass.adapters.journals.codec import words_of_append
 from windlass.adapters.journals.postgres.link import Link
-from windlass.adapters.journals.postgres.reads import LAST_POSITION, SETTLED
+from windlass.adapters.journals.postgres.notifier import Notifier
+from windlass.adapters.journals.postgres.reads import LAST_POSITION, PRESENCE, SETTLED
 from windlass.adapters.journals.postgres.schema import NUMBERS_LOCK
 from windlass.adapters.journals.rules import Leases
 from windlass.adapters.journals.sql.archive import ArchiveTransaction
 from windlass.adapters.journals.sql.integrity import SESSION_COLUMNS, StoredSession, StoreKey
 from windlass.adapters.journals.sql.jobs import Job
 from windlass.adapters.journals.sql.listing import IndexWrites
+from windlass.ports.store import Document
 from windlass_harness.views.listing import words_in
 
 _LOG: Final = logging.getLogger("windlass.store")
 
+ABSENT_S: Final = 1.5
+"""How long an owner must be seen without its lock; a living one connects again within a tenth of that."""
+LOOKS_APART_S: Final = 5.0
+"""Looks further apart than this do not count together: the database may have been away."""
 CLOCKS_DIFFER_MS: Final = 2_000
 """A smaller difference between the clocks of this machine and the database is ignored: leases have room."""
 SEARCH_VERSION: Final = 1
@@ -41,6 +47,10 @@ _TAKE: Final = """SELECT setval('positions', p.last_value + ?), setval('item_num
     FROM positions p, item_numbers i, horizons h"""
 _FORGET_REFUSED: Final = """DELETE FROM refused WHERE session_key = ?1
     OR run_id IN (SELECT run_id FROM runs WHERE session_key = ?1)"""
+_IS_PRESENT: Final = "SELECT 1 FROM documents WHERE kind = ? AND name = ?"
+_LEAVE: Final = "DELETE FROM documents WHERE kind = ? AND name = ?"
+_FORGET_ABSENT: Final = """DELETE FROM documents d WHERE kind = ?
+    AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.owner_id = d.name)"""
 _SEARCH_STATE: Final = "SELECT version, position, number FROM search_state FOR UPDATE"
 _SAVE_SEARCH: Final = """INSERT INTO search_state VALUES (1, ?, ?, ?) ON CONFLICT (one) DO UPDATE
     SET version = excluded.version, position = excluded.position, number = excluded.number"""
@@ -58,10 +68,17 @@ _ADD_WORDS: Final = """INSERT INTO words (session_key, words)
 
 
 class LeaseOwners:
-    """Owners that are alive while they renew their leases, by the clock of the database."""
+    """Owners that are alive while they renew their leases, by the clock of the database.
 
-    def __init__(self) -> None:
+    An owner that had a lock for its process, and has had none for `ABSENT_S`, is dead at once: the database
+    lost its connection. A living owner that lost it has it again by then, or loses its sessions safely.
+    """
+
+    def __init__(self, notifier: Notifier | None = None) -> None:
         self._leases = Leases()
+        self._notifier = notifier
+        self._absent: dict[str, tuple[float, float]] = {}
+        """Owners without their locks, with the times of the first and the last look that found it so."""
         self.ahead_ms = 0
         """How far the clock of the database is ahead of that of this machine."""
         self.held: set[str] = set()
@@ -72,8 +89,20 @@ class LeaseOwners:
         self.held.add(owner_id)
 
     def is_dead(self, owner_id: str, *, beat_at_ms: int, now_ms: int) -> bool:
-        """Return whether an owner let its lease expire."""
+        """Return whether an owner let its lease expire, or its process has lost its lock."""
+        first_s, last_s = self._absent.get(owner_id, (0.0, 0.0))
+        if last_s - first_s >= ABSENT_S and owner_id not in self.held:
+            return True
         return not self._leases.is_valid(owner_id, beat_at_ms=beat_at_ms, now_ms=now_ms + self.ahead_ms)
+
+    def note_absent(self, absent: frozenset[str], now_s: float) -> None:
+        """Note which owners have no lock now; a look long after the last one begins anew."""
+        before = {name: seen for name, seen in self._absent.items() if now_s - seen[1] < LOOKS_APART_S}
+        self._absent = {name: (before.get(name, (now_s, now_s))[0], now_s) for name in absent}
+
+    def is_present(self, owner_id: str) -> bool:
+        """Return whether the database holds a lock for the process of an owner that was enlisted here."""
+        return self._notifier is not None and self._notifier.holds(owner_id)
 
     def compare_clocks(self, there_ms: int, *, between: tuple[int, int]) -> None:
         """Note the time of the database, which was asked for between two times of this machine.
@@ -159,6 +188,24 @@ class PostgresTransaction(ArchiveTransaction):
             self._items = range(item - items + 1, item + 1)
         # The numbers of the whole group are given; a later call takes only its own.
         self._wanted = (0, 0)
+
+    def enlist(self, owner_id: str, now_ms: int) -> tuple[str, ...]:
+        """Insert or renew an owner, and retire the dead ones; note whether it has a lock for its process."""
+        dead = super().enlist(owner_id, now_ms)
+        is_noted = self._link.execute(_IS_PRESENT, (PRESENCE, owner_id)).fetchone() is not None
+        is_present = self._leases.is_present(owner_id)
+        if is_present and not is_noted:
+            # Rests of owners that a process of an older release retired.
+            self._link.execute(_FORGET_ABSENT, (PRESENCE,))
+            self.put_document(Document(PRESENCE, owner_id, revision=1, body={}), "{}")
+        elif is_noted and not is_present:
+            self._link.execute(_LEAVE, (PRESENCE, owner_id))
+        return dead
+
+    def retire(self, owner_id: str) -> None:
+        """Delete an owner and release its sessions."""
+        super().retire(owner_id)
+        self._link.execute(_LEAVE, (PRESENCE, owner_id))
 
     def _beat_ms(self, now_ms: int) -> int:
         return now_ms + self._leases.ahead_ms

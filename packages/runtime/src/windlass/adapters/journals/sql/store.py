@@ -98,6 +98,9 @@ class SqlStore(Generic[TransactionT, ReadsT]):
         """Read with a search index that has the words of all that is stored now."""
         raise NotImplementedError
 
+    def _look_at_owners(self, reads: ReadsT) -> None:
+        """Look which owners have lost their processes, if the database knows."""
+
     def _buried(self, dead: Collection[str]) -> None:
         """Remove the lock files of dead owners; their rows are deleted."""
 
@@ -169,6 +172,7 @@ class SqlStore(Generic[TransactionT, ReadsT]):
 
         def look(reads: ReadsT) -> tuple[str, ...] | None:
             """Return the sessions; None if an owner has died."""
+            self._look_at_owners(reads)
             for owner_id, beat_at_ms in reads.owners():
                 if self._owners.is_dead(owner_id, beat_at_ms=beat_at_ms, now_ms=now_ms):
                     return None

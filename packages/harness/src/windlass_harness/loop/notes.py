@@ -178,6 +178,10 @@ class ProgramNotes:
     end: JsonObject | None = None
     """Data of `program.ended`, if it ended while calls of it were open."""
 
+    def has_result(self, call_id: str) -> bool:
+        """Return whether a call of it has a result."""
+        return any(result.call_id == call_id for result in self.results)
+
     @property
     def is_tool(self) -> bool:
         """Whether it is a tool that asked people; its calls are these questions."""

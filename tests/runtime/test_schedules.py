@@ -21,9 +21,19 @@ from windlass.feed import Feed
 from windlass.limits import SCHEDULE_LATE_MS, SCHEDULE_TICKS_MAX
 from windlass.policy import allow_start
 from windlass.ports.host import StartPolicy
-from windlass.ports.store import SCHEDULE, RunFilter, SessionFilter
+from windlass.ports.store import SCHEDULE, Document, RunFilter, SessionFilter
+from windlass.runtime.registry import Machine
 from windlass.schedules import Schedules, ScheduleState, Starter, decide
-from windlass.testing import FakeClock, ScriptedModel, by_history, call, run_in_fake_time, say
+from windlass.testing import (
+    FakeClock,
+    ScriptedModel,
+    by_history,
+    call,
+    run_in_fake_time,
+    say,
+    seeded_random,
+    sequential_ids,
+)
 from windlass.testing.stores import FaultRates, FaultyStore
 from windlass_protocol import (
     ErrorKind,
@@ -577,3 +587,41 @@ def test_a_start_policy_that_hangs_stops_neither_other_runs_nor_the_end_of_the_r
             assert (await (await runtime.start(office.agent, "hello")).wait()).status is RunStatus.COMPLETED
 
     run_in_fake_time(story(), clock=office.clock)
+
+
+class Counted(Kept):
+    """A store that counts the looks for schedules that are due."""
+
+    looks = 0
+
+    async def due_documents(self, kind: str, *, now_ms: int, limit: int = 100) -> tuple[Document, ...]:
+        self.looks += 1
+        return await super().due_documents(kind, now_ms=now_ms, limit=limit)
+
+
+@pytest.mark.slow
+def test_missed_ticks_are_started_one_after_the_other_without_waiting_for_the_clock() -> None:
+    clock, store = FakeClock(), Counted()
+
+    async def story() -> None:
+        machine = Machine(clock, sequential_ids("id"), seeded_random(1))
+        agent = Agent("clerk", model=ScriptedModel(lambda _: say("done")))
+
+        def runtime() -> AgentRuntime:
+            builder = AgentRuntime.builder().journal(store).content(store).event_bus(Feed(store, clock))
+            return builder.options(machine=machine).policy(allow_start).agent(agent).attended().build()
+
+        async with runtime() as made:
+            await made.schedules.put(replace(HOURLY, every_s=60, missed="all", overlap="queue"))
+        clock.advance(60 * SCHEDULE_TICKS_MAX)
+        began, looks = clock.monotonic(), store.looks
+        async with runtime() as late:
+            while (found := await late.schedules.get("hourly")).queued or found.started < SCHEDULE_TICKS_MAX:
+                await clock.sleep(SWEEP_S)
+            assert (found.started, found.skipped) == (SCHEDULE_TICKS_MAX, 0)
+            assert sum((await store.unfinished()).values()) <= 1
+        # One look a second was one run a second before.
+        assert clock.monotonic() - began <= 10 * SWEEP_S
+        assert store.looks - looks <= 10
+
+    run_in_fake_time(story(), clock=clock)

@@ -1,5 +1,8 @@
 """Requests to people: approvals and recovery decisions, bound to their request."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 from tests.harness.loop.stage import (
     ALLOW,
@@ -36,8 +39,13 @@ from windlass_harness.loop.events import (
 )
 from windlass_harness.loop.notes import CONSENTED, Grant
 from windlass_harness.loop.rules import Rules
-from windlass_harness.loop.state import dump_loop, load_loop
+from windlass_harness.loop.state import LoopState, dump_loop, load_loop
+from windlass_harness.record import Record
+from windlass_harness.tracing import fold_trace
+from windlass_harness.views.chat import fold_chat
+from windlass_harness.views.decisions import fold_decisions
 from windlass_harness.views.payloads import SKIPPED
+from windlass_harness.views.stream import CallSettled, ChatFold
 from windlass_protocol import InputResponse
 
 HASH = hash_of({"n": 1})
@@ -435,11 +443,40 @@ def test_a_retry_that_is_interrupted_is_put_before_a_person_again() -> None:
     assert request(after, 1)["requestId"] == "recovery:r1:0:c-send:2"
 
 
-def test_a_call_that_is_skipped_is_over() -> None:
+def test_a_call_that_is_skipped_is_over_and_has_a_result() -> None:
     session = parked()
-    assert answer(session, "skip") == ["input.resolved", "recovery.effect_settled"]
+    assert answer(session, "skip") == ["input.resolved", "action.result", "recovery.effect_settled"]
+    result = session.data("action.result")
+    assert (result["status"], result["error"]) == ("rejected", {"code": "skipped", "message": SKIPPED.reason})
     assert session.turn() == [CallModel(1, 1)]
     assert outputs(session) == [("c-send", SKIPPED.reason)]
+
+
+def test_a_skipped_call_without_a_result_of_an_early_journal_reads_the_same() -> None:
+    session = parked()
+    answer(session, "skip")
+    kept = [record for record in session.records if record.type != "action.result"]
+    assert len(kept) == len(session.records) - 1
+    early = [replace(record, seq=seq) for seq, record in enumerate(kept, 1)]
+
+    def views(records: Sequence[Record]) -> dict[str, object]:
+        state = LoopState()
+        for record in records:
+            state.apply(record)
+        changes = ChatFold().apply_all(records)
+        settled = [(one.key, one.output, one.is_known) for one in changes if isinstance(one, CallSettled)]
+        assert len(settled) == 1
+        (decided,) = fold_decisions(records).runs.values()
+        return {
+            "model": state.session.history.messages,
+            "stream": settled,
+            "trace": [(span.name, span.attrs) for span in fold_trace(records).spans],
+            "decisions": [(one.id, one.outcome) for one in decided.decisions],
+            "problems": [one.description for one in decided.problems or ()],
+            "chat": [(one.role, one.content, one.tool_result) for one in fold_chat(records).messages],
+        }
+
+    assert views(session.records) == views(early)
 
 
 @pytest.mark.parametrize(

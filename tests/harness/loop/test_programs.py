@@ -1,6 +1,7 @@
 """Programs in the loop: their calls, pauses, results and ends; and what a new owner finds."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pydantic_core import to_json
 from tests.harness.loop.stage import Session, asked, call, calls, interrupt, returned, says
@@ -21,7 +22,7 @@ from windlass_harness.loop.events import (
 )
 from windlass_harness.loop.notes import ProgramVariables
 from windlass_harness.loop.rules import INTERRUPTIONS_MAX, RequestedCall, Rules
-from windlass_harness.loop.state import dump_loop, load_loop
+from windlass_harness.loop.state import LoopState, dump_loop, load_loop
 from windlass_harness.views.session import fold_session
 from windlass_protocol import (
     ActionStatus,
@@ -282,6 +283,14 @@ def test_a_skipped_call_is_a_result_of_the_program() -> None:
     session.tell(AnswersGiven((answer,)))
     (result,) = due(session).results
     assert (result.call_id, result.code) == ("p/0", "skipped")
+    # An early journal has the decision alone.
+    state = LoopState()
+    kept = [record for record in session.records if record.type != "action.result"]
+    for seq, record in enumerate(kept, 1):
+        state.apply(replace(record, seq=seq))
+    program = state.note("p").program
+    assert program is not None
+    assert program.results == [result]
 
 
 def test_results_and_failures_of_calls_reach_the_program() -> None:

@@ -19,6 +19,7 @@ from pydantic_core import to_json
 from windlass_harness.record import Record
 from windlass_harness.redact import sanitize_for_trace
 from windlass_harness.views.fold import ANYWHERE, Position, fold, text_in
+from windlass_harness.views.payloads import SKIPPED_CODE
 from windlass_protocol import HarnessTrace, JsonObject, TraceEvent, TraceOutcome, TraceSpan
 from windlass_protocol.frozen import sealed
 from windlass_protocol.unchecked import changed, maker
@@ -244,7 +245,9 @@ class _Draft:
 
     def action_result(self, record: Record) -> None:
         result, error = _object(record.data.get("result")), _object(record.data.get("error"))
-        facts = {**_pick(record.data, "status", "durationMs"), **_pick(error, "code", "message")}
+        facts: JsonObject = {**_pick(record.data, "status", "durationMs"), **_pick(error, "code", "message")}
+        if error.get("code") == SKIPPED_CODE:
+            facts = {"status": SKIPPED_CODE}
         self._finish(f"call {text_in(result, 'callId')}", record.at, facts)
 
     def effect_found(self, record: Record) -> None:
@@ -254,8 +257,8 @@ class _Draft:
 
     def effect_settled(self, record: Record) -> None:
         if record.data.get("choice") == "skip":
-            # No result follows.
-            self._finish(f"call {text_in(record.data, 'callId')}", record.at, {"status": "skipped"})
+            # Of an early journal: later ones have a result before the decision.
+            self._finish(f"call {text_in(record.data, 'callId')}", record.at, {"status": SKIPPED_CODE})
 
     def subagent_called(self, record: Record) -> None:
         at = self._open.get(f"call {text_in(record.data, 'callId')}")

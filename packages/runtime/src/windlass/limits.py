@@ -26,7 +26,7 @@ WRITES_MAX: Final = 100
 SCHEDULE_LATE_MS: Final = 60_000
 """A tick of a schedule that starts later than this was missed."""
 SCHEDULE_NAME_CHARS_MAX: Final = 128
-SCHEDULE_TICKS_MAX: Final = 100
+SCHEDULE_TICKS_MAX: Final = 1_000
 """Ticks of one schedule that are queued, or made up for; earlier ones are skipped."""
 CONTENT_BYTES_MAX: Final = 64 * 1_048_576
 SNAPSHOT_BYTES_MAX: Final = 256 * 1_048_576

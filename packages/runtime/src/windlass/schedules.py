@@ -484,6 +484,17 @@ class Schedules:
                 # The others are not held up: this machine may lack a time zone, or the store fails for now.
                 self._tell(document.name, failure.message)
 
+    async def start_next(self, name: str) -> None:
+        """Start the next tick that waits for the run of a schedule, which has ended."""
+        try:
+            stored, agents = await self._find(name), self._starter.agents()
+            if stored is None or not stored.state.queued or stored.state.is_paused:
+                return
+            if agents is None or stored.schedule.agent in agents:
+                await self._advance(stored)
+        except AgentError as failure:
+            self._tell(name, failure.message)
+
     def _tell(self, name: str, problem: str) -> None:
         _LOG.warning("schedule %s could not start its run: %s", name, self._starter.hide(problem))
 

@@ -244,18 +244,4 @@ def refused(state: LoopState, call: Call, *, now: Moment, code: str, message: st
     """Return the result of a call that was refused."""
     if call.stage is CallStage.STARTED and not state.is_unbegun(call):
         message = f"{_NOT_AGAIN} {message}"
-    result: JsonObject = {
-        "kind": "tool-result",
-        "callId": call.call_id,
-        "toolName": call.tool_name,
-        "output": None,
-        "isError": True,
-    }
-    error: JsonObject = {"code": code, "message": message}
-    data: JsonObject = {
-        "result": result,
-        "status": "rejected",
-        "error": error,
-        **state.place_of(call),
-    }
-    return state.draft("action.result", data, now=now)
+    return people.rejected(state, call, now=now, code=code, message=message)

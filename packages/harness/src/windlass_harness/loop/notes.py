@@ -185,6 +185,10 @@ class ProgramNotes:
         """Whether it has something to do: to begin, or to take results."""
         return self.end is None and not (self.has_paused and len(self.results) == self.taken)
 
+    def has_result(self, call_id: str) -> bool:
+        """Return whether a call of it has a result."""
+        return any(result.call_id == call_id for result in self.results)
+
     @property
     def is_tool(self) -> bool:
         """Whether it is a tool that asked people; its calls are these questions."""

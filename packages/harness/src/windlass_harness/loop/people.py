@@ -19,7 +19,7 @@ from windlass_harness.loop.events import (
 from windlass_harness.loop.state import LoopState
 from windlass_harness.times import ms_of
 from windlass_harness.views.history import Call
-from windlass_harness.views.payloads import CORRECTION, action_name, question_outcome
+from windlass_harness.views.payloads import CORRECTION, SKIPPED, SKIPPED_CODE, action_name, question_outcome
 from windlass_protocol import (
     CodecError,
     CodecLimits,
@@ -319,9 +319,13 @@ def _recover(state: LoopState, request: InputRequest, answer: Answer, now: Momen
         _resolved(state, request, InputOutcome.ANSWERED, now, answer=answer),
         state.draft("recovery.effect_settled", choice, now=now),
     ]
+    call = state.call(call_id)
+    assert call is not None, "a request belongs to an open call"
+    if response.option_id == RecoveryChoice.SKIP:
+        # Before the decision, which settles a call that has no result: early journals have none.
+        told = SKIPPED.reason or ""
+        drafts.insert(1, rejected(state, call, now=now, code=SKIPPED_CODE, message=told))
     if response.option_id == RecoveryChoice.SUPPLY:
-        call = state.call(call_id)
-        assert call is not None, "a request belongs to an open call"
         result: JsonObject = {
             "kind": "tool-result",
             "callId": call_id,
@@ -331,6 +335,25 @@ def _recover(state: LoopState, request: InputRequest, answer: Answer, now: Momen
         data: JsonObject = {"result": result, "status": "completed", **state.place_of(call)}
         drafts.append(state.draft("action.result", data, now=now))
     return drafts
+
+
+def rejected(state: LoopState, call: Call, *, now: Moment, code: str, message: str) -> Draft:
+    """Return the result of a call that does not run, or not again."""
+    result: JsonObject = {
+        "kind": "tool-result",
+        "callId": call.call_id,
+        "toolName": call.tool_name,
+        "output": None,
+        "isError": True,
+    }
+    error: JsonObject = {"code": code, "message": message}
+    data: JsonObject = {
+        "result": result,
+        "status": "rejected",
+        "error": error,
+        **state.place_of(call),
+    }
+    return state.draft("action.result", data, now=now)
 
 
 def _supplied(text: str) -> JsonValue:

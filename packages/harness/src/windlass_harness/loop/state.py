@@ -43,7 +43,7 @@ from windlass_harness.record import Record
 from windlass_harness.times import ms_of
 from windlass_harness.views.fold import dump_state, load_state
 from windlass_harness.views.history import Call
-from windlass_harness.views.payloads import SKIPPED, read_result
+from windlass_harness.views.payloads import SKIPPED, SKIPPED_CODE, read_result
 from windlass_harness.views.runs import DELIVERY_RECORDS, Deliveries, RunState
 from windlass_harness.views.session import SessionDraft, SessionState
 from windlass_protocol import (
@@ -511,9 +511,10 @@ def _effect_settled(state: LoopState, record: Record) -> None:
     if note.choice is RecoveryChoice.SKIP:
         parent_id = state.session.history.parent_of(str(record.data.get("callId")))
         program = None if parent_id is None else state.note(parent_id).program
-        if program is not None:
+        if program is not None and not program.has_result(str(record.data.get("callId"))):
+            # Of an early journal: later ones have a result before the decision.
             program.epoch = record.epoch
-            program.results.append(ProgramResult(str(record.data.get("callId")), SKIPPED, code=_SKIPPED))
+            program.results.append(ProgramResult(str(record.data.get("callId")), SKIPPED, code=SKIPPED_CODE))
     note.is_consented = note.is_consented or note.choice is RecoveryChoice.RETRY
     note.interruptions = note.shared_interruptions = 0
     note.request_id = None
@@ -538,8 +539,6 @@ def _compaction(state: LoopState, record: Record) -> None:
         state.run_notes.charge(record.data.get("usage"))
 
 
-_SKIPPED: Final = "skipped"
-"""Error code of an interrupted call that a person chose to skip."""
 _BROKEN: Final = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
 """Finish reasons that discard the calls of an answer."""
 

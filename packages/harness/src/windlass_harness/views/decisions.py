@@ -20,6 +20,7 @@ from windlass_harness.views.ledger import narrate
 from windlass_harness.views.payloads import (
     CORRECTIONS,
     SKIPPED,
+    SKIPPED_CODE,
     question_outcome,
     read_reasoning,
     read_requested,
@@ -619,6 +620,9 @@ class StepsDraft:
             failure=failure,
             took_ms=data.duration_ms or 0,
         )
+        if failure is not None and failure[0] == SKIPPED_CODE:
+            # The interruption was reported.
+            return
         if pending is not None and failure is not None:
             told = f"{pending.what}: {failure[1]}"
             self._report(record, run, told=told, cause=failure[0], decision_id=pending.decision_id)
@@ -637,7 +641,7 @@ class StepsDraft:
     def effect_settled(self, record: Record, run: RunDraft) -> None:
         data = read(RecoveryEffectSettledData, record.data)
         if data.choice is RecoveryChoice.SKIP:
-            self._settle_call(record, run, call_id=data.call_id, failure=("skipped", SKIPPED.reason or ""))
+            self._settle_call(record, run, call_id=data.call_id, failure=(SKIPPED_CODE, SKIPPED.reason or ""))
 
     def asked(self, record: Record, run: RunDraft) -> None:
         data = read(InputRequestedData, record.data)

@@ -42,6 +42,8 @@ SKIPPED: Final = ToolOutput.model_construct(
     type=ToolOutputType.EXECUTION_DENIED,
     reason="Skipped: the call was interrupted and is not run again. It may or may not have taken effect.",
 )
+SKIPPED_CODE: Final = "skipped"
+"""Error code of an interrupted call that a person chose to skip."""
 APPROVAL_OPTIONS: Final = ["approve", "deny"]
 
 

@@ -545,7 +545,8 @@ class ChatFold:
     def effect_settled(self, event: Event | Record) -> Iterator[Change]:
         """Settle an interrupted call that is skipped."""
         data = read(RecoveryEffectSettledData, event.data)
-        if data.choice is RecoveryChoice.SKIP:
+        if data.choice is RecoveryChoice.SKIP and data.call_id in self._calls:
+            # Of an early journal: later ones have a result before the decision.
             yield self._settled(data.call_id, SKIPPED)
 
     def _requested(

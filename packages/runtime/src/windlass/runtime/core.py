@@ -213,6 +213,8 @@ class CoreRuntime(RuntimeViews):
         self._answer_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closing: asyncio.Future[None] | None = None
         self._scheduling: asyncio.Task[None] | None = None
+        self._schedules_due: set[str | None] = set()
+        """Schedules whose run has ended; None for all that are due by the clock."""
         self._retaining: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -362,10 +364,14 @@ class CoreRuntime(RuntimeViews):
         starter = Starter(self.start_run, partial(self.cancel_run, by="schedule"), self._agents, hide)
         return Schedules(self._store(), self._ports.machine.clock, starter)
 
-    def _start_scheduled(self) -> None:
-        """Start the runs of schedules in a task: a start policy may take its time."""
+    def _start_scheduled(self, name: str | None = None) -> None:
+        """Start the runs of schedules in a task: a start policy may take its time.
+
+        `name` is a schedule whose run has ended: its next tick need not wait for the clock.
+        """
         import asyncio  # noqa: PLC0415 - slow to import
 
+        self._schedules_due.add(name)
         if self._scheduling is None or self._scheduling.done():
             self._scheduling = asyncio.create_task(self._schedule(), name="windlass schedules")
 
@@ -373,12 +379,19 @@ class CoreRuntime(RuntimeViews):
         from windlass.engine.masking import log_failure  # noqa: PLC0415 - slow to import
 
         try:
-            await self.schedules.start_due()
+            while self._schedules_due:
+                name = self._schedules_due.pop()
+                await (self.schedules.start_due() if name is None else self.schedules.start_next(name))
         except Exception as error:  # noqa: BLE001 - the next sweep tries again
             redactor = self._ports.scribe.redactor
             log_failure("schedules could not be looked after", error, redactor=redactor)
 
     def _on_parked(self, state: LoopState) -> None:
+        run, engine = state.session.run, self._engine
+        source = None if run is None or state.run is not None else run.source
+        is_scheduled = source is not None and source.kind == "scheduled_task"
+        if is_scheduled and source.id and engine is not None and not engine.is_draining:
+            self._start_scheduled(source.id)
         deps = self._ports.deps
         if deps.given:
             deps.forget(state.session.run_ids, current=None if state.run is None else state.run.run_id)

@@ -192,6 +192,27 @@ async def note(text: str) -> str:
     return "noted"
 
 
+@tool(mode="safe_write", effect="once")
+async def charge(cents: int) -> str:
+    """Charge a card."""
+    return f"charged {cents}"
+
+
+_FAILED: Final[set[str]] = set()
+"""Conversations whose model call behind the payment failed: it fails once."""
+
+
+def _teller(messages: Sequence[LLMMessage]) -> Answer:
+    results = [message.content for message in _since_user(messages) if message.role == "tool"]
+    if not results:
+        return call("charge", {"cents": 2_500})
+    said = str([message.content for message in messages])
+    if said not in _FAILED:
+        _FAILED.add(said)
+        return _broken(messages)
+    return say("The card was charged.")
+
+
 _BOOKED: Final = by_history(
     [
         call("book", {"city": "Oslo"}),
@@ -222,5 +243,6 @@ agents = [
     Agent("broken", model=ScriptedModel(_broken)),
     Agent("long", model=ScriptedModel(_long), tools=[count]),
     Agent("booker", model=ScriptedModel(_BOOKED), tools=[book, note]),
+    Agent("teller", model=ScriptedModel(_teller), tools=[charge]),
     Agent("curious", model=ScriptedModel(_curious), tools=[ask_question]),
 ]

@@ -5,6 +5,7 @@ import {
   isRunning,
   textOfContent,
   type BudgetLimits,
+  type CallView,
   type ChatItem,
   type ChatMessage,
   type Conversation,
@@ -33,6 +34,7 @@ import { toError, useErrorUntil } from "./data.js";
 import { useWording } from "./labels.js";
 import { MessageList, OrchestrationPlanCard, planOf, type ToolRenderer } from "./messages.js";
 import { Button, Dialog } from "./primitives.js";
+import { Fields } from "./requests.js";
 import { BUTTONS, classes, FIELD, FOCUS } from "./styles.js";
 
 /** Where to chat. */
@@ -74,6 +76,8 @@ export interface ChatStream {
   readonly sendUserMessage: (content: UserContent, delivery?: "queue" | "steer") => Promise<void>;
   /** Ends the run where it runs; what was said stays. */
   readonly cancel: () => Promise<void>;
+  /** Continues the failed run in a new one, which repeats no call that has a result; absent unless that is possible. */
+  readonly resume: (() => Promise<void>) | undefined;
   /** Answers an approval or a question. */
   readonly answer: (response: InputResponse) => Promise<void>;
   readonly setMessages: (messages: readonly ChatMessage[]) => void;
@@ -155,6 +159,15 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
       }),
     [attempt, transport, runId],
   );
+  const { run } = conversation;
+  const failedId = run?.status === "failed" && transport.retry !== undefined && !isPending ? run.runId : undefined;
+  const resume = useCallback(
+    () =>
+      attempt(async () => {
+        if (failedId !== undefined) await transport.retry?.(failedId);
+      }),
+    [attempt, transport, failedId],
+  );
   const answer = useCallback(
     (response: InputResponse) =>
       attempt(() => (sessionId === undefined ? Promise.resolve() : transport.answer(sessionId, response))),
@@ -181,6 +194,7 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
     error: error ?? view.error,
     sendUserMessage,
     cancel,
+    resume: failedId === undefined ? undefined : resume,
     answer,
     setMessages,
     appendMessage,
@@ -513,7 +527,7 @@ function Buttons({ chat, canSend, isSteering, onQueue, onStop }: ButtonsProps): 
           {words.stop}
         </Button>
       ) : (
-        <Retry chat={chat} />
+        <AfterFailure chat={chat} />
       )}
       {isSteering && (
         <button
@@ -612,23 +626,110 @@ function Files({
   );
 }
 
-/** Says the same again after a run that did not get to its end. */
-function Retry({ chat }: { readonly chat: ChatStream }): ReactNode {
-  const { retry, retryTitle } = useWording().labels.chat;
+/** Continues a run that did not get to its end, or says the same again in a new run. */
+function AfterFailure({ chat }: { readonly chat: ChatStream }): ReactNode {
+  const words = useWording().labels.chat;
+  const [isAsking, setIsAsking] = useState(false);
   const { run } = chat.conversation;
-  const words = chat.messages.findLast(({ role }) => role === "user")?.content ?? "";
-  if (run === undefined || words === "" || !ENDED_BADLY.has(run.status)) return null;
+  const said = chat.messages.findLast(({ role }) => role === "user");
+  if (run === undefined || said === undefined || said.content === "" || !ENDED_BADLY.has(run.status)) return null;
+  const calls = changingCalls(chat.items, said.id);
+  const { resume } = chat;
+  const askAgain = (): void => {
+    chat.sendUserMessage(said.content).catch(() => undefined);
+  };
   return (
-    <button
-      type="button"
-      className={BUTTONS.default}
-      title={retryTitle(words)}
-      onClick={() => {
-        chat.sendUserMessage(words).catch(() => undefined);
-      }}
-    >
-      {retry}
-    </button>
+    <>
+      {resume !== undefined && (
+        <button
+          type="button"
+          className={BUTTONS.default}
+          title={words.resumeTitle}
+          onClick={() => {
+            resume().catch(() => undefined);
+          }}
+        >
+          {words.resume}
+        </button>
+      )}
+      <button
+        type="button"
+        className={BUTTONS.default}
+        title={words.againTitle(said.content)}
+        onClick={() => {
+          if (calls.length === 0) askAgain();
+          else setIsAsking(true);
+        }}
+      >
+        {words.again}
+      </button>
+      <RepeatDialog
+        calls={calls}
+        isOpen={isAsking}
+        onClose={() => {
+          setIsAsking(false);
+        }}
+        onRepeat={askAgain}
+      />
+    </>
+  );
+}
+
+/**
+ * The calls that answered a message and may have changed something: every call that was begun and does not only read.
+ *
+ * They are those of the rows after the message up to the next message of the user.
+ */
+export function changingCalls(items: readonly ChatItem[], messageId: string): readonly CallView[] {
+  const at = items.findIndex(({ id }) => id === messageId);
+  const calls: CallView[] = [];
+  for (const item of items.slice(at + 1)) {
+    if (item.kind !== "message") continue;
+    if (item.message.role === "user") break;
+    calls.push(...item.calls.filter(mayHaveChanged));
+  }
+  return calls;
+}
+
+function mayHaveChanged({ progress, subagent }: CallView): boolean {
+  return subagent !== undefined || (progress?.startedAt !== undefined && progress.mode !== "read");
+}
+
+/** The question whether a message is sent again, although the calls that answered it may be made again. */
+export interface RepeatDialogProps {
+  readonly calls: readonly CallView[];
+  readonly isOpen: boolean;
+  readonly onClose: () => void;
+  readonly onRepeat: () => void;
+}
+
+/** Asks before calls that may have changed something are made a second time; it names them with their arguments. */
+export function RepeatDialog({ calls, isOpen, onClose, onRepeat }: RepeatDialogProps): ReactNode {
+  const words = useWording().labels.chat;
+  return (
+    <Dialog title={words.againQuestion} isOpen={isOpen} onClose={onClose}>
+      <p className="text-sm text-agent-muted">{words.againText}</p>
+      <ul aria-label={words.againCalls} className="flex max-h-80 flex-col gap-2 overflow-y-auto">
+        {calls.map(({ key, call }) => (
+          <li key={key} className="rounded-md border border-agent-border p-3">
+            <p className="mb-1 font-mono text-xs font-medium wrap-anywhere">{call.name}</p>
+            <Fields value={call.arguments} label={call.name} />
+          </li>
+        ))}
+      </ul>
+      <div className="flex justify-end gap-2">
+        <Button onClick={onClose}>{words.againNo}</Button>
+        <Button
+          variant="danger"
+          onClick={() => {
+            onClose();
+            onRepeat();
+          }}
+        >
+          {words.again}
+        </Button>
+      </div>
+    </Dialog>
   );
 }
 

@@ -19,6 +19,7 @@ export function httpTransport(options: ClientOptions | Client = {}): Transport {
     cancel: async (runId, call) => {
       await client.cancelRun(runId, undefined, call);
     },
+    retry: async (runId, call) => sent(await client.retryRun(runId, call)),
     answer: async (sessionId, response, call) => {
       await client.answer(sessionId, [response], call);
     },

@@ -23,16 +23,19 @@ export {
 } from "./session.js";
 export { useDecisions, useRun, useTrace, type Loaded, type RunControl, type RunOptions } from "./data.js";
 export {
+  changingCalls,
   ChatPanel,
   Composer,
   Connection,
   CostMeter,
+  RepeatDialog,
   useChatStream,
   type ChatPanelProps,
   type ChatStream,
   type ChatStreamOptions,
   type ComposerProps,
   type CostMeterProps,
+  type RepeatDialogProps,
 } from "./chat.js";
 export {
   MessageList,

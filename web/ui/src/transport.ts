@@ -96,6 +96,8 @@ export interface Transport {
   send(sessionId: string, message: UserContent, options?: SendOptions): Promise<Sent>;
   /** Ends a run, where it runs. */
   cancel(runId: string, options?: CallOptions): Promise<void>;
+  /** Continues a failed run in a new run, which repeats no call that has a result; absent where that is not possible. */
+  retry?(runId: string, options?: CallOptions): Promise<Sent>;
   /** Answers what a session asks. */
   answer(sessionId: string, response: InputResponse, options?: CallOptions): Promise<void>;
   /** Everything that waits for a person. */

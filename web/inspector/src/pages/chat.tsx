@@ -6,6 +6,7 @@ import {
   Badge,
   Button,
   CARD,
+  changingCalls,
   classes,
   Composer,
   Connection,
@@ -18,6 +19,7 @@ import {
   OrchestrationPlanCard,
   planOf,
   plural,
+  RepeatDialog,
   sentence,
   useChatStream,
   useTransport,
@@ -97,7 +99,7 @@ function Chat({ sessionId, wanted, isDrill, onDrill, onSession }: ChatProps): Re
   const agents = useQuery(agentsQuery);
   const agent = agents.data?.find(({ agentId }) => agentId === wanted) ?? agents.data?.[0];
   const chat = useChatStream({ sessionId, agent: agent?.agentId, onSession });
-  const { actions, error: forkError } = useFork(chat);
+  const { actions, error: forkError, question } = useFork(chat);
   const plan = planOf(chat.conversation);
   const troubles = [loadingError(agents), forkError, chat.error].filter((error) => error != null);
   const isNew = sessionId === undefined;
@@ -128,6 +130,7 @@ function Chat({ sessionId, wanted, isDrill, onDrill, onSession }: ChatProps): Re
           )
         }
       />
+      {question}
       {isDrill && !isNew && <Drill chat={chat} />}
       {plan.length > 1 && chat.isStreaming && <OrchestrationPlanCard steps={plan} className="mx-4 mb-2" />}
       {troubles.map((error) => (
@@ -162,10 +165,13 @@ function loadingError({
 function useFork(chat: ChatStream): {
   readonly actions: ((item: MessageItem) => ReactNode) | undefined;
   readonly error: Error | undefined;
+  /** The question whether calls may be made a second time. */
+  readonly question: ReactNode;
 } {
   const { sessionId } = chat;
   const transport = useTransport();
   const [error, setError] = useState<Error>();
+  const [asked, setAsked] = useState<Repeat>();
   // The actions stay the same while the chat grows: rows are not drawn again for them.
   const now = useRef(chat);
   useEffect(() => {
@@ -181,8 +187,14 @@ function useFork(chat: ChatStream): {
       setError(undefined);
       work().then(navigate, (failure: unknown) => {
         isForking = false;
-        setError(failure instanceof Error ? failure : new Error(String(failure)));
+        setError(toError(failure));
       });
+    };
+    // Calls of the original stay made; the copy does not know of them.
+    const warn = (messageId: string, work: () => void): void => {
+      const calls = changingCalls(now.current.items, messageId);
+      if (calls.length === 0) work();
+      else setAsked({ calls, work });
     };
     const fork = (item: MessageItem): void => {
       const draft = item.message.role === "user" ? item.message.content : undefined;
@@ -193,9 +205,8 @@ function useFork(chat: ChatStream): {
         return id === undefined ? to(["chat"], { agent }) : to(["chat", id]);
       });
     };
-    const again = (item: MessageItem): void => {
+    const again = (asked: ChatMessage): void => {
       attempt(async () => {
-        const asked = askedBefore(now.current, item.message.id);
         const id = await forkAtMessage(sessionId, asked);
         const agent = now.current.conversation.run?.agentId;
         const begun = await (id === undefined
@@ -209,11 +220,53 @@ function useFork(chat: ChatStream): {
         {item.message.role === "assistant" && item.message.content !== "" && (
           <AnswerFeedback sessionId={sessionId} messageId={item.message.id} at={item.message.createdAt} />
         )}
-        <Actions item={item} onFork={fork} onAgain={again} />
+        <Actions
+          item={item}
+          onFork={() => {
+            if (item.message.role !== "user") fork(item);
+            else {
+              warn(item.id, () => {
+                fork(item);
+              });
+            }
+          }}
+          onAgain={() => {
+            try {
+              const message = askedBefore(now.current, item.message.id);
+              warn(message.id, () => {
+                again(message);
+              });
+            } catch (failure) {
+              setError(toError(failure));
+            }
+          }}
+        />
       </>
     );
   }, [sessionId, transport]);
-  return { actions, error };
+  const question = (
+    <RepeatDialog
+      calls={asked?.calls ?? []}
+      isOpen={asked !== undefined}
+      onClose={() => {
+        setAsked(undefined);
+      }}
+      onRepeat={() => {
+        asked?.work();
+      }}
+    />
+  );
+  return { actions, error, question };
+}
+
+/** Work that may make calls a second time. */
+interface Repeat {
+  readonly calls: readonly CallView[];
+  readonly work: () => void;
+}
+
+function toError(failure: unknown): Error {
+  return failure instanceof Error ? failure : new Error(String(failure));
 }
 
 /** The message of the user before an answer, to send it again. Throws if it is not here or came with files. */
@@ -398,8 +451,8 @@ function Actions({
   onAgain,
 }: {
   readonly item: MessageItem;
-  readonly onFork: (item: MessageItem) => void;
-  readonly onAgain: (item: MessageItem) => void;
+  readonly onFork: () => void;
+  readonly onAgain: () => void;
 }): ReactNode {
   const isOwn = item.message.role === "user";
   // A fork begins where nothing is under way.
@@ -412,9 +465,7 @@ function Actions({
           variant="quiet"
           className={QUIET}
           title="Ask the same again in a copy of this session"
-          onClick={() => {
-            onAgain(item);
-          }}
+          onClick={onAgain}
         >
           Regenerate
         </Button>
@@ -427,9 +478,7 @@ function Actions({
             ? "Begin a copy of this session in front of this message, and say something else"
             : "Begin a copy of this session that ends here"
         }
-        onClick={() => {
-          onFork(item);
-        }}
+        onClick={onFork}
       >
         {isOwn ? "Fork and edit" : "Fork from here"}
       </Button>

@@ -357,6 +357,7 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
         </Button>
       )}
       {isOver(status) && <AddToDataset runIds={[runId]} />}
+      {status === "failed" && <ContinueRun runId={runId} />}
       {isOver(status) && <UndoRun runId={runId} />}
       <ButtonLink href={to(["playground", runId, "0"])}>Playground</ButtonLink>
       {stop.error !== null && (
@@ -365,6 +366,34 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
         </span>
       )}
     </div>
+  );
+}
+
+/** Continues a failed run in a new run of its session, which it opens; no call that has a result is repeated. */
+function ContinueRun({ runId }: { readonly runId: string }): ReactNode {
+  const retry = useMutation({
+    mutationFn: () => client.retryRun(runId),
+    onSuccess: (accepted) => {
+      if (accepted.runId !== undefined) navigate(to(["runs", accepted.runId]));
+    },
+  });
+  return (
+    <>
+      <Button
+        title="Go on after the last finished call, in a new run; no call that has a result is repeated"
+        disabled={retry.isPending}
+        onClick={() => {
+          retry.mutate();
+        }}
+      >
+        Continue
+      </Button>
+      {retry.error !== null && (
+        <span role="alert" className="text-agent-danger-text">
+          {sentence(retry.error.message)}
+        </span>
+      )}
+    </>
   );
 }
 

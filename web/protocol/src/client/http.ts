@@ -304,6 +304,11 @@ export class Client {
     return this.cancel(at("runs", runId, "cancel"), reason, options);
   }
 
+  /** Continues a failed run in a new run of its session, which the answer names; calls with a result are not repeated. */
+  retryRun(runId: string, options?: RequestOptions): Promise<rest.Accepted> {
+    return this.ask(rest.Accepted, at("runs", runId, "retry"), { ...options, method: "POST" });
+  }
+
   /** The calls of a run that may have changed something, newest first, and whether each can be reversed. */
   undoPlan(runId: string, options?: RequestOptions): Promise<rest.UndoPlan> {
     return this.ask(rest.UndoPlan, at("runs", runId, "undo"), options);

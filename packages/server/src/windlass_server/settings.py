@@ -44,9 +44,9 @@ STREAMS_MAX: Final = 20_000
 """Open streams of the whole server."""
 STREAMS_PER_PRINCIPAL_MAX: Final = 2_000
 REQUESTS_PER_S: Final = 50.0
-"""Average request rate of one user, per second."""
+"""Average request rate of one user, and of one address for what needs no credentials, per second."""
 REQUESTS_BURST: Final = 200
-"""Burst of requests of one user."""
+"""Burst of such requests."""
 BYTES_PER_S: Final = 1_048_576.0
 """Average rate of the bytes in bodies of one tenant, per second."""
 BYTES_BURST: Final = 8 * 1_048_576
@@ -160,8 +160,13 @@ OPTIONS: Final = (
         "true|false",
     ),
     Option("cors_origins", "", "web pages that may call the server, separated by commas", "URLS"),
-    Option("requests_per_s", f"{REQUESTS_PER_S:g}", "average request rate of one user, per second", "NUMBER"),
-    Option("requests_burst", f"{REQUESTS_BURST}", "burst of requests of one user", "NUMBER"),
+    Option(
+        "requests_per_s",
+        f"{REQUESTS_PER_S:g}",
+        "average request rate of one user, and of one address without credentials, per second",
+        "NUMBER",
+    ),
+    Option("requests_burst", f"{REQUESTS_BURST}", "burst of such requests", "NUMBER"),
     Option(
         "bytes_per_s", f"{BYTES_PER_S:.0f}", "average bytes in bodies of one tenant, per second", "NUMBER"
     ),

@@ -191,7 +191,11 @@ OPTIONS: Final = (
 
 @sealed
 class JwtSettings:
-    """The issuer of tokens, and the claims with tenant, user and roles."""
+    """The issuer of tokens, and the claims with tenant, user and roles.
+
+    Raises:
+        Rejected: an algorithm has no public keys.
+    """
 
     issuer: str
     audience: str
@@ -202,6 +206,14 @@ class JwtSettings:
     roles_claim: str | None = None
     """The claim with the roles of the user; None gives no roles."""
     algorithms: Sequence[str] = ("RS256", "ES256", "EdDSA")
+
+    def __post_init__(self) -> None:
+        # The keys are published: with HMAC, all who read them could make tokens.
+        shared = [name for name in self.algorithms if name.upper().startswith("HS") or name.lower() == "none"]
+        if shared:
+            raise refused(
+                f"the algorithm {shared[0]} of tokens has no public keys; use RS256, ES256 or EdDSA, which do"
+            )
 
 
 @sealed

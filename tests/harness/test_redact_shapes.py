@@ -32,6 +32,20 @@ FALSE_MASKING_MAX = 0.001
 # Pieces of texts with secrets, so that random texts contain them often.
 PIECES = (
     *("sk-", "ghp_", "xoxb-", "AKIA", "eyJ", "AIza", "SG.", "hf_", "r8_", "dapi", "123456789:AA", "whsec_"),
+    *(
+        "wl_",
+        "key-",
+        "sq0atp-",
+        "EAAA",
+        "SK",
+        "MTIz",
+        "glsa_",
+        "Q~",
+        ".",
+        "dp.pt.",
+        "secret_",
+        "com/api/v9/webhooks/",
+    ),
     *("a" * 20, "B" * 20, "0" * 16, "abc123DEF456ghi789", "0123456789abcdef" * 2, "dXNlcjpwYXNz", "x"),
     *(
         "Bearer",
@@ -114,7 +128,7 @@ def test_a_pattern_repeats_no_group_and_a_seed_has_no_open_end(shape: Shape) -> 
     for seed in shape.seeds:
         # A possessive repetition gives nothing back, so the plus of `{0,32}+` opens nothing.
         assert re.search(r"\)[*+{]|[*]|,\}|(?<!\})[+]", sets.sub("[]", seed)) is None
-        assert seed[0].isalnum() or seed[0] in ":-"
+        assert seed[0].isalnum() or seed.startswith((":", "-", "[.]"))
 
 
 def test_ordinary_code_is_hardly_masked() -> None:
@@ -185,3 +199,120 @@ def test_a_large_text_is_masked_in_windows_as_it_would_be_at_once(
     monkeypatch.setattr(shapes, "WINDOW_CHARS", len(text))
     assert in_windows == [mask_shape(text, shape) for shape in SHAPES]
     assert sum(masked != text for masked in in_windows) > 3
+
+
+HEX, WORD = "0123456789abcdef" * 20, "aB3dE6gH9jK2mN5pQ8sT1vW4" * 20
+SECRETS = {
+    "Windlass": f"wl_ann1_{HEX[:64]}",
+    "Windlass, long id": f"wl_{'a' * 64}_{HEX[:64]}",
+    "Discord, 17 digits": f"MTIzNDU2Nzg5MDEyMzQ1Njc.{WORD[:6]}.{WORD[:27]}",
+    "Discord, 18 digits": f"OTk5OTk5OTk5OTk5OTk5OTk5.{WORD[:6]}.{WORD[:38]}",
+    "Discord, 19 digits": f"NDAwMDAwMDAwMDAwMDAwMDAwMA.G_x-Yz.{WORD[:38]}",
+    "Twilio API key": f"SK{HEX[:32]}",
+    "Mailgun": f"key-{HEX[:32]}",
+    "Square token": f"sq0atp-{WORD[:22]}",
+    "Square secret": f"sq0csp-{WORD[:43]}",
+    "Square access": f"EAAA{WORD[:60]}",
+    "Meta": f"EAAB{WORD[:120]}",
+    "age": f"AGE-SECRET-KEY-1{'QPZRY9X8' * 7}AB",
+    "Airtable": f"pat{WORD[:14]}.{HEX[:64]}",
+    "Bedrock": f"ABSK{WORD[:110]}==",
+    "Azure": f"Ab~8Q~{WORD[:34]}",
+    "crates.io": f"cio{WORD[:32]}",
+    "DigitalOcean": f"doo_v1_{HEX[:64]}",
+    "Doppler": f"dp.pt.{WORD[:43]}",
+    "ElevenLabs": f"sk_{HEX[:48]}",
+    "E2B": f"e2b_{HEX[:40]}",
+    "Figma": f"figd_{WORD[:40]}",
+    "Firecrawl": f"fc-{HEX[:32]}",
+    "Grafana cloud": f"glc_{WORD[:60]}",
+    "Grafana": f"glsa_{WORD[:32]}_{HEX[:8]}",
+    "Heroku": f"HRKU-AA{WORD[:58]}",
+    "LangSmith": f"lsv2_pt_{HEX[:32]}_{HEX[:10]}",
+    "Netlify": f"nfp_{WORD[:36]}",
+    "New Relic": f"NRAK-{'ABC123DEF456' * 2}XYZ",
+    "Notion": f"secret_{WORD[:43]}",
+    "1Password": f"ops_eyJ{WORD[:200]}",
+    "PlanetScale": f"pscale_tkn_{WORD[:43]}",
+    "Postman": f"PMAK-{HEX[:24]}-{HEX[:34]}",
+    "Prefect": f"pnu_{WORD[:36]}",
+    "Pulumi": f"pul-{HEX[:40]}",
+    "RubyGems": f"rubygems_{HEX[:48]}",
+    "Brevo": f"xkeysib-{HEX[:64]}-{WORD[:16]}",
+    "Sentry user": f"sntryu_{HEX[:64]}",
+    "Sentry org": f"sntrys_eyJ{WORD[:60]}",
+    "Shopify": f"shpss_{HEX[:32]}",
+    "Supabase": f"sb_secret_{WORD[:31]}",
+    "Tailscale": f"tskey-auth-{WORD[:12]}CNTRL-{WORD[:32]}",
+    "Terraform": f"{WORD[:14]}.atlasv1.{WORD[:67]}",
+    "AWS bearer": "ABIA" + "A1B2C3D4E5F6G7H8",
+    "AWS context": "ACCA" + "A1B2C3D4E5F6G7H8",
+}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_key_of_a_service_is_masked_wherever_it_stands(name: str) -> None:
+    secret = SECRETS[name]
+    for before, after in (("", ""), ("use ", " now"), ('"', '"'), ("(", ")"), ("x=", ","), ("\n", "\n")):
+        masked = mask_shapes(f"{before}{secret}{after}")
+        assert MASKS.sub("", masked) == f"{before}{after}", masked
+
+
+def test_the_secret_of_a_twilio_account_is_masked_and_its_number_is_not() -> None:
+    account, token = f"AC{HEX[:32]}", HEX[2:34]
+    assert mask_shapes(f"{account}:{token} sent") == f"{account}:[redacted:token] sent"
+    assert mask_shapes(f"Accounts/{account}/Messages") == f"Accounts/{account}/Messages"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://discord.com/api/webhooks/SECRET",
+        "https://canary.discord.com/api/v10/webhooks/SECRET",
+        "https://discordapp.com/api/v6/webhooks/SECRET",
+        "https://hooks.slack.com/workflows/SECRET",
+        "https://hooks.slack.com/triggers/SECRET",
+        "https://acme.webhook.office.com/webhookb2/SECRET",
+        "https://hooks.zapier.com/hooks/catch/SECRET",
+    ],
+)
+def test_the_secret_part_of_a_webhook_address_is_masked(url: str) -> None:
+    assert mask_shapes(url.replace("SECRET", f"123456789012345678/{WORD[:60]}")) == url.replace(
+        "SECRET", "[redacted:webhook]"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"wl_ann1_{HEX[:63]}",
+        f"wl_Ann_{HEX[:64]}",
+        f"xwl_ann1_{HEX[:64]}",
+        "wl_display_name",
+        f"MTIzNDU2Nzg5MDEyMzQ1Njc.{WORD[:5]}.{WORD[:27]}",
+        f"Module.{WORD[:6]}.{WORD[:30]}",
+        "node_modules.packages.some_very_long_module_name_here",
+        f"SK{HEX[:31]}",
+        f"AC{HEX[:32]}",
+        f"TASK{HEX[:32]}",
+        f"pubkey-{HEX[:32]}",
+        f"key-{HEX[:31]}",
+        f"key-{HEX[:40]}",
+        f"sq0idp-{WORD[:22]}",
+        "sq0atp-short",
+        f"EAAA{WORD[:50]}",
+        f"AAAAEAAA{WORD[:60]}",
+        f"glsa_{WORD[:32]}",
+        "secret_of_the_long_lost_temple_in_the_deep_jungle",
+        "pscale_branch_name",
+        "fc-abcdef",
+        "cio_dashboard",
+        "pul-request",
+        "https://discord.com/api/v10/channels/123456789012345678",
+        "https://hooks.slack.com/help",
+        "tskey-auth",
+        "dp.st.example",
+    ],
+)
+def test_what_only_looks_like_such_a_key_is_left_as_it_is(text: str) -> None:
+    assert mask_shapes(f"see {text} there") == f"see {text} there"

@@ -406,7 +406,7 @@ def test_a_document_that_cannot_be_understood_is_refused(changes: Json, words: s
 
 def test_credentials_go_without_encryption_only_to_an_address_that_the_application_gives() -> None:
     plain = otherwise(servers=[{"url": "http://api.example.com"}])
-    with pytest.raises(Rejected, match="names the address http://api.example.com, where credentials"):
+    with pytest.raises(Rejected, match=r"names the address http://api\.example\.com, where credentials"):
         OpenApi("shop", plain, operations=["getOrder"], credentials={"bearer": "TOKEN"})
     OpenApi("shop", plain, operations=["dropOrder"])
     given = "http://api.example.com"

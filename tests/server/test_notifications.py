@@ -29,7 +29,7 @@ from windlass_protocol import encode
 from windlass_server import Settings
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-SECRETS = {"NEW": SECRET, "OLD": "whsec_b2xkIHNlY3JldA=="}
+SECRETS = {"NEW": SECRET, "OLD": "whsec_YW4gb2xkIHNlY3JldCBvZiBvdXJz"}
 
 
 def endpoint(url: str, /, **more: object) -> Endpoint:

@@ -203,3 +203,9 @@ def test_keys_of_an_issuer_are_fetched_without_the_proxies_of_the_environment(
 def test_keys_of_an_issuer_are_not_fetched_in_the_clear_from_elsewhere() -> None:
     with pytest.raises(Rejected, match="by https"):
         KeySource("http://issuer.example/jwks", FakeClock())
+
+
+@pytest.mark.parametrize("algorithm", ["HS256", "hs512", "none", "None"])
+def test_an_algorithm_without_public_keys_is_refused_at_the_start(algorithm: str) -> None:
+    with pytest.raises(Rejected, match="has no public keys"):
+        JwtSettings("https://issuer.example", "windlass", "keys.json", algorithms=("RS256", algorithm))

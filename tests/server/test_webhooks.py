@@ -388,6 +388,18 @@ def test_a_missing_secret_stops_the_start_and_is_named() -> None:
         Webhooks([Webhook.read("x", {**GOOD, "scheme": "standard"})], variable=lambda name: "whsec_%")
 
 
+@pytest.mark.parametrize("scheme", ["github", "slack", "stripe", "standard"])
+@pytest.mark.parametrize("size", [1, 15, 16, 64])
+def test_a_secret_that_is_short_enough_to_be_guessed_stops_the_start(scheme: str, size: int) -> None:
+    secret = f"whsec_{b64encode(b'x' * size).decode()}" if scheme == "standard" else "x" * size
+    webhook = Webhook.read("x", {**GOOD, "scheme": scheme})
+    if size >= 16:
+        assert Webhooks([webhook], variable=lambda name: secret).secrets == (secret,)
+        return
+    with pytest.raises(Rejected, match=f"it has {size} bytes, and a secret has 16 or more"):
+        Webhooks([webhook], variable=lambda name: secret)
+
+
 def test_a_webhook_of_an_unknown_agent_stops_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,7 +36,6 @@ from windlass_server.chat import a2a, agui, ai_sdk
 from windlass_server.guard import Guard, Metrics
 from windlass_server.inspector import Pages
 from windlass_server.openapi import describe
-from windlass_server.requests import PREFIX
 from windlass_server.routes import (
     approvals,
     evals,
@@ -167,7 +166,7 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
     app = _App(
         title="Windlass",
         version=windlass_server.__version__,
-        openapi_url=f"{PREFIX}/openapi.json",
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,

@@ -3,7 +3,8 @@
 It authenticates the caller, applies limits of rate, cost and concurrency, reads and checks the body, opens
 the tenant, answers with a problem if anything fails, and counts metrics.
 
-A user is limited by the number of requests, and a tenant by what they cost: bytes of bodies, which are
+A user is limited by the number of requests, and so is an address that asks for what needs no credentials, but
+for health. A tenant is limited by what its requests cost: bytes of bodies, which are
 counted before the body is read if its length is given, and CPU time of the event loop, which all tenants
 share.
 """
@@ -370,9 +371,9 @@ _OVER: Final = {
     "cpu": "the requests of this tenant take too much time of the server: retry later",
 }
 """The texts of refusals by the limits of rate and cost."""
-PUBLIC: Final = frozenset(
-    {f"{PREFIX}/health", f"{PREFIX}/ready", f"{PREFIX}/openapi.json", f"{EVE_PREFIX}/health"}
-)
+DOCUMENT: Final = f"{PREFIX}/openapi.json"
+HEALTH: Final = frozenset({f"{PREFIX}/health", f"{PREFIX}/ready", f"{EVE_PREFIX}/health"})
+PUBLIC: Final = HEALTH | {DOCUMENT}
 """Paths that need no credentials."""
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -398,6 +399,8 @@ class Guard:
         self._limits = limits
         self._metrics = metrics
         self._meter = Meter(clock, per_s=limits.requests_per_s, burst=limits.requests_burst)
+        # Apart from users: addresses cost nothing, and must not displace their meters.
+        self._public = Meter(clock, per_s=limits.requests_per_s, burst=limits.requests_burst)
         self._bytes = Meter(clock, per_s=limits.bytes_per_s, burst=limits.bytes_burst)
         self._cpu = Meter(clock, per_s=limits.cpu_per_s, burst=limits.cpu_burst_s)
         self._failures = Meter(clock, per_s=limits.failures_per_s, burst=limits.failures_burst)
@@ -473,7 +476,10 @@ class Guard:
         if path.startswith(WEBHOOKS):
             await self._admit_signed(scope, receive, held)
             return
+        if path in HEALTH:
+            return  # never refused: who asks may end the process
         if path in PUBLIC or not path.startswith(PREFIXES):
+            self._refuse_over(self._public, _address(scope), amount=1, reason="rate")
             return
         asked = _asked(scope)
         principal = await self._who(scope, asked)

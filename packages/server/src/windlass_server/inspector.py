@@ -1,9 +1,7 @@
 """The inspector: the files of the web app, which this package contains."""
 
 import asyncio
-import gzip
 from dataclasses import field
-from hashlib import sha256
 from mimetypes import guess_type
 from pathlib import Path
 from typing import Final
@@ -14,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass_protocol.frozen import sealed
 from windlass_server.requests import PREFIX, PREFIXES
-from windlass_server.routing import takes_gzip
+from windlass_server.routing import Kept, keep_body
 
 FOLDER: Final = Path(__file__).with_name("inspector") / "dist"
 """The output of `make inspector`; it is in wheels, and not in the repository."""
@@ -26,8 +24,6 @@ NOT_BUILT: Final = (
 )
 _HASHED: Final = "/assets/"
 """Files below have a digest in their name, so they never change."""
-_PACKED_KINDS: Final = ("text/", "application/json", "application/javascript", "image/svg+xml")
-"""Media types that are compressed; pictures and fonts already are."""
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -43,43 +39,14 @@ _HEADERS: Final = {
 }
 
 
-@sealed
-class _Sent:
-    """A file as it is sent, compressed once."""
-
-    stamp: tuple[int, int]
-    media_type: str
-    raw: bytes
-    packed: bytes | None
-    tag: str
-
-    def response(self, scope: Scope, cache: str) -> Response:
-        """Return the response: the file, compressed if the client accepts that, or 304."""
-        given = Headers(scope=scope)
-        headers = {**_HEADERS, "cache-control": cache, "etag": self.tag, "vary": "accept-encoding"}
-        if self.tag in [one.strip() for one in given.get("if-none-match", "").split(",")]:
-            return Response(status_code=304, headers=headers)
-        body = self.raw
-        if self.packed is not None and takes_gzip(given.get("accept-encoding", "")):
-            body, headers["content-encoding"] = self.packed, "gzip"
-        headers["content-length"] = str(len(body))
-        is_whole = scope["method"] == "GET"
-        return Response(body if is_whole else b"", headers=headers, media_type=self.media_type)
-
-
 def _stamp(file: Path) -> tuple[int, int]:
     found = file.stat()
     return found.st_mtime_ns, found.st_size
 
 
-def _load(file: Path) -> _Sent:
-    stamp, raw = _stamp(file), file.read_bytes()
-    media_type = guess_type(file.name)[0] or "application/octet-stream"
-    packed = gzip.compress(raw, 9, mtime=0) if media_type.startswith(_PACKED_KINDS) else None
-    if packed is not None and len(packed) >= len(raw):
-        packed = None
-    tag = f'W/"{sha256(raw).hexdigest()[:32]}"'
-    return _Sent(stamp, media_type, raw, packed, tag)
+def _load(file: Path) -> tuple[tuple[int, int], Kept]:
+    stamp = _stamp(file)
+    return stamp, keep_body(file.read_bytes(), guess_type(file.name)[0] or "application/octet-stream")
 
 
 @sealed
@@ -91,8 +58,10 @@ class Pages:
 
     otherwise: ASGIApp
     folder: Path = field(default_factory=lambda: FOLDER)
-    _known: dict[Path, _Sent] = field(default_factory=dict[Path, _Sent])
-    """Files that were sent; the folder has few."""
+    _known: dict[Path, tuple[tuple[int, int], Kept]] = field(
+        default_factory=dict[Path, tuple[tuple[int, int], Kept]]
+    )
+    """Files that were sent, each with what changes with it; the folder has few."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; see ASGI."""
@@ -107,19 +76,19 @@ class Pages:
         file = self._file(path)
         if file is not None:
             cache = "public, max-age=31536000, immutable" if path.startswith(_HASHED) else "no-cache"
-            return (await self._sent(file)).response(scope, cache)
+            return (await self._sent(file)).response(scope, {**_HEADERS, "cache-control": cache})
         if not _wants_page(scope):
             return None
         first = self.folder / "index.html"
         if first.is_file():
-            return (await self._sent(first)).response(scope, "no-cache")
+            return (await self._sent(first)).response(scope, {**_HEADERS, "cache-control": "no-cache"})
         return PlainTextResponse(NOT_BUILT, 404, {**_HEADERS, "cache-control": "no-cache"})
 
-    async def _sent(self, file: Path) -> _Sent:
+    async def _sent(self, file: Path) -> Kept:
         known = self._known.get(file)
-        if known is None or known.stamp != _stamp(file):
+        if known is None or known[0] != _stamp(file):
             known = self._known[file] = await asyncio.to_thread(_load, file)
-        return known
+        return known[1]
 
     def _file(self, path: str) -> Path | None:
         """Return a file of the app; None for a path that leaves its folder."""

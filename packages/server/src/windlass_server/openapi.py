@@ -1,6 +1,7 @@
 """The OpenAPI document: examples, problems and descriptions that FastAPI cannot derive."""
 
 import ast
+import asyncio
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from importlib.resources import files
@@ -10,12 +11,16 @@ from typing import Any, Final
 from fastapi import Body, FastAPI
 from pydantic import JsonValue
 from pydantic.alias_generators import to_camel
+from pydantic_core import to_json
+from starlette.requests import Request
+from starlette.responses import Response
 
 from windlass_protocol import ProblemDetails, generated
 from windlass_protocol.generated import MODULE_OF
-from windlass_server.guard import PUBLIC
+from windlass_server.guard import DOCUMENT, PUBLIC
 from windlass_server.problems import PROBLEM_TYPE, Problem
 from windlass_server.requests import EVE_PREFIX, JSON_TYPE, PREFIX
+from windlass_server.routing import Kept, keep_body
 
 ACCEPTED_EXAMPLE: Final[JsonValue] = {
     "sessionId": "019a8f…",
@@ -432,6 +437,25 @@ def body_example(**examples: JsonValue) -> Any:
     return Body(openapi_examples={name: {"value": value} for name, value in examples.items()})
 
 
+class Document:
+    """The document as a response: rendered by the first request, in a thread, and kept as bytes."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+        self._kept: Kept | None = None
+        self._rendering = asyncio.Lock()
+
+    async def answer(self, request: Request) -> Response:
+        """Return the document, or 304."""
+        async with self._rendering:
+            if self._kept is None:
+                self._kept = await asyncio.to_thread(self._render)
+        return self._kept.response(request.scope, {"cache-control": "no-cache"})
+
+    def _render(self) -> Kept:
+        return keep_body(to_json(self._app.openapi()), JSON_TYPE)
+
+
 def describe(app: FastAPI) -> None:
     """Complete the document of an application: problems, authentication, and descriptions of fields."""
     made = app.openapi
@@ -456,6 +480,7 @@ def describe(app: FastAPI) -> None:
         return document
 
     app.openapi = openapi
+    app.router.add_route(DOCUMENT, Document(app).answer, include_in_schema=False)
 
 
 def _add_descriptions(schemas: dict[str, dict[str, Any]]) -> None:

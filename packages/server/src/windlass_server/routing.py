@@ -9,6 +9,7 @@ which `Guard` has parsed. It returns a `Response`, and a large one is compressed
 import gzip
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property, partial
+from hashlib import sha256
 from inspect import Parameter, signature
 from typing import Annotated, Final, cast, get_args, get_origin, get_type_hints
 
@@ -16,13 +17,14 @@ from fastapi import params
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from windlass.tools.calling import in_masking_thread
-from windlass_protocol.frozen import frozen
+from windlass_protocol.frozen import frozen, sealed
 
 Issue = Mapping[str, object]
 """A part of a request that does not fit: `loc` and `msg`, as pydantic has them."""
@@ -85,6 +87,41 @@ def takes_gzip(accepted: str) -> bool:
         if name.strip() in ("gzip", "*"):
             return quality.strip().removeprefix("q=").rstrip("0.") != "" or not quality
     return False
+
+
+_PACKED_KINDS: Final = ("text/", "application/json", "application/javascript", "image/svg+xml")
+"""Media types that are compressed; pictures and fonts already are."""
+
+
+@sealed
+class Kept:
+    """A body that is the same for all callers, rendered and compressed once."""
+
+    media_type: str
+    raw: bytes
+    packed: bytes | None
+    tag: str
+
+    def response(self, scope: Scope, headers: Mapping[str, str]) -> Response:
+        """Return the response: the body, compressed if the client accepts that, or 304."""
+        given = Headers(scope=scope)
+        sent = {**headers, "etag": self.tag, "vary": "accept-encoding"}
+        if self.tag in [one.strip() for one in given.get("if-none-match", "").split(",")]:
+            return Response(status_code=304, headers=sent)
+        body = self.raw
+        if self.packed is not None and takes_gzip(given.get("accept-encoding", "")):
+            body, sent["content-encoding"] = self.packed, "gzip"
+        sent["content-length"] = str(len(body))
+        is_whole = scope["method"] == "GET"
+        return Response(body if is_whole else b"", headers=sent, media_type=self.media_type)
+
+
+def keep_body(raw: bytes, media_type: str) -> Kept:
+    """Return a body to be kept."""
+    packed = gzip.compress(raw, 9, mtime=0) if media_type.startswith(_PACKED_KINDS) else None
+    if packed is not None and len(packed) >= len(raw):
+        packed = None
+    return Kept(media_type, raw, packed, f'W/"{sha256(raw).hexdigest()[:32]}"')
 
 
 @frozen

@@ -44,9 +44,9 @@ STREAMS_MAX: Final = 20_000
 """Open streams of the whole server."""
 STREAMS_PER_PRINCIPAL_MAX: Final = 2_000
 REQUESTS_PER_S: Final = 50.0
-"""Average request rate of one user, per second."""
+"""Average request rate of one user, and of one address for what needs no credentials, per second."""
 REQUESTS_BURST: Final = 200
-"""Burst of requests of one user."""
+"""Burst of such requests."""
 BYTES_PER_S: Final = 1_048_576.0
 """Average rate of the bytes in bodies of one tenant, per second."""
 BYTES_BURST: Final = 8 * 1_048_576
@@ -160,8 +160,13 @@ OPTIONS: Final = (
         "true|false",
     ),
     Option("cors_origins", "", "web pages that may call the server, separated by commas", "URLS"),
-    Option("requests_per_s", f"{REQUESTS_PER_S:g}", "average request rate of one user, per second", "NUMBER"),
-    Option("requests_burst", f"{REQUESTS_BURST}", "burst of requests of one user", "NUMBER"),
+    Option(
+        "requests_per_s",
+        f"{REQUESTS_PER_S:g}",
+        "average request rate of one user, and of one address without credentials, per second",
+        "NUMBER",
+    ),
+    Option("requests_burst", f"{REQUESTS_BURST}", "burst of such requests", "NUMBER"),
     Option(
         "bytes_per_s", f"{BYTES_PER_S:.0f}", "average bytes in bodies of one tenant, per second", "NUMBER"
     ),
@@ -186,7 +191,11 @@ OPTIONS: Final = (
 
 @sealed
 class JwtSettings:
-    """The issuer of tokens, and the claims with tenant, user and roles."""
+    """The issuer of tokens, and the claims with tenant, user and roles.
+
+    Raises:
+        Rejected: an algorithm has no public keys.
+    """
 
     issuer: str
     audience: str
@@ -197,6 +206,14 @@ class JwtSettings:
     roles_claim: str | None = None
     """The claim with the roles of the user; None gives no roles."""
     algorithms: Sequence[str] = ("RS256", "ES256", "EdDSA")
+
+    def __post_init__(self) -> None:
+        # The keys are published: with HMAC, all who read them could make tokens.
+        shared = [name for name in self.algorithms if name.upper().startswith("HS") or name.lower() == "none"]
+        if shared:
+            raise refused(
+                f"the algorithm {shared[0]} of tokens has no public keys; use RS256, ES256 or EdDSA, which do"
+            )
 
 
 @sealed

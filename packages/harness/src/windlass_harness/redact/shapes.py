@@ -234,8 +234,8 @@ class Shape:
 
     The pattern has three groups: name, separator and secret; only the third is masked. With `is_named`, the
     first group is any name, and the third is inspected only after a secret name. A text can match only if it
-    contains one of the seeds in lower case. Seeds start with a rare letter and have a bounded length, because
-    every record pays for the search for all seeds.
+    contains one of the seeds in lower case. Seeds start with a rare letter or a dot and have a bounded
+    length, because every record pays for the search for all seeds.
     """
 
     hint: str
@@ -437,16 +437,90 @@ SHAPES: Final = (
         is_random,
     ),
     Shape(
+        # Keys of Windlass, then those of other services, in the order of their names.
+        ":token",
+        (
+            *(
+                "wl_[a-z0-9]{1,64}_[0-9a-f]{64}",
+                "pat[a-z0-9]{14}[.]",
+                "bsk[a-z0-9+/]{40}",
+                "q~[a-z0-9_~.-]{31}",
+            ),
+            *("cio[a-z0-9]{32}", "v1_[a-f0-9]{64}", "p[.][a-z]{2,5}[.][a-z0-9._-]{40}", "k_[0-9a-f]{48}"),
+            *(
+                "b_[0-9a-f]{40}",
+                "gd_[a-z0-9_-]{36}",
+                "c-[0-9a-f]{32}",
+                "glc_[a-z0-9+/]{32}",
+                "glsa_[a-z0-9]{32}",
+            ),
+            *("ku-[a-z0-9_-]{58}", "v2_[ps][kt]_[0-9a-f]{32}", "key-[0-9a-f]{32}", "fp_[a-z0-9]{36}"),
+            *(
+                "k-[a-z0-9]{27}",
+                "cret_[a-z0-9]{43}",
+                "ps_eyj",
+                "pscale_",
+                "pmak-",
+                "pnu_[a-z0-9]{36}",
+                "pul-",
+            ),
+            *("bygems_[a-f0-9]{48}", "xkeysib-", "yu_[a-f0-9]{64}", "ys_eyj", "p[acps]{2}_[a-f0-9]{32}"),
+            *("q0[ac][ts]p-[a-z0-9_-]{22}", "b_secret_", "v1[.][a-z0-9_=-]{60}", "k[0-9a-f]{32}"),
+            *("key-[a-z]{1,16}-[a-z0-9-]{20}", "cret-key-1"),
+        ),
+        r"(?<![A-Za-z0-9])()()(wl_[a-z0-9]{1,64}_[0-9a-f]{64}"
+        r"|AGE-SECRET-KEY-1[A-Z0-9]{58}|pat[A-Za-z0-9]{14}[.][a-f0-9]{64}|ABSK[A-Za-z0-9+/]{40,}={0,2}"
+        r"|[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}|cio[A-Za-z0-9]{32}(?![A-Za-z0-9])"
+        r"|do[or]_v1_[a-f0-9]{64}|dp[.](?:pt|st|ct|sa|scim|audit)[.][A-Za-z0-9._-]{40,}|sk_[0-9a-f]{48}"
+        r"|e2b_[0-9a-f]{40}|figd_[A-Za-z0-9_-]{36,}|fc-[0-9a-f]{32}(?![0-9a-f])|glc_[A-Za-z0-9+/]{32,}={0,2}"
+        r"|glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}|HRKU-[A-Za-z0-9_-]{58,}|lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}"
+        r"|key-[0-9a-f]{32}(?![0-9a-f])|nfp_[A-Za-z0-9]{36}|NRAK-[A-Z0-9]{27}|secret_[A-Za-z0-9]{43}"
+        r"|ops_eyJ[A-Za-z0-9+/=_-]{40,}|pscale_(?:tkn|oauth|pw)_[A-Za-z0-9=._-]{32,}"
+        r"|PMAK-[a-f0-9]{24}-[a-f0-9]{34}|pnu_[A-Za-z0-9]{36}|pul-[a-f0-9]{40}|rubygems_[a-f0-9]{48}"
+        r"|xkeysib-[a-f0-9]{64}-[A-Za-z0-9]{16}|sntryu_[a-f0-9]{64}|sntrys_eyJ[A-Za-z0-9+/=_-]{20,}"
+        r"|shp(?:ca|pa|ss)_[a-fA-F0-9]{32}|sq0atp-[A-Za-z0-9_-]{22,}|sq0csp-[A-Za-z0-9_-]{43,}"
+        r"|sb_secret_[A-Za-z0-9_-]{20,}|[A-Za-z0-9]{14}[.]atlasv1[.][A-Za-z0-9_=-]{60,}"
+        r"|SK[0-9a-f]{32}(?![0-9A-Za-z])|tskey-[a-z]{1,16}-[A-Za-z0-9-]{20,})",
+        is_random,
+    ),
+    Shape(
+        # A token of Discord begins with the number of its bot, in base64: so do few words.
+        ":token",
+        ("[.][a-z0-9_-]{6}[.][a-z0-9_-]{27}",),
+        r"(?<![A-Za-z0-9_.-])()()([MNO][DTjz][AEIMQUYcgk][wxyz0-5][A-Za-z0-9_-]{19,22}[.][A-Za-z0-9_-]{6}"
+        r"[.][A-Za-z0-9_-]{27,})",
+        None,
+    ),
+    Shape(
+        # Square, and Meta. The neighbour checks exclude base64 data.
+        ":token",
+        ("eaa[a-z0-9_-]{61}",),
+        r"(?<![A-Za-z0-9+/_-])()()(EAAA[A-Za-z0-9_-]{60}|EAA[A-Za-z0-9]{80,400})(?![A-Za-z0-9+/=_-])",
+        is_random,
+    ),
+    Shape(
+        # The account of Twilio is no secret; what follows it is.
+        ":token",
+        ("c[0-9a-f]{32}:[0-9a-f]{32}", "k[0-9a-f]{32}:[a-z0-9]{32}"),
+        r"(?<![A-Za-z0-9])(AC[0-9a-f]{32}|SK[0-9a-f]{32})(:)([0-9A-Za-z]{32})(?![0-9A-Za-z])",
+        None,
+    ),
+    Shape(
         ":aws_key",
-        ("kia[a-z0-9]{16}", "sia[a-z0-9]{16}"),
+        ("kia[a-z0-9]{16}", "sia[a-z0-9]{16}", "bia[a-z0-9]{16}", "cca[a-z0-9]{16}"),
         # The neighbour checks exclude base64 data, which contains any four letters by chance.
-        r"(?<![A-Za-z0-9+/=])()()(A[KS]IA[A-Z0-9]{16})(?![A-Za-z0-9+/=])",
+        r"(?<![A-Za-z0-9+/])()()(A(?:KI|SI|BI|CC)A[A-Z0-9]{16})(?![A-Za-z0-9+/=])",
         None,
     ),
     Shape(
         ":webhook",
-        ("com/services/", "com/api/webhooks/"),
-        r"()(hooks[.]slack[.]com/services/|discord(?:app)?[.]com/api/webhooks/)([A-Za-z0-9_/-]{8,})",
+        (
+            *("com/services/", "com/workflows/", "com/triggers/", "com/api/webhooks/"),
+            *("com/api/v[0-9]{1,2}/webhooks/", "com/webhookb2/", "com/hooks/catch/"),
+        ),
+        r"()(hooks[.]slack[.]com/(?:services|workflows|triggers)/"
+        r"|discord(?:app)?[.]com/api/(?:v[0-9]{1,2}/)?webhooks/|webhook[.]office[.]com/webhookb2/"
+        r"|hooks[.]zapier[.]com/hooks/catch/)([A-Za-z0-9_/@-]{8,})",
         None,
     ),
     Shape(
@@ -530,7 +604,8 @@ def _gather(seeds: Iterable[str]) -> re.Pattern[str]:
     """
     by_letter: dict[str, list[str]] = {}
     for seed in dict.fromkeys(seeds):
-        by_letter.setdefault(seed[0], []).append(seed[1:])
+        size = 3 if seed.startswith("[.]") else 1
+        by_letter.setdefault(seed[:size], []).append(seed[size:])
     return lazy_pattern(
         "|".join(f"{letter}(?:{'|'.join(rests)})" for letter, rests in by_letter.items()), re.ASCII
     )

@@ -94,8 +94,8 @@ class OpenApi:
             and any(self._credentials.values())
         ):
             raise wrong(
-                f"API {name}: its document names the address {self._address}, where credentials would go without "
-                "encryption; give the address that you trust: url='https://…'"
+                f"API {name}: its document names the address {self._address}, where credentials would go "
+                "without encryption; give the address that you trust: url='https://…'"
             )
         for operation in options.get("tools", {}):
             if operation not in self.fingerprints:

@@ -19,6 +19,9 @@ WINDOW_S: Final = 300
 """How far the time in a signed request may be from the clock of this machine, seconds."""
 SIGNATURES_MAX: Final = 16
 """Signatures in one header that are compared; more are of no sender."""
+SECRET_BYTES_MIN: Final = 16
+"""A shorter secret can be guessed from one signed request. Slack issues 32 characters, Stripe 38, senders of
+Standard Webhooks 24 bytes or more; the owner of a repository chooses that of GitHub."""
 _DIGITS_MAX: Final = 12
 """Digits of a time in seconds that are read."""
 _WHSEC: Final = "whsec_"
@@ -129,9 +132,14 @@ class Scheme:
         if not secret:
             return "it is empty"
         try:
-            self._key(secret)
+            size = len(self._key(secret))
         except Base64Error:
             return "it is not base64"
+        if size < SECRET_BYTES_MIN:
+            return (
+                f"it has {size} bytes, and a secret has {SECRET_BYTES_MIN} or more, such as that of "
+                "`openssl rand -base64 32`; change it at the sender too"
+            )
         return None
 
     def _key(self, secret: str) -> bytes:

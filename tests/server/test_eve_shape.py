@@ -1,20 +1,24 @@
 """The eve shape of feeds: the server sends the recorded streams of eve, and clients resume by number."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import pytest
 from tests.runtime.steps.recorded import QUESTION, Recorded, Step, meanings, pieces, recorded
 from tests.runtime.steps.steps_rig import add, guarded
-from tests.server.rig import Frame, Json, Server, Wire, ended, run, serving, waiting, watch
+from tests.server.rig import FAST, Frame, Json, Server, Wire, ended, run, serving, waiting, watch
 from tests.server.test_feeds import slow
 
 from windlass import Agent
+from windlass.errors import Unavailable
+from windlass.ports.model import LLMStreamChunk
 from windlass.tools.question import ask_question
-from windlass_protocol import JsonObject
+from windlass_protocol import ErrorKind, FinishReason, JsonObject, RetryClass
+from windlass_server import Settings
 
 SCHEMA: Json = {"type": "object", "properties": {"answer": {"type": "integer"}}, "required": ["answer"]}
 
@@ -42,11 +46,16 @@ async def lines(server: Server, session_id: str, *, start: int = 0) -> list[Json
 
 
 def shown(found: Sequence[Json]) -> list[tuple[str, JsonObject]]:
-    """Return the events without deltas; a delta has the whole text of the message after it."""
-    for at, one in enumerate(found):
+    """Return the events without pieces; the pieces of a message make its text, each to a cut."""
+    text = ""
+    for one in found:
+        data = one["data"]
         if one["type"] == "message.appended":
-            text = found[at + 1]["data"]["message"]
-            assert (one["data"]["messageDelta"], one["data"]["messageSoFar"]) == (text, text)
+            text = data["messageSoFar"] if not data["messageDelta"] else text + data["messageDelta"]
+            assert data["messageSoFar"] == text
+        elif one["type"] == "message.completed":
+            assert text == (data["message"] or "")
+            text = ""
     return [(one["type"], one["data"]) for one in found if one["type"] != "message.appended"]
 
 
@@ -93,6 +102,9 @@ def test_a_session_without_waits(
             await ended(client, begun["runId"])
             found = shown(await lines(server, begun["sessionId"]))
             assert meanings(found) == meanings(expected(name))
+            runtime = cast(JsonObject, found[0][1]["runtime"])
+            assert runtime["eveVersion"] == "0.13.8"
+            assert {"agentId", "agentName", "modelId"} <= runtime.keys()
 
     run(main())
 
@@ -214,7 +226,33 @@ def test_an_output_that_does_not_fit(tmp_path: Path, mode: str, end: list[str]) 
             step = ["step.started", "message.completed", "step.completed"]
             assert types(found)[3:] == [*step, *step, *step, "step.failed", "turn.failed", *end]
             codes = {one["data"]["code"] for one in found if one["type"] in ("step.failed", "turn.failed")}
-            assert codes == {"structured_output_failure"}
+            assert codes == {"OUTPUT_SCHEMA_NOT_FULFILLED"}
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("mode", "end"), [("task", ["session.failed"]), ("conversation", ["session.waiting"])]
+)
+def test_without_repairs_an_output_that_does_not_fit_ends_the_turn_as_in_eve(
+    tmp_path: Path, mode: str, end: list[str]
+) -> None:
+    async def main() -> None:
+        settings = Settings(limits=replace(FAST, output_repairs_max=0))
+        agents = [agent(["No."])]
+        async with serving(tmp_path, agents, settings=settings) as server, server.client() as client:
+            begun = await begin(client, "SCHEMA", mode=mode, outputSchema=SCHEMA)
+            await ended(client, begun["runId"])
+            found = await lines(server, begun["sessionId"])
+            step = ["step.started", "message.completed", "step.completed", "step.failed"]
+            assert types(found) == [
+                *("session.started", "turn.started", "message.received"),
+                *step,
+                "turn.failed",
+                *end,
+            ]
+            failures = [one["data"] for one in found if one["type"].endswith(".failed")]
+            assert {one["code"] for one in failures} == {"OUTPUT_SCHEMA_NOT_FULFILLED"}
 
     run(main())
 
@@ -339,5 +377,75 @@ def test_server_sent_events_have_live_deltas_and_the_text_once(tmp_path: Path) -
             found = [name for name in numbered if numbered[name]["type"] != "message.appended"]
             assert found == expected_ids
             assert all(numbered[name] == whole[int(name)] for name in numbered)
+
+    run(main())
+
+
+TEXT = (
+    "One two three four five, once I caught a fish alive; six seven eight nine ten, then I let it go again."
+)
+
+
+async def read_turn(server: Server, session_id: str, *, start: int = 0, gate: asyncio.Event) -> list[Json]:
+    """Return the lines of a turn; open a gate once the first piece of text was read."""
+    wire = await Wire.get(server.port, f"/sessions/{session_id}/events?shape=eve&startIndex={start}")
+    found: list[Json] = []
+    async for line in wire.lines():
+        found.append(line)
+        if line["type"] == "message.appended":
+            gate.set()
+        if line["type"] in ("session.waiting", "session.failed"):
+            break
+    wire.cut()
+    return found
+
+
+class Halting:
+    """A model that stops in the middle of its text until a gate is open; then it may fail once."""
+
+    def __init__(self, gate: asyncio.Event, *, texts: Sequence[str], thought: str = "") -> None:
+        self._gate = gate
+        self._texts = list(texts)
+        self._thought = thought
+
+    async def stream(
+        self, messages: Sequence[Any], *, tools: Any = None, temperature: float | None = None
+    ) -> AsyncIterator[LLMStreamChunk]:
+        text = self._texts.pop(0)
+        if self._thought:
+            yield LLMStreamChunk(reasoning_delta=self._thought)
+        for at in range(0, len(text), 7):
+            yield LLMStreamChunk(content_delta=text[at : at + 7])
+            if at > len(text) // 2:
+                await self._gate.wait()
+        if self._texts:
+            raise Unavailable("cut off", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.RETRYABLE)
+        yield LLMStreamChunk(finish_reason=FinishReason.STOP)
+
+
+@pytest.mark.parametrize(
+    ("texts", "thought"),
+    [((TEXT,), ""), ((TEXT,), "I think."), ((TEXT, "Short."), ""), ((TEXT, TEXT[::-1]), "I think.")],
+)
+def test_lines_have_live_text_and_the_numbers_of_the_stored_session(
+    tmp_path: Path, texts: Sequence[str], thought: str
+) -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+        halting = Agent("halting", model=Halting(gate, texts=texts, thought=thought))
+        async with serving(tmp_path, [halting]) as server, server.client() as client:
+            begun = await begin(client, "Sing.")
+            # It ends only if a piece is sent before the answer is complete.
+            live = await read_turn(server, begun["sessionId"], gate=gate)
+            whole = await lines(server, begun["sessionId"])
+            numbered = [(at, one) for at, one in enumerate(whole) if not one["type"].endswith(".appended")]
+            assert [
+                (at, one) for at, one in enumerate(live) if not one["type"].endswith(".appended")
+            ] == numbered
+            assert shown(live)[-1] == shown(whole)[-1]
+            if len(texts) == 1 and not thought:
+                assert live == [{**one, "meta": live[at]["meta"]} for at, one in enumerate(whole)]
+            for at in range(len(whole) + 1):
+                assert await lines(server, begun["sessionId"], start=at) == whole[at:]
 
     run(main())

@@ -53,6 +53,17 @@ def shown(records: Iterable[Shown], grammar: EveGrammar | None = None) -> list[S
     return [one for kind, data in records for one in grammar.take(kind, data)]
 
 
+def test_an_output_that_does_not_fit_has_the_code_of_eve() -> None:
+    failed: JsonObject = {"code": "structured_output_failure", "message": "It does not fit."}
+    others: JsonObject = {"code": "provider_failure", "message": "It is down."}
+    kinds = [("step.failed", {**failed, **PLACE}), ("turn.failed", {**failed, **TURN})]
+    events = shown([*BEGIN, *kinds, ("session.failed", failed), ("session.failed", others)])
+    assert [data["code"] for kind, data in events if kind.endswith(".failed")] == [
+        *["OUTPUT_SCHEMA_NOT_FULFILLED"] * 3,
+        "provider_failure",
+    ]
+
+
 def _list(value: JsonValue) -> list[JsonObject]:
     return cast(list[JsonObject], value)
 
@@ -64,7 +75,8 @@ def types(events: Iterable[Shown]) -> list[str]:
 def test_only_known_types_and_fields_are_shown() -> None:
     events = shown([*BEGIN, ("policy.decided", {}), ("message.received", {"delivery": "correction", **TURN})])
     assert types(events) == ["session.started", "turn.started", "message.received", "step.started"]
-    assert events[0][1] == {"runtime": {"agentId": "a"}}
+    assert events[0][1] == {"runtime": {"agentId": "a", "eveVersion": "0.13.8"}}
+    assert shown([("session.started", {"invocation": {}})]) == [("session.started", {"invocation": {}})]
     assert events[1][1] == {"sequence": 0, "turnId": "turn_0"}
 
 

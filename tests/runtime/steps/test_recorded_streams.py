@@ -160,7 +160,7 @@ def test_an_output_that_never_fits(mode: RunMode, end: str) -> None:
     play(stage.send(StepInput(message="SCHEMA", output_schema=SCHEMA)), stage)
     step = ["step.started", "message.completed", "step.completed"]
     assert stage.types[3:] == [*step, *step, *step, "step.failed", "turn.failed", end]
-    assert stage.data("step.failed")[0]["code"] == "structured_output_failure"
+    assert stage.data("step.failed")[0]["code"] == "OUTPUT_SCHEMA_NOT_FULFILLED"
 
 
 def test_an_output_that_fits_in_a_conversation() -> None:

@@ -49,15 +49,16 @@ def test_a_wait_without_results_goes_on() -> None:
     play(stage.send("Count."), stage)
     before = len(stage.events)
     assert play(stage.send(), stage).next is None
-    assert play(stage.send(result("other")), stage).next is None
+    told = play(stage.send(result("other")), stage)
+    assert (told.next, told.unknown_results) == (None, ("other",))
     assert len(stage.events) == before
 
 
 def test_results_may_come_one_by_one_and_the_first_of_each_counts() -> None:
     stage = staged(call("agent", {"message": "A"}) + call("agent", {"message": "B"}), say("Done."))
     play(stage.send("Count."), stage)
-    play(stage.send(result("call-2", "second")), stage)
-    play(stage.send(result("call-2", "late")), stage)
+    assert play(stage.send(result("call-2", "second")), stage).unknown_results == ()
+    assert play(stage.send(result("call-2", "late")), stage).unknown_results == ("call-2",)
     assert len(stage.data("action.result")) == 1
     play(stage.send(result("call-1", {"n": 1})), stage)
     assert [data["output"] for data in stage.data("subagent.completed")] == ["second", '{"n":1}']

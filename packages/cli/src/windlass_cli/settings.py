@@ -312,6 +312,12 @@ SETTINGS: Final = (
         _flag,
     ),
     Setting(
+        "server.output_repairs_max",
+        "2",
+        "how often an answer that misses the outputSchema of a request goes back to the model",
+        _whole("a number from {least} to {most}", most=99),
+    ),
+    Setting(
         "server.cors_origins",
         "",
         "origins of web pages that may call the server, as a list or separated by commas",

@@ -511,6 +511,7 @@ class Guard:
             slot.release,
             partial(self._is_still, asked, principal, tenant),
             approves_own=self._own_approvals,
+            output_repairs_max=self._limits.output_repairs_max,
         )
 
     async def _admit_signed(self, scope: Scope, receive: Receive, held: "_Held") -> None:

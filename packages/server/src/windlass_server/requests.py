@@ -15,6 +15,7 @@ from fastapi import Depends, Header, Path, Request, Response
 from pydantic import BaseModel
 
 from windlass import AgentError, Conflict, Denied, Event, Rejected, RunHandle
+from windlass.agent import output_contract
 from windlass.catalog import (
     OpenRequest,
     Page,
@@ -34,6 +35,7 @@ from windlass.ports.store import RunRow
 from windlass.refusals import listed
 from windlass.runtime.options import RunOptions
 from windlass.runtime.requests import consents
+from windlass_harness.loop.rules import OUTPUT_REPAIRS
 from windlass_protocol import (
     BudgetLimits,
     CausalIds,
@@ -45,6 +47,7 @@ from windlass_protocol import (
     InputRequest,
     InputResponse,
     JsonObject,
+    OutputContract,
     RetryClass,
     ScheduleInfo,
     UserContent,
@@ -86,6 +89,8 @@ class Caller:
     """Whether the credentials of the request are still valid: a stream may outlive a key."""
     approves_own: bool = False
     """Whether users without the role approver may approve calls of their own sessions."""
+    output_repairs_max: int = OUTPUT_REPAIRS
+    """How often an answer that misses the output schema of a request goes back to the model."""
 
     @property
     def sessions(self) -> "OwnSessions":
@@ -598,7 +603,7 @@ async def start(
         "session_id": session_id,
         "run_id": run_id,
         "mode": wishes.mode,
-        "output": wishes.output_schema,
+        "output": _contract(caller, agent_id, wishes.output_schema),
         "context": wishes.context,
         "metadata": await _metadata(caller, session_id, wishes),
         "budget": _narrowed(caller, agent_id, wishes.budget),
@@ -612,6 +617,14 @@ async def start(
         if await caller.tenant.store.run(run_id) is None:
             raise
     raise taken(conflict)
+
+
+def _contract(caller: Caller, agent_id: str, schema: JsonObject | None) -> OutputContract | JsonObject | None:
+    """Return the output contract of a request, with the number of repairs of this server."""
+    if schema is None or caller.output_repairs_max == OUTPUT_REPAIRS:
+        return schema
+    contract = output_contract(schema, agent_id)
+    return contract.model_copy(update={"max_repair_attempts": caller.output_repairs_max})
 
 
 async def _metadata(caller: Caller, session_id: str, wishes: RunWishes) -> JsonObject | None:

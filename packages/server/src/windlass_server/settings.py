@@ -10,6 +10,7 @@ from typing import Final, Self
 from windlass import LLMProvider, Rejected
 from windlass.ledger.goals import Goal
 from windlass.refusals import check_items
+from windlass_harness.loop.rules import OUTPUT_REPAIRS
 from windlass_protocol import ErrorKind, RetryClass
 from windlass_protocol.frozen import sealed
 from windlass_protocol.limits import MESSAGE_BYTES_MAX
@@ -185,6 +186,12 @@ OPTIONS: Final = (
     Option(
         "streams_per_user", f"{STREAMS_PER_PRINCIPAL_MAX}", "open streams of one user at one server", "NUMBER"
     ),
+    Option(
+        "output_repairs_max",
+        f"{OUTPUT_REPAIRS}",
+        "how often an answer that misses the outputSchema of a request goes back to the model",
+        "NUMBER",
+    ),
     Option("log_level", "info", f"the least level that is logged: {', '.join(LOG_LEVELS)}", "LEVEL"),
 )
 
@@ -257,6 +264,8 @@ class Limits:
     heartbeat_s: float = HEARTBEAT_S
     send_s_max: float = SEND_S_MAX
     reconnect_ms: int = RECONNECT_MS
+    output_repairs_max: int = OUTPUT_REPAIRS
+    """How often an answer that misses the `outputSchema` of a request goes back to the model."""
 
 
 @sealed
@@ -344,6 +353,7 @@ class Settings:
 
 
 _FLAGS: Final = ("true", "false")
+_COUNT_DIGITS_MAX: Final = 2
 
 
 def _limits(given: Mapping[str, str]) -> Limits:
@@ -358,6 +368,9 @@ def _limits(given: Mapping[str, str]) -> Limits:
             raise refused(f"{name} is a number above 0, found {given[name]!r}")
         return number
 
+    repairs = given["output_repairs_max"]
+    if not (repairs.isascii() and repairs.isdigit() and len(repairs) <= _COUNT_DIGITS_MAX):
+        raise refused(f"output_repairs_max is a number from 0 to 99, found {repairs!r}")
     return Limits(
         requests_per_s=rate("requests_per_s"),
         requests_burst=max(1, int(rate("requests_burst"))),
@@ -368,6 +381,7 @@ def _limits(given: Mapping[str, str]) -> Limits:
         failures_per_s=rate("failures_per_s"),
         failures_burst=max(1, int(rate("failures_burst"))),
         streams_per_principal_max=max(1, int(rate("streams_per_user"))),
+        output_repairs_max=int(repairs),
     )
 
 

@@ -5,7 +5,7 @@ A stream ends with its feed, when the client disconnects, or when the server shu
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from datetime import datetime
 from typing import Final, Protocol, Self
 
@@ -18,6 +18,7 @@ from windlass.parts import Clock
 from windlass.ports.feed import EventStream
 from windlass_harness.views.eve import EVE_TYPES, EveGrammar, Shown
 from windlass_harness.views.events import to_sse
+from windlass_harness.views.runs import RUN_ENDS
 from windlass_harness.views.stream import ChatFold
 from windlass_protocol import Cursor, JsonObject, SSEEvent, SSEEventType, encode
 from windlass_protocol.codec import encode_trusted
@@ -520,8 +521,9 @@ class SteerableFrames:
 class EveFrames:
     """Events in the sequence of eve 0.13.8, numbered from 0; those before `start` are left out.
 
-    The same journal gives the same numbers. Server-Sent Events have the number as `id`, and live deltas have
-    none. Clients of lines count what they read, so lines are never live: each text is one delta.
+    The same journal gives the same numbers, live and later: a text is cut at `CUTS`, and an attempt at a step
+    that came to no answer counts as if all its pieces had been sent. Server-Sent Events have the number as
+    `id`; their live deltas are finer and have none. Clients of lines count what they read.
     """
 
     def __init__(self, sse: SseFrames | None, start: int) -> None:
@@ -532,6 +534,14 @@ class EveFrames:
         self._grammar = EveGrammar()
         self._streamed: dict[str, str] = {}
         """The live texts of the current attempt so far, by the first word of their type."""
+        self._is_unanswered = False
+        """Whether an attempt at a step is under way."""
+        self._cuts = 0
+        """The pieces of the message that have a number, in this attempt."""
+        self._has_thought = False
+        """Whether the piece of the reasoning has a number, in this attempt."""
+        self._thought: Shown | None = None
+        """The end of the reasoning: it is numbered after the pieces of the message."""
 
     def opening(self) -> bytes:
         """Return the reconnect delay of Server-Sent Events."""
@@ -542,16 +552,12 @@ class EveFrames:
         if event.index is not None:
             return self._delta(event)
         at, parts = event.meta.at, list[bytes]()
-        for kind, data in self._grammar.take(event.type, event.data, attempt=event.meta.attempt):
-            name, _, end = kind.partition(".")
-            text = data.get(name)
-            if end == "completed" and isinstance(text, str) and name in _TEXTS:
-                is_told = name in self._streamed
-                delta: Shown = (f"{name}.appended", {**_placed(data), **_texts(name, text, text)})
-                parts.append(self._numbered(delta, at, is_told=is_told))
-            parts.append(self._numbered((kind, data), at))
+        if self._is_unanswered and event.type in _VOIDING:
+            parts += self._void(at)
+        for shown in self._grammar.take(event.type, event.data, attempt=event.meta.attempt):
+            parts += self._events(shown, at)
         if event.type in ("step.started", "step.completed"):
-            self._streamed.clear()
+            self._begin_attempt(is_unanswered=event.type == "step.started")
         return b"".join(parts)
 
     def is_last(self, event: Event) -> bool:
@@ -574,16 +580,84 @@ class EveFrames:
         """Return nothing."""
         return b""
 
+    def _begin_attempt(self, *, is_unanswered: bool) -> None:
+        self._streamed.clear()
+        self._is_unanswered, self._cuts, self._has_thought = is_unanswered, 0, False
+
+    def _void(self, at: str) -> Iterator[bytes]:
+        """Yield the pieces that an attempt without an answer did not send: the text is empty again."""
+        data: JsonObject = {**self._step_place(), **_texts("message", "", "")}
+        for _ in range(len(CUTS) + 1 - self._cuts - self._has_thought):
+            yield self._numbered(("message.appended", data), at)
+        self._begin_attempt(is_unanswered=False)
+
+    def _events(self, shown: Shown, at: str) -> Iterator[bytes]:
+        """Yield an event; the end of a text comes after its pieces."""
+        kind, data = shown
+        text = data.get(kind.partition(".")[0])
+        if kind == "reasoning.completed" and isinstance(text, str):
+            yield from self._think(text, data, at)
+            self._thought = shown
+            return
+        if kind == "message.completed":
+            self._is_unanswered = False
+            if isinstance(text, str):
+                yield from self._cut(text, data, at)
+        thought, self._thought = self._thought, None
+        if thought is not None:
+            yield self._numbered(thought, at)
+        if kind == "message.completed" and isinstance(text, str):
+            yield self._piece(text, len(text), data, at)
+        yield self._numbered(shown, at)
+
+    def _think(self, text: str, data: JsonObject, at: str) -> Iterator[bytes]:
+        """Yield the piece of the reasoning, once."""
+        if not self._has_thought:
+            self._has_thought = True
+            piece: Shown = ("reasoning.appended", {**_placed(data), **_texts("reasoning", text, text)})
+            yield self._numbered(piece, at, is_told=self._sse is not None and "reasoning" in self._streamed)
+
+    def _cut(self, text: str, data: JsonObject, at: str) -> Iterator[bytes]:
+        """Yield the pieces of a message up to the last cut before its end so far."""
+        while self._cuts < len(CUTS) and len(text) > CUTS[self._cuts]:
+            end = CUTS[self._cuts]
+            piece = self._piece(text, end, data, at)
+            self._cuts += 1
+            yield piece
+
+    def _piece(self, text: str, end: int, data: JsonObject, at: str) -> bytes:
+        """Return the piece of a message between the last cut and `end`."""
+        start = CUTS[self._cuts - 1] if self._cuts else 0
+        piece: Shown = (
+            "message.appended",
+            {**_placed(data), **_texts("message", text[start:end], text[:end])},
+        )
+        return self._numbered(piece, at, is_told=self._sse is not None and "message" in self._streamed)
+
+    def _step_place(self) -> JsonObject:
+        return self._grammar.placed({"sequence": 0, "stepIndex": 0, "turnId": ""})
+
     def _delta(self, event: Event) -> bytes:
         name = event.type.partition(".")[0]
-        if self._sse is None or event.type not in EVE_TYPES or self._next < self._start:
+        if name not in _TEXTS or event.type not in EVE_TYPES:
             return b""
         delta, so_far = event.data.get(f"{name}Delta"), event.data.get(f"{name}SoFar")
-        before = self._streamed.get(name, "")
-        text = so_far if isinstance(so_far, str) else f"{before}{delta}"
+        text = so_far if isinstance(so_far, str) else f"{self._streamed.get(name, '')}{delta}"
+        place, at = _placed(self._grammar.placed(event.data)), event.meta.at
+        if self._sse is not None:
+            if self._next < self._start:
+                return b""
+            self._streamed[name] = text
+            shown: Shown = (event.type, {**place, **_texts(name, str(delta), text)})
+            return b"data: %b\n\n" % _eve_event(shown, at)
         self._streamed[name] = text
-        data = {**_placed(self._grammar.placed(event.data)), **_texts(name, str(delta), text)}
-        return b"data: %b\n\n" % _eve_event((event.type, data), event.meta.at)
+        if name == "reasoning" or not self._is_unanswered:
+            return b""
+        parts = list[bytes]()
+        if "reasoning" in self._streamed:
+            parts += self._think(self._streamed["reasoning"], place, at)
+        parts += self._cut(text, place, at)
+        return b"".join(parts)
 
     def _numbered(self, shown: Shown, at: str, *, is_told: bool = False) -> bytes:
         """Return the next event; nothing if the client has it, by its number or as live deltas."""
@@ -594,6 +668,25 @@ class EveFrames:
         return b"%b\n" % raw if self._sse is None else b"id: %d\ndata: %b\n\n" % (number, raw)
 
 
+def _cut_places() -> Iterator[int]:
+    """Yield where texts are cut: often at first, so that a text is live, and then less, as it grows."""
+    place = CUT_CHARS_MIN
+    while place <= CUT_CHARS_MAX:
+        yield place
+        place += max(CUT_CHARS_MIN, place // 3)
+
+
+CUT_CHARS_MIN: Final = 16
+CUT_CHARS_MAX: Final = 16_384
+"""A longer text comes whole after this, at its end."""
+CUTS: Final = tuple(_cut_places())
+"""The lengths of a text at which a piece ends. They never change: clients resume by numbers of events."""
+_VOIDING: Final = frozenset({"step.started", "step.retrying", "step.failed", *RUN_ENDS}) | {
+    "turn.completed",
+    "turn.failed",
+    "turn.cancelled",
+}
+"""Records after which an attempt at a step has no answer any more."""
 _TEXTS: Final = frozenset({"message", "reasoning"})
 
 

@@ -9,6 +9,7 @@ from typing import Final, cast
 
 from windlass_harness.views.payloads import CORRECTIONS, DENIED
 from windlass_protocol import (
+    ErrorKind,
     InputKind,
     InputOutcome,
     InputRequest,
@@ -27,6 +28,11 @@ EVE_TYPES: Final = frozenset(
     | {"compaction.requested", "compaction.completed", "compaction.failed"}
 )
 """The types of events that readers of eve know."""
+EVE_VERSION: Final = "0.13.8"
+"""The release of eve whose events these are: `eveVersion` of its `session.started`."""
+OUTPUT_NOT_FULFILLED: Final = "OUTPUT_SCHEMA_NOT_FULFILLED"
+"""The error code of an output that does not fit its schema."""
+_FAILURES: Final = frozenset({"step.failed", "turn.failed", "session.failed"})
 EXECUTION_DENIED: Final = "TOOL_EXECUTION_DENIED"
 """The error code of a call that a person denied or passed over."""
 _OF_CALLS: Final = frozenset({"step.completed", "action.result", "input.requested"})
@@ -97,7 +103,7 @@ class EveGrammar:
                 words: JsonObject = {"code": "cancelled", "message": "The run was cancelled."}
                 yield from self._within_turn("turn.failed", {**data, **words})
             case "session.started":
-                yield kind, {name: data[name] for name in _OF_STARTED if name in data}
+                yield kind, _started(data)
             case "turn.waiting":
                 yield from self.flush()
                 if data["on"] == "input" and (self.is_turn_open or self._is_answered):
@@ -133,6 +139,8 @@ class EveGrammar:
             if call_id in self._questions:
                 return
             data = _refused(data)
+        if kind in _FAILURES and data.get("code") == ErrorKind.STRUCTURED_OUTPUT_FAILURE:
+            data = {**data, "code": OUTPUT_NOT_FULFILLED}
         if kind == "actions.requested" or (self._held and kind in _OF_CALLS):
             self._held.append((kind, data))
         elif kind == "action.result" and not self.is_turn_open and data["status"] != "rejected":
@@ -231,6 +239,15 @@ class EveGrammar:
 
     def _action(self, action: JsonObject) -> JsonObject:
         return {**action, **self._actions.get(str(action.get("name")), {})}
+
+
+def _started(data: JsonObject) -> JsonObject:
+    """Return the fields of `session.started` that readers of eve know."""
+    shown = {name: data[name] for name in _OF_STARTED if name in data}
+    runtime = shown.get("runtime")
+    return (
+        {**shown, "runtime": {**runtime, "eveVersion": EVE_VERSION}} if isinstance(runtime, dict) else shown
+    )
 
 
 def _actions(data: JsonObject) -> list[JsonObject]:

@@ -7,7 +7,6 @@ is made. So a method imports what it needs from them.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Generic, Literal, Self, TypeVar, Unpack, cast, overload
 
 from pydantic import JsonValue, ValidationError
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from windlass.runtime.options import RunOptions, RuntimeOptions
     from windlass.runtime.registry import Registered, RuntimePorts
     from windlass.runtime.runs import RunHandle, TypedResult
-    from windlass.steps.contract import StepFn, ToolLoopHarnessConfig
     from windlass_harness.loop.events import StateChange
     from windlass_protocol import (
         InputResponse,
@@ -596,19 +594,3 @@ class AgentRuntime(CoreRuntime):
                 run_id,
             )
         return registered
-
-
-def create_tool_loop_harness(config: ToolLoopHarnessConfig) -> StepFn:
-    """Return the step function of a configuration, on the clock of the machine.
-
-    A clock or random source in the configuration is kept.
-
-    Raises:
-        Rejected: the configuration cannot be used; the message says what to write.
-    """
-    # Imported on first use: a runtime does not need it.
-    from windlass.adapters.system import SystemClock, chance  # noqa: PLC0415 - slow to import
-    from windlass.steps import loop  # noqa: PLC0415 - slow to import
-
-    given = replace(config, clock=config.clock or SystemClock(), random=config.random or chance)
-    return loop.create_tool_loop_harness(given)

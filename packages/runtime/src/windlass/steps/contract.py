@@ -101,6 +101,8 @@ class StepResult:
 
     next: StepNext
     session: HarnessSession
+    unknown_results: tuple[str, ...] = ()
+    """The call ids of action results that were not taken: no open call of an agent has them."""
 
 
 @sealed
@@ -155,4 +157,4 @@ class ToolLoopHarnessConfig:
     grammar: Grammar = Grammar.ONE_TURN
     clock: Clock | None = None
     random: Random | None = None
-    """Clock and random source; `windlass.runtime.compose` sets those of the machine."""
+    """Clock and random source; those of the machine when left out."""

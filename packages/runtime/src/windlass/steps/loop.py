@@ -4,12 +4,14 @@ The loop, the driver and the effects are those of `AgentRuntime`. The session ta
 step opens the loop that the session carries, and an append shows events.
 """
 
+import logging
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, cast
 
 from pydantic_core import to_json
 
+from windlass.adapters.system import SystemClock, chance
 from windlass.agent import check_count, check_unique, output_contract, subagent_tool
 from windlass.attachments import check_parts
 from windlass.dynamic import Dynamic, Placed
@@ -88,6 +90,7 @@ from windlass_protocol import (
     UserMessage,
 )
 
+_LOG: Final = logging.getLogger(__name__)
 OUTPUT_ID: Final = "output"
 """The schema id of an output schema without a name."""
 _UNNAMED_AGENT: Final = "agent"
@@ -96,7 +99,7 @@ _BEGINS_STEP: Final = frozenset({"step.started", "compaction.requested"})
 
 
 def create_tool_loop_harness(config: ToolLoopHarnessConfig) -> StepFn:
-    """Return the step function of a configuration.
+    """Return the step function of a configuration, on the clock of the machine unless another is given.
 
     Raises:
         Rejected: the configuration cannot be used; the message says what to write.
@@ -114,10 +117,8 @@ class _Harness:
 
     def __init__(self, config: ToolLoopHarnessConfig) -> None:
         _check(config)
-        if config.clock is None or config.random is None:
-            raise wrong("the steps need a clock and a random source; windlass.parts has those of the machine")
         self.config = config
-        self.clock = config.clock
+        self.clock = config.clock or SystemClock()
         self.agents = {name: one for name, one in config.tools.items() if isinstance(one, AgentTool)}
         self.budget = budget_limits(config.budget)
         self.scribe = RedactingScribe(redactor=config.redactor)
@@ -141,7 +142,7 @@ class _Harness:
         self._programs: tuple[ProgramKind, ...] = tuple(kind for kind, is_on in kinds if is_on)
         self._sandbox = _sandbox(config)
         self._content = config.content or _NoContent()
-        self._random = config.random
+        self._random = config.random or chance
         self._gates, self._secret_inputs = ToolGates(), SecretInputs()
 
     def shared(self, emitter: Emitter) -> EffectPorts:
@@ -335,6 +336,7 @@ class _Step:
         self._session = session
         state = state_of(session)
         self._loop = open_loop(session, state)
+        self._unknown_results: list[str] = []
         self._items = [
             InboxItem(at, session.session_id, kind, f"{at}", body)
             for at, (kind, body) in enumerate(self._mail(given), 1)
@@ -371,7 +373,7 @@ class _Step:
             shown=None if older is None else (older.place, older.is_turn_open),
             actions=list(self._delegated()),
         )
-        return StepResult(self._next(again), session)
+        return StepResult(self._next(again), session, tuple(self._unknown_results))
 
     async def _drive(self) -> None:
         harness, clock = self._harness, self._harness.clock
@@ -436,10 +438,14 @@ class _Step:
         if given.input_responses:
             responses: list[JsonValue] = [one.model_dump(mode="json") for one in given.input_responses]
             yield ANSWER, {"responses": responses}
+        open_calls = {action.call_id for action in self._delegated()}
         for result in given.runtime_action_results or ():
-            report = self._report(result)
+            report = self._report(result) if result.call_id in open_calls else None
             if report is not None:
                 yield REPORT, report
+            else:
+                self._unknown_results.append(result.call_id)
+                _LOG.warning("no call of an agent waits for the action result of %s", result.call_id)
         contract = self._contract()
         if given.message is None:
             return

@@ -1,6 +1,8 @@
 """Anthropic, and every server with a compatible Messages API."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from typing import Final, cast
 
@@ -34,6 +36,7 @@ from windlass.adapters.models.transport import (
     Environment,
     Line,
     ModelSettings,
+    Reader,
     ServedModel,
     endpoint_of,
     need_extra,
@@ -46,10 +49,72 @@ NAME: Final = "anthropic"
 """Key of the provider's own data in a message."""
 
 
+PAUSES_MAX: Final = 16
+"""Requests that continue one answer, which the server paused while its own tools were at work."""
+_PAUSED: Final = "pause_turn"
+_FIELDS: Final = {"text_delta": "text", "thinking_delta": THINKING, "signature_delta": "signature"}
+
+
+class AnswerBlocks:
+    """The blocks of an answer as the server sent them, to send them back."""
+
+    def __init__(self) -> None:
+        self._blocks: list[JsonObject] = []
+        self._pieces: list[dict[str, list[str]]] = []
+        """The pieces of each field of each block."""
+
+    def begin(self, block: JsonObject) -> None:
+        """Take the start of a block."""
+        self._blocks.append(dict(block))
+        self._pieces.append({})
+
+    def add(self, delta: JsonObject) -> None:
+        """Take a delta of the last block."""
+        kind = str(delta.get("type"))
+        if kind in _FIELDS:
+            name = _FIELDS[kind]
+            self._pieces[-1].setdefault(name, []).append(text_of(delta, name))
+        elif kind == "input_json_delta":
+            self._pieces[-1].setdefault("input", []).append(text_of(delta, "partial_json"))
+        elif kind == "citations_delta":
+            cited = self._blocks[-1].get("citations")
+            self._blocks[-1]["citations"] = [*(cited if isinstance(cited, list) else ()), delta["citation"]]
+
+    def content(self) -> list[JsonValue]:
+        """Return the blocks.
+
+        Raises:
+            Unavailable: the input of a tool is not JSON.
+        """
+        content: list[JsonValue] = []
+        for block, pieces in zip(self._blocks, self._pieces, strict=True):
+            whole: JsonObject = {
+                name: _input("".join(texts))
+                if name == "input"
+                else f"{block.get(name) or ''}{''.join(texts)}"
+                for name, texts in pieces.items()
+            }
+            content.append({**block, **whole})
+        return content
+
+
+def _input(text: str) -> JsonValue:
+    try:
+        return cast(JsonValue, json.loads(text)) if text else {}
+    except ValueError:
+        raise malformed("the input of a tool is not JSON") from None
+
+
 class AnthropicReader:
-    """Reads one stream; `is_finished` is set once the stream is complete."""
+    """Reads one answer; `is_finished` is set once it is complete.
+
+    An answer that the server has paused is read on from the stream of the next request.
+    """
 
     __slots__ = (
+        "_base",
+        "_before",
+        "_blocks",
         "_calls",
         "_has_begun",
         "_model_id",
@@ -60,6 +125,8 @@ class AnthropicReader:
         "_thoughts",
         "_usage",
         "is_finished",
+        "is_paused",
+        "pauses",
     )
 
     def __init__(self, names: Mapping[str, str], model_id: str) -> None:
@@ -74,7 +141,15 @@ class AnthropicReader:
         """Index of the tool call in the answer, by block."""
         self._reason: str | None = None
         self._usage: JsonObject = {}
+        self._before = LLMUsage()
+        """The usage of the requests before."""
+        self._base = 0
+        """The number of blocks of the requests before."""
+        self._blocks = AnswerBlocks()
         self.is_finished = False
+        self.is_paused = False
+        self.pauses = 0
+        """How often the answer was paused."""
 
     def take(self, event: JsonObject) -> Iterator[LLMStreamChunk]:
         """Yield the chunks of an event; events of unknown kinds are ignored.
@@ -84,11 +159,11 @@ class AnthropicReader:
         """
         match event.get("type"):
             case "content_block_delta":
-                yield from self._delta(_index(event), object_of(event.get("delta")))
+                yield from self._delta(self._index(event), object_of(event.get("delta")))
             case "content_block_start":
-                yield from self._start(_index(event), object_of(event.get("content_block")))
+                yield from self._start(self._index(event), object_of(event.get("content_block")))
             case "content_block_stop":
-                if self._open.pop(_index(event), None) is None:
+                if self._open.pop(self._index(event), None) is None:
                     raise malformed("content_block_stop without an open block")
             case "message_start":
                 if self._has_begun:
@@ -100,7 +175,7 @@ class AnthropicReader:
                 reason = object_of(event.get("delta")).get("stop_reason")
                 self._reason = reason if isinstance(reason, str) and reason else self._reason
             case "message_stop":
-                yield self._end()
+                yield from self._end()
             case _:
                 pass
 
@@ -110,6 +185,7 @@ class AnthropicReader:
         kind = str(block.get("type"))
         self._seen.add(index)
         self._open[index] = kind
+        self._blocks.begin(block)
         self._thoughts.begin(index, block)
         if kind == "text" and block.get("text"):
             yield LLMStreamChunk(content_delta=str(block["text"]))
@@ -127,6 +203,7 @@ class AnthropicReader:
     def _delta(self, index: int, delta: JsonObject) -> Iterator[LLMStreamChunk]:
         if index not in self._open:
             raise malformed("a delta belongs to no open block")
+        self._blocks.add(delta)
         match delta.get("type"):
             case "text_delta":
                 yield LLMStreamChunk(content_delta=text_of(delta, "text"))
@@ -145,15 +222,34 @@ class AnthropicReader:
             case _:
                 pass
 
-    def _end(self) -> LLMStreamChunk:
+    def _end(self) -> Iterator[LLMStreamChunk]:
         if self._reason is None or self._open:
             raise malformed("the answer ends with open blocks or without a stop_reason")
+        usage = _sum(self._before, _usage(self._usage))
+        if self._reason == _PAUSED:
+            self.is_paused, self._before = True, usage
+            self.pauses += 1
+            yield LLMStreamChunk(usage=usage)
+            return
         self.is_finished = True
-        return LLMStreamChunk(
+        yield LLMStreamChunk(
             finish_reason=self._reason,
-            usage=_usage(self._usage),
+            usage=usage,
             provider_data=self._thoughts.data(self._model_id),
         )
+
+    def resume(self) -> list[JsonValue]:
+        """Read on from the next stream; return the blocks of the answer so far."""
+        content, self._base = self._blocks.content(), max(self._seen, default=-1) + 1
+        self._reason, self._usage = None, {}
+        self._has_begun = self.is_paused = False
+        return content
+
+    def _index(self, event: JsonObject) -> int:
+        index = event.get("index")
+        if not isinstance(index, int):
+            raise malformed("a block has no index")
+        return index + self._base
 
     def _count(self, usage: JsonValue) -> None:
         if isinstance(usage, dict):
@@ -174,11 +270,12 @@ def _usage(usage: JsonObject) -> LLMUsage:
     )
 
 
-def _index(event: JsonObject) -> int:
-    index = event.get("index")
-    if not isinstance(index, int):
-        raise malformed("a block has no index")
-    return index
+def _sum(first: LLMUsage, second: LLMUsage) -> LLMUsage:
+    def total(name: str) -> int | None:
+        counts: list[int] = [one for one in (getattr(first, name), getattr(second, name)) if one is not None]
+        return sum(counts) if counts else None
+
+    return LLMUsage(**{one.name: total(one.name) for one in fields(LLMUsage)})
 
 
 _CACHED: Final[JsonObject] = {"type": "ephemeral"}
@@ -395,6 +492,21 @@ class AnthropicProvider(ServedModel):
             temperature=temperature,
             settings=self._settings,
         )
+
+    def _continued(self, body: JsonObject, reader: Reader) -> JsonObject | None:
+        """Return the request that continues a paused answer: with the answer so far as its last message.
+
+        Raises:
+            Unavailable: the answer was paused too often.
+        """
+        if not (isinstance(reader, AnthropicReader) and reader.is_paused):
+            return None
+        if reader.pauses > PAUSES_MAX:
+            raise malformed(f"the answer was paused more than {PAUSES_MAX} times")
+        said = cast(list[JsonObject], body["messages"])
+        if reader.pauses > 1:
+            said = said[:-1]
+        return {**body, "messages": [*said, {"role": "assistant", "content": reader.resume()}]}
 
     def _reader(self, tools: Sequence[JsonObject]) -> AnthropicReader:
         return AnthropicReader(names_back(tools), self.model_id)

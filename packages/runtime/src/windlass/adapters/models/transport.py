@@ -257,15 +257,21 @@ class ServedModel:
     ) -> AsyncGenerator[LLMStreamChunk]:
         """Answer the messages; see `LLMProvider`."""
         known = tuple(tools or ())
-        body = self._body(messages, tools=known, temperature=temperature)
+        body: JsonObject | None = self._body(messages, tools=known, temperature=temperature)
         reader = self._reader(known)
-        async with aclosing(self._line.events(body)) as events:
-            async for event in events:
-                if event is not None:
-                    for chunk in reader.take(event):
-                        yield chunk
+        while body is not None:
+            async with aclosing(self._line.events(body)) as events:
+                async for event in events:
+                    if event is not None:
+                        for chunk in reader.take(event):
+                            yield chunk
+            body = self._continued(body, reader)
         if not reader.is_finished:
             raise cut_off()
+
+    def _continued(self, body: JsonObject, reader: Reader) -> JsonObject | None:
+        """Return the request that continues an answer which the server has paused; None if it has not."""
+        return None
 
     def _body(
         self, messages: Sequence[LLMMessage], *, tools: Sequence[JsonObject], temperature: float | None

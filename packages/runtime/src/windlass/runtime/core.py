@@ -360,7 +360,7 @@ class CoreRuntime(RuntimeViews):
 
     def _on_parked(self, state: LoopState) -> None:
         deps = self._ports.deps
-        if deps.given:
+        if deps.given or deps.outputs:
             deps.forget(state.session.run_ids, current=None if state.run is None else state.run.run_id)
 
     def _agents(self) -> Collection[str] | None:

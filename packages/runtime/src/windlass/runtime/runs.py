@@ -8,13 +8,13 @@ from functools import cached_property
 from math import inf
 from typing import Final, Generic, cast, overload
 
-from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
-from pydantic_core import to_json
+from pydantic import BaseModel, JsonValue, ValidationError
 
 from windlass.agent import Output
 from windlass.deps import OutputT
 from windlass.engine.inbox import answers_in, each_item, has_answers
 from windlass.errors import Rejected, kind_of
+from windlass.output import parse_output
 from windlass.ports.feed import EventBus, EventStream, refused
 from windlass.ports.store import CANCEL, COMPACT, START, STATE, NewRun, RunRow, SettledRequest, Store
 from windlass.refusals import (
@@ -755,7 +755,8 @@ class TypedResult(Generic[OutputT]):
 
         Raises:
             AgentError: the run ended without an output; this is the error of the run.
-            Rejected: the output fits the JSON Schema, but validators of the type refuse it.
+            Rejected: the type refuses the recorded output: it has changed since the run ended, or the process
+                that ended the run did not know the type. `structured_output` is the recorded JSON.
         """
         if self.result.status is not RunStatus.COMPLETED:
             raise no_value(self.result)
@@ -763,12 +764,15 @@ class TypedResult(Generic[OutputT]):
         if isinstance(self._type, Mapping | OutputContract):
             return cast(OutputT, value)
         try:
-            return TypeAdapter(cast(type[OutputT], self._type)).validate_json(to_json(value))
+            return cast(OutputT, parse_output(self._type, value))
         except ValidationError as error:
-            count = error.error_count()
+            problem = f"{error.error_count()} problems"
+        except Exception as error:  # noqa: BLE001 - validators are code of the application
+            problem = type(error).__name__
         raise Rejected(
-            f"the output fits the JSON Schema of {_name_of(self._type)}, but {count} of its validators "
-            "refuse it",
+            f"the recorded output of the run cannot be read as {_name_of(self._type)} ({problem}): the type "
+            "has changed since the run ended, or the process that ended it did not know the type; "
+            "structured_output is the recorded JSON",
             kind=ErrorKind.STRUCTURED_OUTPUT_FAILURE,
             retry=RetryClass.NOT_RETRYABLE,
             causal_ids=CausalIds(run_id=self.result.run_id),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, field, replace
 from functools import lru_cache
-from hashlib import sha256
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -34,7 +33,6 @@ from windlass.limits import (
     INSTRUCTIONS_CHARS_MAX,
     NAME_CHARS_MAX,
     OUTPUT_VALIDATORS_MAX,
-    PACKAGE_BYTES_MAX,
     RECEIPT_BYTES_MAX,
     RESOLVERS_PER_AGENT_MAX,
     SINKS_PER_AGENT_MAX,
@@ -43,6 +41,7 @@ from windlass.limits import (
     TOOLS_PER_AGENT_MAX,
     WAIT_MS_MAX,
 )
+from windlass.output import OutputValidator, schema_hash, wanted_deps
 from windlass.ports.model import LLMProvider
 from windlass.sandbox import Bubblewrap, NoSandbox
 from windlass.skills import Skill, Skills
@@ -68,10 +67,7 @@ from windlass_protocol.lazy import lazy_values
 from windlass_protocol.limits import INTEGER_MAX
 
 if TYPE_CHECKING:
-    from windlass.output import OutputValidator
     from windlass_protocol import HookSpec, OutputContract, OutputSinkSpec, RunResult, UserContent
-
-_LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX)
 
 
 def output_contract(output: object, name: str) -> OutputContract:
@@ -93,19 +89,6 @@ def output_type_of(output: object) -> type[object] | None:
     """Return the type of an output; None if it is text, or JSON of a schema."""
     is_data = output is None or isinstance(output, Mapping | output_types.OutputContract)
     return None if is_data else cast(type[object], output)
-
-
-def schema_hash(schema: JsonObject) -> str:
-    """Return the digest of a schema: `sha256:` and that of its canonical form.
-
-    Raises:
-        Rejected: it is not JSON.
-    """
-    try:
-        return f"sha256:{sha256(canonical(schema, _LIMITS)).hexdigest()}"
-    except CodecError as error:
-        problem = error.message
-    raise wrong(f"the output schema is not JSON: {problem}")
 
 
 def _contract(schema_id: str, schema: JsonObject) -> OutputContract:
@@ -622,12 +605,9 @@ class Agent(Generic[DepsT, OutputT]):
         for tool in self.tools:
             if isinstance(tool, Tool):
                 check_tool_deps(cast("Tool[..., object]", tool), deps, where=where)
-        if self.output_validators:
-            from windlass.output import wanted_deps  # noqa: PLC0415 - few agents have validators
-
-            for validator in self.output_validators:
-                what = f"{where}: output validator {_named(validator)}"
-                _check_fits(what, "OutputContext", wanted_deps(validator), deps=deps)
+        for validator in self.output_validators:
+            what = f"{where}: output validator {_named(validator)}"
+            _check_fits(what, "OutputContext", wanted_deps(validator), deps=deps)
 
     def _check_parts(self, where: str) -> None:
         _check_type(self.policy, PolicySet, f"{where}: policy")

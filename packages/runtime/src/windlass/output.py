@@ -2,15 +2,18 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, field
+from hashlib import sha256
 from inspect import isroutine
-from typing import TYPE_CHECKING, Generic, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from pydantic import JsonValue, TypeAdapter
 from pydantic_core import to_json
 
 from windlass.deps import ContextDepsT
+from windlass.errors import wrong
+from windlass.limits import PACKAGE_BYTES_MAX
 from windlass.tools.context import SessionValues
-from windlass_protocol import JsonObject
+from windlass_protocol import CodecError, CodecLimits, JsonObject, canonical
 from windlass_protocol.frozen import frozen, sealed
 from windlass_protocol.generated import common
 
@@ -42,6 +45,8 @@ class OutputContext(Generic[ContextDepsT]):
     state: SessionValues = field(default_factory=SessionValues, repr=False, compare=False)
     """The state of the session, read-only."""
 
+
+_LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX)
 
 D = TypeVar("D")
 O = TypeVar("O")  # noqa: E741 - a type variable
@@ -103,8 +108,19 @@ def dump_output(kind: object, output: object) -> JsonValue:
     )
 
 
+def schema_hash(schema: JsonObject) -> str:
+    """Return the digest of a schema: `sha256:` and that of its canonical form.
+
+    Raises:
+        Rejected: it is not JSON.
+    """
+    try:
+        return f"sha256:{sha256(canonical(schema, _LIMITS)).hexdigest()}"
+    except CodecError as error:
+        problem = error.message
+    raise wrong(f"the output schema is not JSON: {problem}")
+
+
 def contract_hash(contract: "OutputContract") -> str:
     """Return the hash of the schema of a contract."""
-    from windlass.agent import schema_hash  # noqa: PLC0415 - the agent imports this module
-
     return contract.content_hash or schema_hash(contract.json_schema)

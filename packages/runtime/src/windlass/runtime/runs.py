@@ -14,6 +14,7 @@ from windlass.agent import Output
 from windlass.deps import OutputT
 from windlass.engine.inbox import answers_in, each_item, has_answers
 from windlass.errors import Rejected, kind_of
+from windlass.feed.cursors import decode_cursor
 from windlass.output import parse_output
 from windlass.ports.feed import EventBus, EventStream, refused
 from windlass.ports.store import CANCEL, COMPACT, START, STATE, NewRun, RunRow, SettledRequest, Store
@@ -608,10 +609,11 @@ class RunHandle(Generic[OutputT]):
         result = await self._host.run_result(self.run_id, timeout)
         return result if self._output is None else TypedResult(result, self._output)
 
-    def events(self, after: int | Cursor | None = None) -> EventStream:
+    def events(self, after: int | str | Cursor | None = None) -> EventStream:
         """Return the events of the run, stored and live, up to its end.
 
-        `after` is the `seq` of the last event received, or a cursor; None starts at the first event.
+        `after` is the `seq` of the last event received, or a cursor, also as text; None starts at the first
+        event.
         """
         return self._host.subscribe_run(self.run_id, _cursor(self.run_id, after), until_terminal=True)
 
@@ -730,6 +732,8 @@ class RunHandle(Generic[OutputT]):
 def _cursor(run_id: str, after: object) -> Cursor | None:
     if after is None or isinstance(after, BaseModel):
         return cast(Cursor, after)  # the feed refuses a cursor of another kind
+    if isinstance(after, str):
+        return decode_cursor(after)
     if not isinstance(after, int) or isinstance(after, bool):
         raise refused(f"after must be the seq of an event or a cursor, found {kind_of(after)}")
     if not 0 <= after <= INTEGER_MAX:

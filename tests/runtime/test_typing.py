@@ -30,6 +30,7 @@ from windlass import Agent, AgentRuntime, HookCall, RunInfo, Tool, ToolContext, 
 from windlass.client import Client
 from windlass.dynamic import dynamic
 from windlass.hooks import on_event
+from windlass.output import OutputContext
 from windlass.ledger import Runtime
 from windlass.parts import EventFilter
 from windlass.ports.feed import UnknownEvent
@@ -116,6 +117,27 @@ Agent("a", model=m, deps=Deps, tools=shared)
 Agent("a", model=m, deps=int, tools=shared)  # error
 first()  # error
 free("one")  # error
+
+class Answer:
+    pass
+
+def checks(ctx: OutputContext[Deps], answer: Answer) -> Answer:
+    return answer
+
+async def checks_later(ctx: OutputContext[Deps], answer: Answer) -> Answer:
+    return answer
+
+def checks_text(ctx: OutputContext, answer: str) -> str:
+    return answer
+
+def forgets(ctx: OutputContext, answer: Answer) -> None: ...
+
+typed = Agent("a", model=m, deps=Deps, output=Answer, output_validators=[checks, checks_later])
+assert_type(typed, Agent[Deps, Answer])
+assert_type(Agent("a", model=m, output=Answer), Agent[object, Answer])
+Agent("a", model=m, deps=int, output=Answer, output_validators=[checks])  # error
+Agent("a", model=m, output=Answer, output_validators=[checks_text])  # error
+Agent("a", model=m, output=Answer, output_validators=[forgets])  # error
 
 async def runs(runtime: AgentRuntime, agent: Agent[Deps, str], client: Client) -> None:
     await runtime.start(agent, "Hi.", deps=Deps("ann"), mode="task")

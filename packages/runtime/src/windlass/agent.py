@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, field, replace
 from functools import lru_cache
-from hashlib import sha256
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -33,7 +32,7 @@ from windlass.limits import (
     HOOKS_PER_AGENT_MAX,
     INSTRUCTIONS_CHARS_MAX,
     NAME_CHARS_MAX,
-    PACKAGE_BYTES_MAX,
+    OUTPUT_VALIDATORS_MAX,
     RECEIPT_BYTES_MAX,
     RESOLVERS_PER_AGENT_MAX,
     SINKS_PER_AGENT_MAX,
@@ -42,6 +41,7 @@ from windlass.limits import (
     TOOLS_PER_AGENT_MAX,
     WAIT_MS_MAX,
 )
+from windlass.output import OutputValidator, schema_hash, wanted_deps
 from windlass.ports.model import LLMProvider
 from windlass.sandbox import Bubblewrap, NoSandbox
 from windlass.skills import Skill, Skills
@@ -69,8 +69,6 @@ from windlass_protocol.limits import INTEGER_MAX
 if TYPE_CHECKING:
     from windlass_protocol import HookSpec, OutputContract, OutputSinkSpec, RunResult, UserContent
 
-_LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX)
-
 
 def output_contract(output: object, name: str) -> OutputContract:
     """Return the contract for an output; `name` is for a schema without a name.
@@ -87,17 +85,10 @@ def output_contract(output: object, name: str) -> OutputContract:
     return _contract(getattr(output, "__name__", name), _schema_of(output))
 
 
-def schema_hash(schema: JsonObject) -> str:
-    """Return the digest of a schema: `sha256:` and that of its canonical form.
-
-    Raises:
-        Rejected: it is not JSON.
-    """
-    try:
-        return f"sha256:{sha256(canonical(schema, _LIMITS)).hexdigest()}"
-    except CodecError as error:
-        problem = error.message
-    raise wrong(f"the output schema is not JSON: {problem}")
+def output_type_of(output: object) -> type[object] | None:
+    """Return the type of an output; None if it is text, or JSON of a schema."""
+    is_data = output is None or isinstance(output, Mapping | output_types.OutputContract)
+    return None if is_data else cast(type[object], output)
 
 
 def _contract(schema_id: str, schema: JsonObject) -> OutputContract:
@@ -244,7 +235,8 @@ class Agent(Generic[DepsT, OutputT]):
     message; each call is a separate run, under the stricter policy of both agents and a share of the
     remaining budget. The prompt of an agent with skills lists them after the instructions, and the agent gets
     the tool `load_skill`; a skill that is only a name is loaded by the host application. Instructions may be
-    a function, and tools and skills may contain `dynamic` parts, see `windlass.dynamic`.
+    a function, and tools and skills may contain `dynamic` parts, see `windlass.dynamic`. An output that its
+    type or an output validator refuses goes back to the model, with the words of the refusal.
 
     `Agent[Deps, Output]` has two types: `deps` is the type of the object that its tools get as `ctx.deps`, or
     a function of a RunInfo that makes the object; `output` is the type of `result.output`.
@@ -265,6 +257,8 @@ class Agent(Generic[DepsT, OutputT]):
     policy: PolicySet = field(default_factory=PolicySet)
     budget: Budget | None = None
     output: type[OutputT] | Mapping[str, object] | output_types.OutputContract | None = None
+    output_validators: Sequence[OutputValidator[DepsT, OutputT]] = field(default_factory=tuple[Never, ...])
+    """Functions of an OutputContext and the output, which check it and return it; called in order."""
     deps: type[DepsT] | DepsFactory[DepsT] | None = None
     """The type of the dependencies, or a function that makes them."""
     hooks: Sequence[Hook | EventHook | packages.HookSpec] = ()
@@ -309,6 +303,8 @@ class Agent(Generic[DepsT, OutputT]):
         check_text(self.prompt, f"{where}: instructions and skills", chars_max=INSTRUCTIONS_CHARS_MAX)
         self._check_parts(where)
         self._check_deps(where)
+        if self.output_validators and self.output is None:
+            raise wrong(f"{where}: output_validators check an output; write Agent(…, output=Type) as well")
         if self.output is not None:
             _check_output(output_contract(self.output, self.name), self.output, where=where)
 
@@ -563,6 +559,14 @@ class Agent(Generic[DepsT, OutputT]):
                 if not isinstance(item, kind()):
                     raise wrong(f"{where}: {name} must be {words}; number {at} is {kind_of(item)}")
             object.__setattr__(self, name, items)
+        validators = _items(self.output_validators, f"{where}: output_validators", "functions")
+        for validator in validators:
+            if not callable(validator) or isinstance(validator, type):
+                raise wrong(
+                    f"{where}: output_validators must be functions of an OutputContext and the output, found "
+                    f"{kind_of(validator)}"
+                )
+        object.__setattr__(self, "output_validators", validators)
 
     def _check_names(self, where: str) -> None:
         check_unique([ref.partition("@")[0] for ref in self.skill_refs], f"{where}: skills")
@@ -574,6 +578,7 @@ class Agent(Generic[DepsT, OutputT]):
         check_unique([sink.sink_id for sink in self.output_sinks], f"{where}: output sinks")
         check_count(len(self.offered_tools), TOOLS_PER_AGENT_MAX, f"{where}: tools")
         check_count(len(self.hooks), HOOKS_PER_AGENT_MAX, f"{where}: hooks")
+        check_count(len(self.output_validators), OUTPUT_VALIDATORS_MAX, f"{where}: output_validators")
         check_count(len(self.output_sinks), SINKS_PER_AGENT_MAX, f"{where}: output sinks")
         check_count(len(self.subagents), SUBAGENTS_MAX, f"{where}: subagents")
         check_count(self.levels, SUBAGENT_LEVELS_MAX, f"{where}: levels of subagents")
@@ -588,9 +593,7 @@ class Agent(Generic[DepsT, OutputT]):
     @property
     def output_type(self) -> type[object] | None:
         """The type of the output; None if the output is text, or JSON of a schema."""
-        output = cast(object, self.output)
-        is_data = output is None or isinstance(output, Mapping | output_types.OutputContract)
-        return None if is_data else cast(type[object], output)
+        return output_type_of(self.output)
 
     def _check_deps(self, where: str) -> None:
         deps = cast(object, self.deps)
@@ -602,6 +605,9 @@ class Agent(Generic[DepsT, OutputT]):
         for tool in self.tools:
             if isinstance(tool, Tool):
                 check_tool_deps(cast("Tool[..., object]", tool), deps, where=where)
+        for validator in self.output_validators:
+            what = f"{where}: output validator {_named(validator)}"
+            _check_fits(what, "OutputContext", wanted_deps(validator), deps=deps)
 
     def _check_parts(self, where: str) -> None:
         _check_type(self.policy, PolicySet, f"{where}: policy")
@@ -635,14 +641,18 @@ def check_tool_deps(tool: Tool[..., object], deps: object, *, where: str) -> Non
         Rejected: the tool, or the tool that reverses its calls, takes a ToolContext of another type.
     """
     for one in (tool, tool.undo):
-        wanted = None if one is None else one.shape.signature.deps
-        if one is None or wanted in (None, object, Any):
-            continue
-        takes = f"{where}: tool {one.name} takes ToolContext[{name_of(wanted)}]"
-        if deps is None:
-            raise wrong(f"{takes}, and the agent has no dependencies; write Agent(…, deps={name_of(wanted)})")
-        if not fits(deps, wanted):
-            raise wrong(f"{takes}, and the dependencies of the agent are {name_of(deps)}")
+        if one is not None:
+            _check_fits(f"{where}: tool {one.name}", "ToolContext", one.shape.signature.deps, deps=deps)
+
+
+def _check_fits(what: str, context: str, wanted: object, *, deps: object) -> None:
+    if wanted in (None, object, Any):
+        return
+    takes = f"{what} takes {context}[{name_of(wanted)}]"
+    if deps is None:
+        raise wrong(f"{takes}, and the agent has no dependencies; write Agent(…, deps={name_of(wanted)})")
+    if not fits(deps, wanted):
+        raise wrong(f"{takes}, and the dependencies of the agent are {name_of(deps)}")
 
 
 AnyAgent: TypeAlias = Agent[Never, object]

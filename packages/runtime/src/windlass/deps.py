@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import KW_ONLY, field
+from inspect import isroutine
 from typing import Any, cast, get_args, get_origin, get_type_hints
 
 from pydantic import JsonValue
@@ -62,7 +63,7 @@ def deps_class(declared: object) -> type | None:
 
 def _returned(factory: Callable[..., object]) -> object:
     inner = getattr(factory, "func", factory)
-    target = inner if hasattr(inner, "__code__") or hasattr(inner, "__func__") else type(inner).__call__
+    target = inner if isroutine(inner) else type(inner).__call__
     try:
         kind: object = get_type_hints(target).get("return")
     except (NameError, TypeError):  # a type that only type checkers import; a builtin

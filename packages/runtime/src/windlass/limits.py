@@ -125,6 +125,10 @@ OUTPUT_ERRORS: Final = 32
 """Errors reported for one answer, unless the contract sets its own limit."""
 OUTPUT_ERRORS_MAX: Final = 128
 OUTPUT_ERROR_CHARS_MAX: Final = 300
+OUTPUT_VALIDATORS_MAX: Final = 16
+"""Output validators of an agent."""
+OUTPUT_VALIDATOR_TIMEOUT_MS: Final = 30_000
+"""How long a type may take to read an output, and each output validator to check it."""
 OUTPUT_CHECKS_MAX: Final = 100_000
 """Schema keywords evaluated for one answer: a small schema can cause unbounded work."""
 SCHEMA_BYTES_MAX: Final = 65_536

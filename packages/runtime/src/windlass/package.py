@@ -13,10 +13,11 @@ from typing import Final, cast
 
 from pydantic import JsonValue, ValidationError
 
-from windlass.agent import AnyAgent, schema_hash
+from windlass.agent import AnyAgent
 from windlass.errors import AgentError, Rejected, kind_of
 from windlass.json_schema import schema_problem
 from windlass.limits import PACKAGE_BYTES_MAX
+from windlass.output import schema_hash
 from windlass.ports.store import ContentStore
 from windlass.refusals import bad_request, invalid_package
 from windlass_harness.budget import Budget

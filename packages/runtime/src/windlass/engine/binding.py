@@ -9,6 +9,7 @@ from windlass.agent import check_sink
 from windlass.dynamic import Placed
 from windlass.engine.hooks import NO_HOOKS, Hooks
 from windlass.limits import POLICY_TIMEOUT_MS
+from windlass.output import OutputType
 from windlass.package import compaction_config, compaction_route, retry_for_ms
 from windlass.ports.host import OutputSink, ToolPolicy
 from windlass.ports.model import LLMProvider, window_tokens
@@ -103,6 +104,8 @@ class Binding:
     """All skills that the model can load."""
     deps: object = None
     """The dependencies of the run, for the contexts of its tools."""
+    output: OutputType | None = None
+    """What the output is checked with beyond its schema."""
     unstepped: "Binding | None" = None
     """The binding without the parts that are valid for one step only."""
     window: int | None = None

@@ -5,12 +5,14 @@ from dataclasses import replace
 
 from windlass.engine.binding import Binding
 from windlass.engine.hooks import Outcome
-from windlass.engine.output import check_output
+from windlass.engine.output import OutputCheck, check_output
+from windlass.errors import Rejected
 from windlass.hooks import AFTER_TOOL_CALL, AFTER_VALIDATION, BEFORE_APPROVAL_REQUEST, BEFORE_VALIDATION
+from windlass.output import OutputContext, contract_hash
 from windlass.ports.clock import Clock
 from windlass.ports.host import HookCall
 from windlass.tools.calling import Arguments, arguments_of
-from windlass.tools.context import SessionValues
+from windlass.tools.context import SessionValues, copy_of
 from windlass_harness.loop.advance import last_text
 from windlass_harness.loop.events import (
     CallHooks,
@@ -22,6 +24,7 @@ from windlass_harness.loop.events import (
     Note,
     OutputChecked,
     RunTool,
+    Stopped,
 )
 from windlass_harness.loop.rules import AFTER_APPROVAL_DECISION, BEFORE_RUN_COMPLETE, BEFORE_TOOL_CALL
 from windlass_harness.loop.state import LoopState
@@ -171,6 +174,13 @@ async def check_answer(
     if before.stop is not None:
         return HooksRan(BEFORE_VALIDATION, run.run_id, before.notes)
     checked = check_output(contract, text)
+    output = binding.output
+    if output is not None and not checked.errors and output.contract_hash == contract_hash(contract):
+        check = OutputCheck(output, contract, _output_context(binding, state), binding.redactor)
+        try:
+            checked = await check.run(checked, text)
+        except Rejected as error:
+            return Stopped(error.info(), before.notes)
     call = replace(
         hook_call(AFTER_VALIDATION, run, state=state), text=text, value=checked.value, errors=checked.errors
     )
@@ -189,6 +199,22 @@ async def check_answer(
     if last.stop is not None:
         return HooksRan(BEFORE_RUN_COMPLETE, run.run_id, notes)
     return replace(checked, veto=None if last.refusal is None else last.refusal.reason, notes=notes)
+
+
+def _output_context(binding: Binding, state: LoopState) -> OutputContext:
+    run = state.run
+    assert run is not None, "only a run is asked for output"
+    return OutputContext(
+        run.session_id,
+        run.run_id,
+        agent_id=run.agent_id,
+        attempt=state.run_notes.rejections + 1,
+        deps=binding.deps,
+        owner=run.owner,
+        source=run.source,
+        metadata=copy_of(run.metadata),
+        state=SessionValues(state.session.authored),
+    )
 
 
 async def at_point(binding: Binding, state: LoopState, *, effect: CallHooks, clock: Clock) -> LoopEvent:

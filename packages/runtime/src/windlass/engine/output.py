@@ -7,12 +7,17 @@ sent to the provider may be stricter or looser than the contract.
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
+from functools import partial
 from hashlib import sha256
+from inspect import iscoroutinefunction
 from typing import Final, cast
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 from pydantic_core import to_json
 
+from windlass.engine.deadline import DeadlineExceeded, await_within
+from windlass.engine.masking import log_failure
+from windlass.errors import Rejected, is_for_us, kind_of
 from windlass.json_schema import error_text, schema_problem, value_errors
 from windlass.limits import (
     OUTPUT_BYTES,
@@ -21,7 +26,9 @@ from windlass.limits import (
     OUTPUT_ERRORS_MAX,
     OUTPUT_LEVELS_MAX,
     OUTPUT_RECORD_BYTES_MAX,
+    OUTPUT_VALIDATOR_TIMEOUT_MS,
 )
+from windlass.output import OutputContext, OutputType, dump_output
 from windlass.ports.model import (
     LLMMessage,
     LLMProvider,
@@ -30,16 +37,22 @@ from windlass.ports.model import (
     ModelRejected,
     OutputProvider,
 )
+from windlass.tools.calling import in_thread, own_words
 from windlass_harness.loop.events import OutputChecked
+from windlass_harness.redact import Redactor
 from windlass_protocol import (
     CodecError,
     CodecLimits,
+    ErrorKind,
     JsonObject,
     OutputContract,
     OutputError,
+    RetryClass,
     canonical,
     parse,
 )
+from windlass_protocol.codec_issues import invalid
+from windlass_protocol.frozen import frozen
 from windlass_protocol.lazy import lazy_pattern
 
 REFUSED_MAX: Final = 64
@@ -185,11 +198,22 @@ def check_output(contract: OutputContract, text: str) -> OutputChecked:
     """Return the validated value of an answer, or its errors; a code fence is removed."""
     fenced = _FENCE.match(text)
     candidate = (fenced["inside"] if fenced else text).encode("utf-8", "surrogatepass")
-    bytes_max = min(contract.max_candidate_bytes or OUTPUT_BYTES, OUTPUT_BYTES_MAX)
-    limits = CodecLimits(message_bytes_max=bytes_max, depth_max=OUTPUT_LEVELS_MAX)
     try:
-        value = parse(candidate, limits)
-        hashed = f"sha256:{sha256(canonical(value, limits)).hexdigest()}"
+        value = parse(candidate, _limits(contract))
+    except CodecError as error:
+        return _unfit("json", error.message)
+    return check_value(contract, value, text=text)
+
+
+def _limits(contract: OutputContract) -> CodecLimits:
+    bytes_max = min(contract.max_candidate_bytes or OUTPUT_BYTES, OUTPUT_BYTES_MAX)
+    return CodecLimits(message_bytes_max=bytes_max, depth_max=OUTPUT_LEVELS_MAX)
+
+
+def check_value(contract: OutputContract, value: JsonValue, *, text: str) -> OutputChecked:
+    """Return the value of an answer with its hash, or the places where it misses the schema."""
+    try:
+        hashed = f"sha256:{sha256(canonical(value, _limits(contract))).hexdigest()}"
     except CodecError as error:
         return _unfit("json", error.message)
     size = len(to_json(text.encode("utf-8", "replace").decode())) + len(to_json(value))
@@ -208,3 +232,95 @@ def check_output(contract: OutputContract, text: str) -> OutputChecked:
 
 def _unfit(code: str, message: str) -> OutputChecked:
     return OutputChecked(None, (OutputError(path="", code=code, message=error_text(message)),))
+
+
+@frozen
+class OutputCheck:
+    """The check of an output by its type and the validators of the agent.
+
+    The type reads the value; then each validator gets the output and returns it. A changed output is recorded
+    as JSON, which the type must be able to read again: the result of a run is made of its record.
+    """
+
+    output: OutputType
+    contract: OutputContract
+    context: OutputContext
+    redactor: Redactor
+
+    async def run(self, checked: OutputChecked, text: str) -> OutputChecked:
+        """Return a value that fits the schema as the validators leave it, or the words of a refusal.
+
+        Raises:
+            Rejected: a validator raised something else than a ValueError, took too long, or returned an
+                output that cannot be recorded.
+        """
+        value = checked.value
+        try:
+            read = result = await self._call(partial(self.output.parse, value), f"type {self._kind}")
+            for validator in self.output.validators:
+                step = f"output validator {_name_of(validator)}"
+                result = await self._call(partial(validator, self.context, result), step)
+        except ValidationError as error:
+            return OutputChecked(None, self._errors(error, value))
+        except ValueError as error:
+            return _unfit("validator", str(error) or type(error).__name__)
+        return checked if result is read else await self._recorded(result, text)
+
+    async def _recorded(self, result: object, text: str) -> OutputChecked:
+        """Return the JSON of an output that a validator changed."""
+        step = f"an output validator of {self._kind}"
+        try:
+            value = cast(JsonValue, await self._call(partial(dump_output, self.output.kind, result), step))
+            checked = check_value(self.contract, value, text=text)
+            await self._call(partial(self.output.parse, value), step)
+        except ValueError:
+            raise _broken(
+                f"{step} returned {kind_of(result)}, which {self._kind} cannot read again"
+            ) from None
+        if checked.errors:
+            first = checked.errors[0]
+            raise _broken(f"{step} returned an output that misses the schema, at {first.path or '/'}")
+        return checked
+
+    async def _call(self, call: partial[object], step: str) -> object:
+        """Call code of the application, in a thread unless it is async; ValueErrors pass."""
+        try:
+            work = call() if iscoroutinefunction(call.func) else in_thread(call)
+            returned = await await_within(work, OUTPUT_VALIDATOR_TIMEOUT_MS)
+            return await await_within(returned, OUTPUT_VALIDATOR_TIMEOUT_MS)
+        except DeadlineExceeded:
+            problem = f"took over {OUTPUT_VALIDATOR_TIMEOUT_MS:,} ms"
+        except ValueError:
+            raise
+        except BaseException as error:  # code of the application: any exception is a failure of it
+            if is_for_us(error):
+                raise
+            log_failure(f"{step} failed", error, redactor=self.redactor)
+            problem = f"failed ({type(error).__name__})"
+        raise _broken(f"{step} {problem}")
+
+    @property
+    def _kind(self) -> str:
+        return "JSON" if self.output.kind is None else _name_of(self.output.kind)
+
+    def _errors(self, error: ValidationError, value: JsonValue) -> tuple[OutputError, ...]:
+        """Return where a type refuses a value: in the words of its validators, without the value."""
+        most = min(self.contract.max_errors_returned or OUTPUT_ERRORS, OUTPUT_ERRORS_MAX)
+        issues = invalid(error, value).issues[:most]
+        details = error.errors(include_url=False, include_input=False)
+        return tuple(
+            OutputError(
+                path=error_text(issue.path),
+                code="validator",
+                message=error_text(own_words(detail) or issue.message),
+            )
+            for issue, detail in zip(issues, details, strict=False)
+        )
+
+
+def _name_of(code: object) -> str:
+    return getattr(code, "__name__", type(code).__name__)
+
+
+def _broken(problem: str) -> Rejected:
+    return Rejected(problem, kind=ErrorKind.EXTENSION_FAILURE, retry=RetryClass.REPAIR_NEEDED)

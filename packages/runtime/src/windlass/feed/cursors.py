@@ -93,7 +93,11 @@ def cursor_of(event: Event, before: Cursor) -> Cursor:
 
 
 def encode_cursor(cursor: Cursor) -> str:
-    """Return a cursor as a short text of letters, digits and `._-`."""
+    """Return a cursor as a short text of letters, digits and `._-`, to store it.
+
+    Every call that takes a cursor takes its text, also in another process and a later version; so do servers
+    and their clients.
+    """
     match cursor:
         case AllCursor():
             return f"a.{cursor.position}"
@@ -124,7 +128,7 @@ def decode_cursor(text: str) -> Cursor:
         cursor = None
     # Accept only the canonical text: each cursor has exactly one.
     if cursor is None or encode_cursor(cursor) != text:
-        raise refused("not a cursor: expected the text of a cursor that a stream returned")
+        raise refused("not a cursor: expected the text that encode_cursor(stream.cursor) returned")
     return cursor
 
 

@@ -1,9 +1,9 @@
 """Binding of a run to the agent of this process, also after the agent changed."""
 
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
-from windlass.agent import AnyAgent
+from windlass.agent import AnyAgent, output_contract
 from windlass.deps import RunInfo, deps_class
 from windlass.engine.approval import maybe_await
 from windlass.engine.binding import Binding
@@ -12,6 +12,7 @@ from windlass.engine.hooks import BoundHook, Hooks
 from windlass.engine.masking import log_failure
 from windlass.errors import Rejected, is_for_us, kind_of
 from windlass.limits import DEPS_TIMEOUT_MS
+from windlass.output import OutputType, OutputValidator, contract_hash
 from windlass.package import check_package, fingerprint, package_difference, package_json, package_of
 from windlass.policy import InheritedPolicy, RulesPolicy
 from windlass.ports.host import ToolPolicy
@@ -64,7 +65,12 @@ class RuntimeBinder:
 
             binding = await rehearsed(binding, run, self._ports)
             if run.playground.calls == "recorded":
-                return binding
+                # Output validators may use dependencies, which a run without effects does not have.
+                return replace(binding, output=None)
+        named = self._ports.deps.outputs.get(run.run_id)
+        if named is not None and (binding.output is None or binding.output.kind is not named):
+            contract = output_contract(named, run.agent_id)
+            binding = replace(binding, output=OutputType(named, contract_hash(contract)))
         registered = self._ports.registry.agent(run.agent_id)
         agent = None if registered is None else registered.agent
         if agent is None or agent.deps is None or run.result is not None:
@@ -166,11 +172,23 @@ class RuntimeBinder:
             ),
             sinks=ports.sinks,
             summarises=summarises,
+            output=self._output(package),
             resolvers=ports.registry.resolvers(package),
             skills=self._skills(package),
             package_change=ports.package_change.value,
             notes=notes,
         )
+
+    def _output(self, package: RuntimePackage) -> OutputType | None:
+        """Return the type and the validators of the output of an agent, if it has them."""
+        registered = self._ports.registry.agent(package.agent.agent_id)
+        agent = None if registered is None else registered.agent
+        if registered is None or agent is None or not (agent.output_type or agent.output_validators):
+            return None
+        contracts = registered.package.output_contracts
+        assert contracts, "an agent with an output has its contract in its package"
+        validators = cast("tuple[OutputValidator[object, object], ...]", tuple(agent.output_validators))
+        return OutputType(agent.output_type, contract_hash(contracts[0]), validators)
 
     def _skills(self, package: RuntimePackage) -> Skills:
         registered = self._ports.registry.agent(package.agent.agent_id)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, Self, TypeVar, Unpack
 
 from pydantic import JsonValue, ValidationError
 
-from windlass.agent import Agent, output_contract
+from windlass.agent import Agent, output_contract, output_type_of
 from windlass.deps import OutputT, deps_class
 from windlass.errors import AgentError, check_whole, kind_of
 from windlass.limits import FAN_OUT_AT_ONCE, FAN_OUT_AT_ONCE_MAX
@@ -316,19 +316,11 @@ class AgentRuntime(CoreRuntime):
             Denied: the start policy does not allow it, or the session belongs to another owner.
         """
         request = await self._request(agent, message, options, what="start")
-        run_id, given = request.run_id, self._ports.deps.given
-        before = given.get(run_id)
+        run_id = request.run_id
         if deps is not None:
             self._check_deps(agent, deps, run_id)
-            given[run_id] = deps
-        try:
+        with self._ports.deps.keeping(run_id, deps, output_type_of(options.get("output"))):
             handle = await self.start_run(request)
-        except BaseException:
-            if before is None:
-                given.pop(run_id, None)
-            else:
-                given[run_id] = before
-            raise
         kind = None if isinstance(agent, str) else agent.output_type
         if kind is None:
             return cast("RunHandle[OutputT]", handle)
@@ -394,7 +386,9 @@ class AgentRuntime(CoreRuntime):
 
         async def run(request: RunRequest) -> RunResult:
             async with turns:
-                return await (await self.start_run(request)).wait()
+                with self._ports.deps.keeping(request.run_id, output=output_type_of(options.get("output"))):
+                    handle = await self.start_run(request)
+                return await handle.wait()
 
         waiting = [asyncio.ensure_future(run(request)) for request in requests]
         try:
@@ -447,7 +441,9 @@ class AgentRuntime(CoreRuntime):
         else:
             wanted = output[0]
             request = await self._request(agent, message, {**options, "output": wanted}, what="run_typed")
-        return typed_result(await self.run_text(request), wanted)
+        with self._ports.deps.keeping(request.run_id, output=output_type_of(wanted)):
+            handle = await self.start_run(request)
+        return typed_result(await handle.wait(), wanted)
 
     async def steer(
         self,

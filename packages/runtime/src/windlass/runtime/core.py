@@ -171,29 +171,37 @@ class RuntimeViews:
         """
         return self._bus()
 
-    def subscribe_all(self, cursor: Cursor | None = None) -> EventStream:
-        """Subscribe to all events."""
-        return self._bus().subscribe_all(cursor)
+    def subscribe_all(self, cursor: Cursor | str | None = None) -> EventStream:
+        """Subscribe to all events, after a cursor: that of a stream, or its text, see `encode_cursor`."""
+        return self._bus().subscribe_all(_cursor(cursor))
 
-    def subscribe_session(self, session_id: str, cursor: Cursor | None = None) -> EventStream:
+    def subscribe_session(self, session_id: str, cursor: Cursor | str | None = None) -> EventStream:
         """Subscribe to the events of a session."""
-        return self._bus().subscribe_session(session_id, cursor)
+        return self._bus().subscribe_session(session_id, _cursor(cursor))
 
     def subscribe_run(
-        self, run_id: str, cursor: Cursor | None = None, *, until_terminal: bool = False
+        self, run_id: str, cursor: Cursor | str | None = None, *, until_terminal: bool = False
     ) -> EventStream:
         """Subscribe to the events of a run."""
-        return self._bus().subscribe_run(run_id, cursor, until_terminal=until_terminal)
+        return self._bus().subscribe_run(run_id, _cursor(cursor), until_terminal=until_terminal)
 
-    def subscribe_agent(self, agent_id: str, cursor: Cursor | None = None) -> EventStream:
+    def subscribe_agent(self, agent_id: str, cursor: Cursor | str | None = None) -> EventStream:
         """Subscribe to the events of all runs of an agent."""
-        return self._bus().subscribe_agent(agent_id, cursor)
+        return self._bus().subscribe_agent(agent_id, _cursor(cursor))
 
     def subscribe_events(
-        self, event_filter: CompiledEventFilter, cursor: Cursor | None = None
+        self, event_filter: CompiledEventFilter, cursor: Cursor | str | None = None
     ) -> EventStream:
         """Subscribe to the events that match a compiled filter."""
-        return self._bus().subscribe_filtered(event_filter, cursor)
+        return self._bus().subscribe_filtered(event_filter, _cursor(cursor))
+
+
+def _cursor(cursor: Cursor | str | None) -> Cursor | None:
+    if not isinstance(cursor, str):
+        return cursor
+    from windlass.feed.cursors import decode_cursor  # noqa: PLC0415 - slow to import
+
+    return decode_cursor(cursor)
 
 
 class CoreRuntime(RuntimeViews):
@@ -393,7 +401,7 @@ class CoreRuntime(RuntimeViews):
         if is_scheduled and source.id and engine is not None and not engine.is_draining:
             self._start_scheduled(source.id)
         deps = self._ports.deps
-        if deps.given:
+        if deps.given or deps.outputs:
             deps.forget(state.session.run_ids, current=None if state.run is None else state.run.run_id)
 
     def _agents(self) -> Collection[str] | None:

@@ -1,6 +1,7 @@
 """The agents, packages and ports that a runtime was built with."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import field, replace
 from enum import StrEnum
 from functools import partial
@@ -249,6 +250,8 @@ class Dependencies:
     def __init__(self, factories: Mapping[str, DepsFactory[object]] | None = None) -> None:
         self.given: dict[str, object] = {}
         """The objects of unfinished runs of this process, by run."""
+        self.outputs: dict[str, object] = {}
+        """The types of the outputs that starts of this process named, by run."""
         self.factories: Final = dict(factories or {})
         """Factories of the runtime by agent; they replace those of the agents themselves."""
 
@@ -271,10 +274,28 @@ class Dependencies:
                 return found
         return None
 
+    @contextmanager
+    def keeping(self, run_id: str, deps: object = None, output: object = None) -> Generator[None]:
+        """Keep the dependencies and the output type of a run that is started, unless the start fails."""
+        values = ((self.given, deps), (self.outputs, output))
+        before = [objects.get(run_id) for objects, _ in values]
+        for objects, value in values:
+            if value is not None:
+                objects[run_id] = value
+        try:
+            yield
+        except BaseException:
+            for (objects, _), value in zip(values, before, strict=True):
+                objects.pop(run_id, None)
+                if value is not None:
+                    objects[run_id] = value
+            raise
+
     def forget(self, started: Collection[str], *, current: str | None) -> None:
         """Forget the objects of runs that have ended."""
-        for run_id in [one for one in self.given if one in started and one != current]:
-            del self.given[run_id]
+        for objects in (self.given, self.outputs):
+            for run_id in [one for one in objects if one in started and one != current]:
+                del objects[run_id]
 
 
 _STORE_HAS: Final = ("append", "read", "milestones", "post", "claim", "aclose")

@@ -8,13 +8,14 @@ from functools import cached_property
 from math import inf
 from typing import Final, Generic, cast, overload
 
-from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
-from pydantic_core import to_json
+from pydantic import BaseModel, JsonValue, ValidationError
 
 from windlass.agent import Output
 from windlass.deps import OutputT
 from windlass.engine.inbox import answers_in, each_item, has_answers
 from windlass.errors import Rejected, kind_of
+from windlass.feed.cursors import decode_cursor
+from windlass.output import parse_output
 from windlass.ports.feed import EventBus, EventStream, refused
 from windlass.ports.store import (
     CANCEL,
@@ -795,10 +796,11 @@ class RunHandle(Generic[OutputT]):
         result = await self._host.run_result(self.run_id, timeout)
         return result if self._output is None else TypedResult(result, self._output)
 
-    def events(self, after: int | Cursor | None = None) -> EventStream:
+    def events(self, after: int | str | Cursor | None = None) -> EventStream:
         """Return the events of the run, stored and live, up to its end.
 
-        `after` is the `seq` of the last event received, or a cursor; None starts at the first event.
+        `after` is the `seq` of the last event received, or a cursor, also as text; None starts at the first
+        event.
         """
         return self._host.subscribe_run(self.run_id, _cursor(self.run_id, after), until_terminal=True)
 
@@ -918,6 +920,8 @@ class RunHandle(Generic[OutputT]):
 def _cursor(run_id: str, after: object) -> Cursor | None:
     if after is None or isinstance(after, BaseModel):
         return cast(Cursor, after)  # the feed refuses a cursor of another kind
+    if isinstance(after, str):
+        return decode_cursor(after)
     if not isinstance(after, int) or isinstance(after, bool):
         raise refused(f"after must be the seq of an event or a cursor, found {kind_of(after)}")
     if not 0 <= after <= INTEGER_MAX:
@@ -943,7 +947,8 @@ class TypedResult(Generic[OutputT]):
 
         Raises:
             AgentError: the run ended without an output; this is the error of the run.
-            Rejected: the output fits the JSON Schema, but validators of the type refuse it.
+            Rejected: the type refuses the recorded output: it has changed since the run ended, or the process
+                that ended the run did not know the type. `structured_output` is the recorded JSON.
         """
         if self.result.status is not RunStatus.COMPLETED:
             raise no_value(self.result)
@@ -951,12 +956,15 @@ class TypedResult(Generic[OutputT]):
         if isinstance(self._type, Mapping | OutputContract):
             return cast(OutputT, value)
         try:
-            return TypeAdapter(cast(type[OutputT], self._type)).validate_json(to_json(value))
+            return cast(OutputT, parse_output(self._type, value))
         except ValidationError as error:
-            count = error.error_count()
+            problem = f"{error.error_count()} problems"
+        except Exception as error:  # noqa: BLE001 - validators are code of the application
+            problem = type(error).__name__
         raise Rejected(
-            f"the output fits the JSON Schema of {_name_of(self._type)}, but {count} of its validators "
-            "refuse it",
+            f"the recorded output of the run cannot be read as {_name_of(self._type)} ({problem}): the type "
+            "has changed since the run ended, or the process that ended it did not know the type; "
+            "structured_output is the recorded JSON",
             kind=ErrorKind.STRUCTURED_OUTPUT_FAILURE,
             retry=RetryClass.NOT_RETRYABLE,
             causal_ids=CausalIds(run_id=self.result.run_id),

@@ -157,7 +157,7 @@ def _problems(tool: Tool[..., object], error: ValidationError, value: JsonValue,
     details = error.errors(include_url=False, include_input=False)[: len(issues)]
     problems: list[str] = []
     for issue, detail in zip(issues, details, strict=False):
-        text = f"{issue.path or 'the top'}: {_own_words(detail) or issue.message}"
+        text = f"{issue.path or 'the top'}: {own_words(detail) or issue.message}"
         problems.append(shown(mask(text), PROBLEM_CHARS_MAX))
     if any(detail["type"] in _UNKNOWN and len(detail["loc"]) == 1 for detail in details):
         problems.append(
@@ -166,7 +166,7 @@ def _problems(tool: Tool[..., object], error: ValidationError, value: JsonValue,
     return problems
 
 
-def _own_words(detail: ErrorDetails) -> str | None:
+def own_words(detail: ErrorDetails) -> str | None:
     """Return the message of the author's own validator, for the model."""
     if detail["type"] not in _OWN_CHECKS:
         return None

@@ -1,5 +1,6 @@
 """Commands with `--server` show the same as on a local store."""
 
+import asyncio
 import json
 import re
 import signal
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.commands import Ran, Typed, run_apart, run_here
-from tests.client.rig import faking
+from tests.client.rig import faking, reply
 from tests.server.keyring import Keyring
 from tests.server.rig import process, run
 
@@ -197,3 +198,46 @@ def test_windlass_toml_names_the_server(
     monkeypatch.delenv("WINDLASS_SERVER")
     (tmp_path / "windlass.toml").write_text(f'server = "{server}"\n', encoding="utf-8")
     assert run_here(capsys, "runs", "list").code == 0
+
+
+@pytest.mark.parametrize("has_stalled", [False, True])
+def test_doctor_tells_the_stalls_of_the_server_on_its_port(
+    data: Path, server: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch, has_stalled: bool
+) -> None:
+    monkeypatch.delenv("WINDLASS_SERVER")
+    monkeypatch.setenv("WINDLASS_SERVER_PORT", server.rpartition(":")[2])
+    if not has_stalled:
+        assert (
+            f"✓ server: runs on {server[7:]}; its event loop stood still 0 times"
+            in run_here(capsys, "doctor").out
+        )
+        return
+
+    async def main() -> None:
+        metrics = b"windlass_loop_stalls_total 3.0\nwindlass_loop_stall_seconds_total 4.25\n"
+        async with faking(reply(200, metrics, content_type="text/plain")) as fake:
+            monkeypatch.setenv("WINDLASS_SERVER_PORT", str(fake.port))
+            ran = await asyncio.to_thread(run_here, capsys, "doctor")
+            assert "! server: runs on" in ran.out
+            assert "stood still 3 times, 4.2 s in all" in ran.out
+            assert "the event loop stood still" in ran.out
+            assert b"authorization" not in bytes(str(fake.requests).lower(), "utf-8")
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "metrics", [b"nothing", b"windlass_loop_stalls_total 3.0\n", b"windlass_loop_stalls_total x\n"]
+)
+def test_doctor_shows_a_port_that_another_program_has(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, metrics: bytes
+) -> None:
+    monkeypatch.delenv("WINDLASS_SERVER")
+
+    async def main() -> None:
+        async with faking(reply(200, metrics, content_type="text/plain")) as fake:
+            monkeypatch.setenv("WINDLASS_SERVER_PORT", str(fake.port))
+            ran = await asyncio.to_thread(run_here, capsys, "doctor")
+            assert f"! server: cannot listen on 127.0.0.1:{fake.port}" in ran.out
+
+    run(main())

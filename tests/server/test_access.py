@@ -19,7 +19,10 @@ from fastapi.routing import APIRoute
 from tests.server.keyring import Keyring
 from tests.server.rig import FAST, Json, Server, ended, payer, run, serving, waiting
 
+from windlass.adapters.loop_watch import COUNTS
 from windlass.evals import Case, Dataset, Datasets, Experiment
+from windlass.parts import loop_stalls
+from windlass.ports.stalls import Stall
 from windlass.ports.store import Document
 from windlass.webhooks import DELIVERY
 from windlass_server import Settings
@@ -479,6 +482,13 @@ def test_only_operators_may_see_the_numbers_of_the_whole_server(tmp_path: Path) 
                 assert shown.status_code == 200
                 assert "windlass_http_requests_total" in shown.text
                 assert 'route="/v1/runs/{run_id:path}"' in shown.text
+                before = loop_stalls()
+                COUNTS.add(Stall(1_500, "s1", "", ""))
+                shown = await client.get("/metrics")
+                assert f"windlass_loop_stalls_total {before.count + 1}.0" in shown.text
+                seconds = (before.total_ms + 1_500) / 1_000
+                assert f"windlass_loop_stall_seconds_total {seconds}" in shown.text
+                assert "windlass_loop_stall_longest_seconds" in shown.text
                 assert not any(name in shown.text for name in ("acme", "ann", "evil", CANARY))
 
     run(main())

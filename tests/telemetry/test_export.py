@@ -15,7 +15,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.telemetry.collector import Collector, running_collector
 
 from windlass import Agent, AgentRuntime, Rejected, ToolFailed, Unavailable, telemetry, tool
+from windlass.adapters.loop_watch import COUNTS
 from windlass.ledger import Runtime as Recorder
+from windlass.parts import loop_stalls
+from windlass.ports.stalls import Stall
 from windlass.ports.store import Document
 from windlass.telemetry import exporter, watch
 from windlass.telemetry import spans as limits
@@ -214,6 +217,8 @@ def test_a_span_that_is_refused_is_dropped_alone_counted_and_logged_once(
 ) -> None:
     collector.refuses = b"execute_tool"
 
+    COUNTS.add(Stall(1_250, None, "", ""))
+
     async def story() -> int:
         async with (
             AgentRuntime.in_memory([clerk()]) as runtime,
@@ -233,6 +238,9 @@ def test_a_span_that_is_refused_is_dropped_alone_counted_and_logged_once(
         "windlass.telemetry"
     ]
     assert collector.metrics["windlass.telemetry.dropped_spans"] == [({}, 2.0)]
+    stalls = loop_stalls()
+    assert collector.metrics["windlass.runtime.loop.stalls"] == [({}, float(stalls.count))]
+    assert collector.metrics["windlass.runtime.loop.stall_time"] == [({}, stalls.total_ms / 1_000)]
 
 
 @pytest.mark.parametrize("status", [401, 404, 429, 503])

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from windlass.adapters.journals.opening import with_schema as with_schema
     from windlass.adapters.journals.postgres.store import PostgresStore as PostgresStore
     from windlass.adapters.journals.sqlite.store import SqliteStore as SqliteStore
+    from windlass.adapters.loop_watch import loop_stalls as loop_stalls
     from windlass.adapters.monty import MontyInterpreter as MontyInterpreter
     from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes as BubblewrapSandboxes
     from windlass.adapters.sandboxes.none import HostSandboxes as HostSandboxes
@@ -53,6 +54,7 @@ _HOMES = {
     "windlass.adapters.journals.opening": ("open_store", "postgres_schemas", "with_schema"),
     "windlass.adapters.journals.postgres.store": ("PostgresStore",),
     "windlass.adapters.journals.sqlite.store": ("SqliteStore",),
+    "windlass.adapters.loop_watch": ("loop_stalls",),
     "windlass.adapters.monty": ("MontyInterpreter",),
     "windlass.adapters.sandboxes.bubblewrap": ("BubblewrapSandboxes",),
     "windlass.adapters.sandboxes.none": ("HostSandboxes",),

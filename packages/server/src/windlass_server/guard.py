@@ -12,7 +12,7 @@ share.
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from dataclasses import field
 from functools import partial
 from http import HTTPStatus
@@ -21,13 +21,15 @@ from time import thread_time
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 from pydantic import JsonValue
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from windlass.limits import LIGHT_CHARS_MAX
-from windlass.parts import Clock
+from windlass.parts import Clock, loop_stalls
 from windlass.tools.calling import in_masking_thread
 from windlass.webhooks import PayloadRefused, SignatureRefused
 from windlass_protocol import CodecError, CodecLimits, parse
@@ -55,6 +57,24 @@ _PATH_CHARS_MAX: Final = 200
 """Characters of a path without a route in the log."""
 UNKNOWN: Final = "unknown"
 """The label of a request without a route."""
+
+
+class _Stalls(Collector):
+    """The stalls of the event loop, which the runtime counts."""
+
+    def collect(self) -> Iterator[Metric]:
+        stalls = loop_stalls()
+        yield CounterMetricFamily(
+            "windlass_loop_stalls",
+            "Times in which one piece of code kept the event loop for over 250 ms.",
+            value=stalls.count,
+        )
+        yield CounterMetricFamily(
+            "windlass_loop_stall_seconds", "The sum of these times.", value=stalls.total_ms / 1_000
+        )
+        yield GaugeMetricFamily(
+            "windlass_loop_stall_longest_seconds", "The longest of them.", value=stalls.longest_ms / 1_000
+        )
 
 
 class Metrics:
@@ -85,6 +105,7 @@ class Metrics:
             "windlass_stream_events_total", "Events that streams have sent.", registry=self._registry
         )
         self.tenants = Gauge("windlass_tenants_open", "Open tenants.", registry=self._registry)
+        self._registry.register(_Stalls())
         self._labelled: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         """The metrics of each route, method and status that was counted."""
 

@@ -3,10 +3,13 @@
 import asyncio
 import os
 import platform
+import re
 import sqlite3
 from collections.abc import AsyncIterator, Iterable, Iterator
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
+from urllib.request import ProxyHandler, build_opener
 
 import typer
 
@@ -18,6 +21,7 @@ from windlass_cli.commands.serve import port_problem
 from windlass_cli.output import Exit, show_table
 from windlass_harness.redact import mask_text
 from windlass_protocol.frozen import sealed
+from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     from windlass.agent import AnyAgent
@@ -341,9 +345,42 @@ async def _wakes(address: str) -> Finding:
     return Finding("wakes", f"{address} answers")
 
 
+_STALLED: Final = (
+    'Its log names the session and the code of each stall: search it for "the event loop stood still".'
+)
+_METRICS_S: Final = 2.0
+_METRICS_BYTES_MAX: Final = 16 * 1_048_576
+_STALLS: Final = lazy_pattern(rb"^windlass_loop_(stalls|stall_seconds)_total (\S+)$", re.MULTILINE)
+
+
+def server_stalls(host: str, port: int) -> tuple[int, float] | None:
+    """Return how often the event loop of a running server stood still, and for how many seconds.
+
+    None if it does not tell: another program listens there, or the server has keys. No key is sent: who
+    listens there is not known.
+    """
+    address = f"[{host}]" if ":" in host else host
+    try:
+        with build_opener(ProxyHandler({})).open(
+            f"http://{address}:{port}/v1/metrics", timeout=_METRICS_S
+        ) as answer:
+            text = answer.read(_METRICS_BYTES_MAX)
+        counts = {name: float(value) for name, value in _STALLS.findall(text)}
+    except (OSError, HTTPException, ValueError):
+        return None
+    if counts.keys() != {b"stalls", b"stall_seconds"}:
+        return None
+    return int(counts[b"stalls"]), counts[b"stall_seconds"]
+
+
 def _port(command: Command) -> Finding:
     host, port = command.settings.host, command.settings.port
     if problem := port_problem(host, port):
+        stalls = server_stalls(host, port)
+        if stalls is not None:
+            state = f"runs on {host}:{port}; its event loop stood still {stalls[0]:,} times"
+            state = f"{state}, {stalls[1]:.1f} s in all" if stalls[0] else state
+            return Finding("server", state, _STALLED if stalls[0] else "", is_fatal=False)
         hint = "A server may run there already; or choose another port: WINDLASS_SERVER_PORT=0"
         return Finding("server", problem, hint, is_fatal=False)
     return Finding("server", f"{host}:{port} is free")

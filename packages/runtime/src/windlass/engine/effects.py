@@ -113,8 +113,10 @@ Performed = Coroutine[object, object, LoopEvent]
 class Tasks:
     """Tasks of the effects in progress, and the grace period of cancelled ones."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, session_id: str) -> None:
         self._clock = clock
+        # Like that of the driver: a stall of the event loop is told with its session.
+        self._name = f"windlass session {session_id}"
         self.ring: Callable[[], None] = lambda: None
         """Called when an effect has ended."""
         self._cancelled: set[asyncio.Task[LoopEvent]] = set()
@@ -141,7 +143,9 @@ class Tasks:
         tasks, key = self.errands if is_errand(effect) else self.under_way, effect.key
         self._effects[key] = effect
         # Without the layers of `create_task`; a task factory of the application is not asked.
-        tasks[key] = asyncio.Task(self._perform(perform, effect), loop=asyncio.get_running_loop())
+        tasks[key] = asyncio.Task(
+            self._perform(perform, effect), loop=asyncio.get_running_loop(), name=self._name
+        )
 
     def take_over(self, key: str, task: "asyncio.Task[LoopEvent]", finish: Callable[[], Performed]) -> None:
         """Finish an effect in another task, and leave its own to itself; nothing if it was dropped."""
@@ -149,7 +153,7 @@ class Tasks:
             return
         _LEFT.add(task)
         task.add_done_callback(_forget_left)
-        self.under_way[key] = asyncio.create_task(self._perform(finish))
+        self.under_way[key] = asyncio.create_task(self._perform(finish), name=self._name)
 
     async def _perform(self, perform: Callable[..., Performed], *given: Effect) -> LoopEvent:
         try:
@@ -474,7 +478,7 @@ class Effects:
         self._is_stopping = False
         self._sandbox: SessionSandbox | None = None
         self._program_calls = asyncio.Semaphore(PROGRAM_CALLS_AT_ONCE_MAX)
-        self.tasks = Tasks(pause_clock.clock)
+        self.tasks = Tasks(pause_clock.clock, writer.session_id)
 
     def perform(self, state: LoopState, effect: Effect) -> Performed:
         """Return the coroutine that performs an effect; its result is the event that follows.

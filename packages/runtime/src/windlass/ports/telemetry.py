@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol
 
+from windlass.ports.stalls import StallTotals
 from windlass_protocol.frozen import sealed
 
 Attribute = str | int | float | bool | tuple[str, ...]
@@ -88,8 +89,8 @@ class TelemetrySink(Protocol):
         """Count spans in the metrics."""
         ...
 
-    def send_metrics(self, unfinished: Mapping[str, int], dropped: int) -> None:
-        """Send the metrics, with unfinished runs by agent, and spans dropped so far."""
+    def send_metrics(self, unfinished: Mapping[str, int], dropped: int, stalls: StallTotals) -> None:
+        """Send the metrics, with unfinished runs by agent, spans dropped so far, and stalls of the loop."""
         ...
 
     def stop(self) -> None:

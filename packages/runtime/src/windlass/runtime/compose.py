@@ -120,11 +120,12 @@ _PLAIN: Final = (
 
 def _builder(make: Callable[[RuntimePorts], R]) -> AgentRuntimeBuilder[R]:
     """Return a builder with the clock, ids and random numbers of the machine."""
+    from windlass.adapters.loop_watch import RuntimeWatch  # noqa: PLC0415 - slow to import
     from windlass.adapters.system import SystemClock, chance, new_id  # noqa: PLC0415 - slow to import
     from windlass.runtime.builder import AgentRuntimeBuilder  # noqa: PLC0415 - slow to import
     from windlass.runtime.registry import Machine  # noqa: PLC0415 - slow to import
 
-    return AgentRuntimeBuilder(make, Machine(SystemClock(), new_id, chance))
+    return AgentRuntimeBuilder(make, Machine(SystemClock(), new_id, chance, RuntimeWatch))
 
 
 def _no_ports() -> RuntimePorts:

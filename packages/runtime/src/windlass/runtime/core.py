@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
     from windlass.ports.host import OutputSink
     from windlass.ports.model import LLMProvider
+    from windlass.ports.stalls import LoopWatch
     from windlass.ports.store import ContentStore, Store
     from windlass.runtime.approvals import ApprovalDesk
     from windlass.runtime.decisions import DecisionFolds
@@ -224,6 +225,7 @@ class CoreRuntime(RuntimeViews):
         self._schedules_due: set[str | None] = set()
         """Schedules whose run has ended; None for all that are due by the clock."""
         self._retaining: asyncio.Task[None] | None = None
+        self._watch: LoopWatch | None = None
 
     async def __aenter__(self) -> Self:
         await self.resume()
@@ -248,6 +250,8 @@ class CoreRuntime(RuntimeViews):
                 engine = self._make_engine()
                 await engine.open()
                 self._engine = engine
+                if self._ports.machine.watch is not None:
+                    self._watch = self._ports.machine.watch()
                 if self._desk is not None:
                     self._desk.open()
                 if self._ports.retention_days is not None and self._ports.is_driving:
@@ -312,6 +316,8 @@ class CoreRuntime(RuntimeViews):
             await self._ports.store.aclose()
         if self._ports.bus is not None:
             self._ports.bus.end(runtime_closed())
+        if self._watch is not None:
+            self._watch.release()
 
     def _make_engine(self) -> Engine:
         from windlass.engine.effects import EffectPorts  # noqa: PLC0415 - slow to import

@@ -22,6 +22,7 @@ from windlass.ports.host import ApprovalDispatcher, OutputSink, PackageResolver,
 from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.ports.sandbox import SandboxAdapter
+from windlass.ports.stalls import LoopWatch
 from windlass.ports.store import ContentStore, Store
 from windlass.ports.wakes import Wakes
 from windlass.provider_limits import ProviderLimits
@@ -311,6 +312,8 @@ class Machine:
     clock: Clock
     new_id: IdFactory
     random: Random
+    watch: Callable[[], LoopWatch] | None = None
+    """Begins to watch the event loop of a runtime for stalls; None: it is not watched."""
 
 
 class PackageChange(StrEnum):

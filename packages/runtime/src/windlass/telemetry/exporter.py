@@ -17,6 +17,7 @@ from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Final, Self, cast
 from urllib.parse import urlsplit
 
+from windlass.adapters.loop_watch import loop_stalls
 from windlass.adapters.telemetry.environment import Settings, settings
 from windlass.errors import AgentError, Conflict, install_hint
 from windlass.ports.clock import IDLE, Clock
@@ -274,7 +275,7 @@ class TelemetryExport:
         if is_asked or now_s - self._metrics_at >= parts.metrics_s:
             self._metrics_at = now_s
             unfinished = await parts.store.unfinished()
-            await in_own_thread(partial(parts.sink.send_metrics, unfinished, self._dropped))
+            await in_own_thread(partial(parts.sink.send_metrics, unfinished, self._dropped, loop_stalls()))
         return None
 
     @property

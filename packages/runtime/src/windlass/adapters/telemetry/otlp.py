@@ -18,6 +18,7 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 from requests import PreparedRequest, Response, Session
 
 from windlass.adapters.telemetry.environment import Settings
+from windlass.ports.stalls import StallTotals
 from windlass.ports.telemetry import Attribute, Operation, Sent, Span, TraceContext
 
 LABEL_VALUES_MAX: Final = 500
@@ -69,6 +70,7 @@ class Meters:
         self._known: dict[str, set[Attribute]] = {}
         self._unfinished: Mapping[str, int] = {}
         self._dropped = 0
+        self._stalls = StallTotals()
         meter.create_observable_gauge(
             "windlass.runtime.runs.unfinished",
             callbacks=[self._observe_unfinished],
@@ -80,6 +82,18 @@ class Meters:
             callbacks=[self._observe_dropped],
             unit="{span}",
             description="Spans that the collector refused for good.",
+        )
+        meter.create_observable_counter(
+            "windlass.runtime.loop.stalls",
+            callbacks=[lambda _: [Observation(self._stalls.count)]],
+            unit="{stall}",
+            description="Times in which one piece of code kept the event loop for over 250 ms.",
+        )
+        meter.create_observable_counter(
+            "windlass.runtime.loop.stall_time",
+            callbacks=[lambda _: [Observation(self._stalls.total_ms / 1_000)]],
+            unit="s",
+            description="The sum of these times.",
         )
 
     def count(self, span: Span) -> None:
@@ -98,9 +112,9 @@ class Meters:
             case _:
                 pass
 
-    def observe(self, unfinished: Mapping[str, int], dropped: int) -> None:
+    def observe(self, unfinished: Mapping[str, int], dropped: int, stalls: StallTotals) -> None:
         """Set the values of the gauges."""
-        self._unfinished, self._dropped = dict(unfinished), dropped
+        self._unfinished, self._dropped, self._stalls = dict(unfinished), dropped, stalls
 
     def _count_tokens(self, span: Span) -> None:
         for kind in ("input", "output"):
@@ -205,10 +219,10 @@ class OtlpSink:
             for span in spans:
                 self._meters.count(span)
 
-    def send_metrics(self, unfinished: Mapping[str, int], dropped: int) -> None:
+    def send_metrics(self, unfinished: Mapping[str, int], dropped: int, stalls: StallTotals) -> None:
         """Send the current metrics."""
         if self._meters is not None and self._provider is not None:
-            self._meters.observe(unfinished, dropped)
+            self._meters.observe(unfinished, dropped, stalls)
             self._provider.force_flush()
 
     def stop(self) -> None:

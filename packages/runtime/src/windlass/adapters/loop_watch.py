@@ -1,0 +1,178 @@
+"""Stalls of event loops: a thread signals to a loop four times a second, and sees when the answer is late.
+
+Coroutines share a loop: while one computes, or calls a function that blocks, every session, request and timer
+of the process stands still. The thread samples what the loop runs when the answer is overdue, and logs and
+counts the stall once it is over. There is one thread for each loop, whatever number of runtimes it has.
+
+Limits. A stall of less than 250 ms is not seen, one of up to 500 ms may be missed, and the duration that is
+told is up to 250 ms short: the loop was already busy when the signal was sent. A process that is stopped or
+starved by others is counted, too. A task that is sampled is the one that ran when the thread looked: of
+several that were slow in turn, one is named.
+"""
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from types import FrameType
+from typing import Final
+
+from windlass.ports.stalls import Stall, StallTotals
+
+STALL_S: Final = 0.25
+"""The interval of signals, and the shortest delay of an answer that is a stall."""
+LATEST_MAX: Final = 20
+"""Stalls that are kept with their details."""
+_SESSION: Final = "windlass session "
+"""How the names of tasks begin that drive a session, or perform its effects."""
+_LOG: Final = logging.getLogger("windlass.loop")
+
+
+class StallCounts:
+    """Counts the stalls of a process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = self._total_ms = self._longest_ms = 0
+        self._latest: deque[Stall] = deque(maxlen=LATEST_MAX)
+
+    def add(self, stall: Stall) -> None:
+        """Count a stall, and log it."""
+        with self._lock:
+            self._count += 1
+            self._total_ms += stall.duration_ms
+            self._longest_ms = max(self._longest_ms, stall.duration_ms)
+            self._latest.append(stall)
+        _LOG.warning(
+            "the event loop stood still for %d ms: session %s, task %s, at %s",
+            stall.duration_ms,
+            stall.session_id or "-",
+            stall.task or "-",
+            stall.code or "-",
+        )
+
+    def totals(self) -> StallTotals:
+        """Return the counts so far."""
+        with self._lock:
+            return StallTotals(self._count, self._total_ms, self._longest_ms, tuple(self._latest))
+
+
+COUNTS: Final = StallCounts()
+
+
+def loop_stalls() -> StallTotals:
+    """Return the stalls of all event loops of this process that runtimes have run on."""
+    return COUNTS.totals()
+
+
+class LoopThread:
+    """Looks at one loop; made in the thread of the loop."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        counts: StallCounts = COUNTS,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._loop = loop
+        self._loop_thread = threading.get_ident()
+        self._counts = counts
+        self._monotonic = monotonic
+        self._ending = threading.Event()
+        self._sent_s: float | None = None
+        self._answered_s: float | None = None
+        self._sample: tuple[str, str] | None = None
+
+    def start(self) -> None:
+        """Begin to look, in a thread."""
+        threading.Thread(target=self._run, name="windlass-loop-watch", daemon=True).start()
+
+    def stop(self) -> None:
+        """End the thread; it is not awaited."""
+        self._ending.set()
+
+    def look(self) -> None:
+        """Look once: sample an overdue answer, count a late one, send the next signal.
+
+        Raises:
+            RuntimeError: the loop is closed.
+        """
+        if self._sent_s is not None and self._answered_s is None:
+            if self._sample is None and self._monotonic() - self._sent_s >= STALL_S:
+                self._sample = self._running()
+            return
+        if self._sent_s is not None and self._answered_s is not None:
+            self._count(self._answered_s - self._sent_s)
+        self._sample = self._answered_s = None
+        self._sent_s = self._monotonic()
+        self._loop.call_soon_threadsafe(self._answer)
+
+    def _run(self) -> None:
+        while not self._ending.wait(STALL_S):
+            try:
+                self.look()
+            except RuntimeError:
+                return
+
+    def _answer(self) -> None:
+        self._answered_s = self._monotonic()
+
+    def _count(self, late_s: float) -> None:
+        if late_s < STALL_S:
+            return
+        task, code = self._sample or ("", "")
+        session_id = task.removeprefix(_SESSION) if task.startswith(_SESSION) else None
+        self._counts.add(Stall(round(late_s * 1_000), session_id, task, code))
+
+    def _running(self) -> tuple[str, str]:
+        """Return the name of the task that the loop runs, and its code."""
+        task = asyncio.current_task(self._loop)
+        # The documented way to see another thread.
+        frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]
+        return "" if task is None else task.get_name(), _code_of(frames.get(self._loop_thread))
+
+
+def _code_of(frame: FrameType | None) -> str:
+    """Return the innermost frame that is not of the standard library; empty if there is none."""
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__"))
+        if module.partition(".")[0] not in sys.stdlib_module_names:
+            return f"{module}:{frame.f_code.co_qualname}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+_LOCK: Final = threading.Lock()
+_WATCHED: Final[dict[asyncio.AbstractEventLoop, tuple[LoopThread, int]]] = {}
+"""The threads by their loops, with the number of runtimes."""
+
+
+class RuntimeWatch:
+    """Watches the running loop for a runtime."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._is_released = False
+        with _LOCK:
+            for loop in [loop for loop in _WATCHED if loop.is_closed()]:
+                del _WATCHED[loop]
+            thread, runtimes = _WATCHED.get(self._loop) or (LoopThread(self._loop), 0)
+            _WATCHED[self._loop] = (thread, runtimes + 1)
+        if not runtimes:
+            thread.start()
+
+    def release(self) -> None:
+        """Stop watching, unless another runtime of the loop goes on."""
+        with _LOCK:
+            if self._is_released or self._loop not in _WATCHED:
+                return
+            self._is_released = True
+            thread, runtimes = _WATCHED.pop(self._loop)
+            if runtimes > 1:
+                _WATCHED[self._loop] = (thread, runtimes - 1)
+        if runtimes == 1:
+            thread.stop()

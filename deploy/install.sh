@@ -4,6 +4,9 @@
 set -eu
 target=$1
 python3 -m venv "$target"
+# The versions that the tests run with; a later one comes with the next change of requirements/dev.txt.
+sed -nE 's/^([A-Za-z0-9._-]+)(\[[^]]*\])?==([^ ;\\]+).*/\1==\3/p' requirements/dev.txt > "$target/constraints.txt"
+export PIP_CONSTRAINT="$target/constraints.txt"
 "$target/bin/pip" install -q --disable-pip-version-check hatchling
 for package in protocol harness runtime server sidecar cli; do
     "$target/bin/pip" wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w "$target/wheels" "packages/$package"

@@ -1,10 +1,12 @@
 """The files of deploy/: containers without rights, and names that fit together."""
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from packaging.requirements import Requirement
 
 from windlass.limits import SERVICE_DRAIN_S
 
@@ -82,3 +84,26 @@ def test_the_image_is_made_by_the_script_and_runs_as_another_user_than_root() ->
     assert "\nUSER 10001:10001\n" in last
     users = {pod["spec"]["securityContext"]["runAsUser"] for pod in PODS.values()}
     assert users == {10001}
+
+
+def test_bases_and_services_are_exact_versions() -> None:
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    bases = dict(re.findall(r"^ARG ([A-Z]+)=(\S+)$", text, re.MULTILINE))
+    for name in re.findall(r"^FROM (\S+)", text, re.MULTILINE):
+        assert name.strip("${}") in bases
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    images = [one["image"] for one in services.values() if "image" in one and one["image"] != "windlass"]
+    for image in [*bases.values(), *images]:
+        assert re.fullmatch(r"[a-z/]+:[0-9]+[.][0-9]+([.][0-9]+)?(-[a-z-]+)?", image), image
+
+
+def test_packages_that_are_a_boundary_are_the_versions_that_are_tested() -> None:
+    locked = (DEPLOY.parent / "requirements/dev.txt").read_text(encoding="utf-8")
+    packages = DEPLOY.parent / "packages"
+    runtime = tomllib.loads((packages / "runtime/pyproject.toml").read_text(encoding="utf-8"))["project"]
+    harness = tomllib.loads((packages / "harness/pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = [*runtime["optional-dependencies"]["code"], *harness["dependencies"]]
+    exact = {one.name: str(one.specifier) for one in map(Requirement, needed)}
+    for name in ("pydantic-monty", "tree-sitter-bash"):
+        assert exact[name].startswith("==")
+        assert f"\n{name}{exact[name]} " in locked

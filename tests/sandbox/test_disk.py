@@ -1,12 +1,15 @@
 """The disk is bounded: the folder of a session as a whole, under the real bwrap."""
 
 import os
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
-from tests.sandbox.rig import PYTHON, Outcome, command, require_bwrap
+from tests.sandbox.rig import GUARD_S, NOBODY, PYTHON, Outcome, command, require_bwrap
 from tests.toolbox.rig import play
 
 from windlass.adapters.sandboxes import bubblewrap, disk
@@ -225,6 +228,30 @@ def test_a_folder_is_counted_by_blocks_and_a_file_once(tmp_path: Path) -> None:
     assert usage.files == 8
     assert MIB <= usage.size < 2 * MIB
     assert Count(Usage(1 << 40, 3)).of(tmp_path).files == 4, "it stops once a limit is passed"
+
+
+def test_a_folder_that_its_owner_closed_is_not_taken_for_empty() -> None:
+    # Root opens every folder, so that the count runs as another user.
+    code = f"""
+import os, sys
+from pathlib import Path
+from windlass.adapters.sandboxes.disk import Count, Usage
+if os.geteuid() == 0:
+    os.setresuid({NOBODY}, {NOBODY}, {NOBODY})
+folder = Path(sys.argv[1])
+(folder / "d").mkdir()
+(folder / "d" / "large").write_bytes(bytes(1 << 20))
+(folder / "d").chmod(0)
+usage = Count(Usage(1 << 40, 1_000)).of(folder)
+print(usage.closed, usage.is_over(Usage(1 << 40, 1_000)))
+"""
+    with TemporaryDirectory() as name:
+        if os.geteuid() == 0:
+            os.chown(name, NOBODY, NOBODY)
+        done = subprocess.run(
+            [sys.executable, "-c", code, name], capture_output=True, text=True, check=False, timeout=GUARD_S
+        )
+    assert done.stdout == "1 True\n", done.stderr
 
 
 def _made(path: Path) -> Path:

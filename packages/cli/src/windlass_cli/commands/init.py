@@ -127,7 +127,8 @@ _DOCKERFILE: Final = """# Copy the wheels of Windlass to wheels/, build the imag
 #   docker build -t {name} .
 #   docker run --rm -v {name}-data:/data {name} windlass keys add ann ann --role approver
 #   docker run -p 8700:8700 -v {name}-data:/data {name}
-FROM python:3.12-slim
+# An exact version; `FROM python@sha256:…` is one that cannot be moved.
+FROM python:3.13.12-slim-trixie
 WORKDIR /app
 COPY requirements.txt ./
 COPY wheels wheels

@@ -120,7 +120,11 @@ async def health(request: Request) -> Response:
 @router.get(
     "/ready",
     response_model=Health,
-    responses=answers(200, {"status": "ok", "version": "0.1.0"}, 503),
+    responses={
+        status: answer
+        for status, answer in answers(200, {"status": "ok", "version": "0.1.0"}, 503).items()
+        if status in (200, 503)
+    },
     summary="Readiness of the server",
 )
 async def ready(request: Request) -> Response:

@@ -19,7 +19,7 @@ from tests.server.test_access import routes
 
 from windlass_server import Settings, Tenants, create_app
 from windlass_server.guard import PUBLIC
-from windlass_server.requests import EVE_PREFIX, PREFIX, PREFIXES
+from windlass_server.requests import EVE_PREFIX, PREFIX
 from windlass_server.settings import TARGET_BYTES_MAX
 
 CASES = some(6)

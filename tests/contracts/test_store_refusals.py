@@ -21,7 +21,17 @@ from windlass.adapters.journals.sqlite.schema import MIGRATIONS, connect, prepar
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Unavailable
 from windlass.ports.store import Batch, RefusedStart, Standing
-from windlass_protocol import ErrorCode, ErrorKind, RetryClass, RunStatus, SourceKind, SourceRef, TrustClass
+from windlass_protocol import (
+    ErrorCode,
+    ErrorKind,
+    PolicyKind,
+    PolicyRef,
+    RetryClass,
+    RunStatus,
+    SourceKind,
+    SourceRef,
+    TrustClass,
+)
 
 KEPT = 4
 """How many refused starts the stores of these tests keep."""
@@ -55,6 +65,22 @@ def refused(run_id: str | None = "r1", **parts: str | None) -> RefusedStart:
         message="closed",
     )
     return replace(whole, **parts)
+
+
+@pytest.mark.parametrize("source", [None, SourceRef(kind=SourceKind.USER, id="ann")])
+@pytest.mark.parametrize("code", [None, "policy.night"])
+def test_a_refusal_of_a_policy_keeps_its_code_and_its_references(
+    play: Play, source: SourceRef | None, code: str | None
+) -> None:
+    refs = (PolicyRef(kind=PolicyKind.PERMISSION, id="night", version="2"),)
+    entry = replace(refused(), source=source, policy_code=code, policy_refs=refs if code else ())
+
+    async def story(store: AnyStore, other: AnyStore) -> None:
+        await store.record_refusal(entry)
+        [kept] = await other.listed_refusals()
+        assert replace(kept, number=0) == entry
+
+    play(story)
 
 
 async def runs(store: AnyStore, **wanted: str | int) -> list[str | None]:

@@ -371,7 +371,7 @@ def test_a_second_end_does_not_end_the_run_of_another_thread(tmp_path: Path) -> 
         assert other.submit(decide, runtime).result() == "dec_0"
 
 
-def test_a_task_whose_run_has_ended_does_not_slip_into_a_later_one(tmp_path: Path) -> None:
+def test_a_task_that_inherited_an_ended_run_joins_the_only_open_one(tmp_path: Path) -> None:
     runtime = Runtime(tmp_path)
 
     async def main() -> tuple[str, str]:
@@ -386,9 +386,37 @@ def test_a_task_whose_run_has_ended_does_not_slip_into_a_later_one(tmp_path: Pat
         runtime.end_run(True)
         second = runtime.start_run("second")
         go_on.set()
+        return second, await task
+
+    second, decision_id = asyncio.run(main())
+    assert (intents(tmp_path, second), decision_id) == (["Check the budget"], "dec_0")
+
+
+def test_a_task_that_inherited_an_ended_run_does_not_slip_into_one_that_was_open_then(tmp_path: Path) -> None:
+    runtime = Runtime(tmp_path)
+
+    async def main() -> tuple[str, str]:
+        go_on, is_started = asyncio.Event(), asyncio.Event()
+
+        async def straggler() -> str:
+            await go_on.wait()
+            return decide(runtime)
+
+        async def neighbour() -> str:
+            run_id = runtime.start_run("second")
+            is_started.set()
+            await go_on.wait()
+            return run_id
+
+        other = asyncio.create_task(neighbour())
+        await is_started.wait()
+        runtime.start_run("first")
+        task = asyncio.create_task(straggler())
+        runtime.end_run(True)
+        go_on.set()
         with pytest.raises(RecordingError) as caught:
             await task
-        return second, caught.value.code
+        return await other, caught.value.code
 
     second, code = asyncio.run(main())
     assert (intents(tmp_path, second), code) == ([], "ambiguous_run")

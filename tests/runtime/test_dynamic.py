@@ -181,7 +181,7 @@ def test_the_record_comes_before_anything_is_done_with_it() -> None:
 
 
 def skill(name: str) -> Skill:
-    return Skill(name, f"About {name}.", body=f"Do {name}.", hash=f"sha256:{name}")
+    return Skill(name, f"About {name}.", body=f"Do {name}.")
 
 
 def test_resolved_skills_are_listed_and_loaded_beside_the_fixed_ones() -> None:

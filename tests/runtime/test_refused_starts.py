@@ -83,6 +83,7 @@ def test_an_entry_says_who_asked_for_what_and_why_not_and_holds_no_input() -> No
             assert (entry.owner, entry.source) == ("ann", SOURCE)
             assert (entry.code, entry.kind) == (ErrorCode.DENIED, ErrorKind.POLICY_DENIAL)
             assert (entry.retry, entry.message) == (RetryClass.USER_ACTION_NEEDED, "policy.closed: Closed.")
+            assert (entry.policy_code, entry.policy_refs) == ("policy.closed", REFS)
             assert entry.at.endswith("Z")
             assert INPUT not in repr(entry)
             assert (await runtime.sessions.list()).items == ()

@@ -314,7 +314,8 @@ def test_any_decision_but_allow_refuses_the_start_with_its_rules_and_the_source(
         error = await refused(runtime, request(source=SOURCE, package_id="shop"))
         assert type(error) is Denied
         assert (error.kind, error.retry, error.message) == (*DENIAL, message)
-        assert error.policy_refs == REFS
+        assert (error.policy_code, error.policy_refs) == (decision.code, REFS)
+        assert (error.info().policy_code, error.info().policy_refs) == (decision.code, REFS)
         assert error.source == SOURCE
         assert error.causal_ids == CausalIds(run_id="r1")
         assert runtime.registered_run_count == 0

@@ -41,7 +41,8 @@ def test_users_read_their_own_refused_starts_and_no_other_tenants(tmp_path: Path
             begun = (await client.post("/sessions", json={**first, "message": "please"})).json()
             await ended(client, begun["runId"])
             path = f"/sessions/{begun['sessionId']}/messages"
-            assert (await client.post(path, json={"message": "More."})).status_code == 403
+            denied = await client.post(path, json={"message": "More."})
+            assert (denied.status_code, denied.json()["policyCode"]) == (403, "say_please")
             steered = {"message": "More.", "delivery": "steer"}
             assert (await client.post(path, json=steered)).status_code == 403
             refused = await colleague.post("/sessions", json={"message": "Mine.", "agent": "other"})
@@ -53,6 +54,7 @@ def test_users_read_their_own_refused_starts_and_no_other_tenants(tmp_path: Path
                 assert (one["owner"], one["agentId"], one["source"]["id"]) == ("ann", "talker", "ann")
                 assert (one["code"], one["kind"]) == ("denied", "policy_denial")
                 assert (one["retry"], one["message"]) == ("user_action_needed", "say_please: Say please.")
+                assert one["policyCode"] == "say_please"
                 assert "number" not in one
             text = (await client.get("/refused-starts")).text
             assert "Secret plans" not in text

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from windlass.limits import (
     SKILLS_MAX,
 )
 from windlass.package import compile_package, fingerprint, package_difference
-from windlass.skills import Skills, load_skills
+from windlass.skills import Skill, Skills, load_skills
 from windlass.testing import ScriptedModel, call, say
 
 
@@ -287,3 +288,28 @@ def test_the_order_of_skills_does_not_change_the_fingerprint(tmp_path: Path) -> 
     first = compile_package(Agent("a", model="m/m", skills=[one, two]))
     second = compile_package(Agent("a", model="m/m", skills=[two, one]))
     assert first.skills == second.skills
+
+
+def test_a_skill_from_code_makes_its_own_hash(tmp_path: Path) -> None:
+    write(tmp_path, "pay")
+    [stored] = load_skills(tmp_path)
+    own = Skill("pay", "About pay.", body="# pay\n\nDo it.")
+    assert own.hash == stored.hash
+    assert own.ref == f"pay@{own.hash}"
+    others = [
+        replace(own, name="pays"),
+        replace(own, description="Other."),
+        replace(own, body="Do not."),
+        replace(own, files=("a.txt",), file_digests=("0" * 64,)),
+    ]
+    assert len({own.hash, *(other.hash for other in others)}) == 5
+
+
+def test_agents_with_different_skills_from_code_are_different_versions() -> None:
+    def version(body: str) -> str:
+        skill = Skill("pay", "About pay.", body=body)
+        agent = Agent("clerk", model=ScriptedModel([say("Hi.")]), skills=Skills(skill))
+        return fingerprint(compile_package(agent))
+
+    assert version("Do it.") == version("Do it.")
+    assert version("Do it.") != version("Do not.")

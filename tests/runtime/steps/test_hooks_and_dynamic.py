@@ -434,7 +434,7 @@ def test_an_approval_of_a_dynamic_tool_holds_for_the_tool_that_was_shown(
 
 
 def test_skills_that_a_function_gives_are_listed_and_loaded() -> None:
-    skill = Skill("pay", "About paying.", body="Do pay.", hash="sha256:pay")
+    skill = Skill("pay", "About paying.", body="Do pay.")
     stage, model = stage_of(
         [call("load_skill", {"skill": "pay"}), say("done")],
         is_split=True,

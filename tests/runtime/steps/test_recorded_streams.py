@@ -163,6 +163,18 @@ def test_an_output_that_never_fits(mode: RunMode, end: str) -> None:
     assert stage.data("step.failed")[0]["code"] == "OUTPUT_SCHEMA_NOT_FULFILLED"
 
 
+@pytest.mark.parametrize(
+    ("mode", "end"), [(RunMode.TASK, "session.failed"), (RunMode.CONVERSATION, "session.waiting")]
+)
+def test_without_repairs_an_output_that_does_not_fit_ends_the_turn_at_once(mode: RunMode, end: str) -> None:
+    model = Recorded(["No."])
+    stage = Stage().harness(lambda: model, grammar=Grammar.TURN_PER_INPUT, mode=mode, output_repairs_max=0)
+    play(stage.send(StepInput(message="SCHEMA", output_schema=SCHEMA)), stage)
+    step = ["step.started", "message.completed", "step.completed", "step.failed"]
+    assert stage.types[3:] == [*step, "turn.failed", end]
+    assert stage.data("step.failed")[0]["code"] == "OUTPUT_SCHEMA_NOT_FULFILLED"
+
+
 def test_an_output_that_fits_in_a_conversation() -> None:
     stage = on_stage(['{"answer": 42}'])
     play(stage.send(StepInput(message="SCHEMA", output_schema=SCHEMA)), stage)

@@ -33,6 +33,8 @@ class Reasons(TypedDict, total=False):
 
     causal_ids: CausalIds | None
     policy_refs: Sequence[PolicyRef]
+    policy_code: str | None
+    """The code of the decision of a policy that refused."""
     source: SourceRef | None
     retry_after_ms: int | None
     """The wait that the provider or server asked for before another attempt; see `parse_retry_after_ms`.
@@ -76,6 +78,7 @@ class AgentError(Exception):
         self.retry = retry
         self.causal_ids = reasons.get("causal_ids") or common.CausalIds()
         self.policy_refs = tuple(reasons.get("policy_refs", ()))
+        self.policy_code = reasons.get("policy_code")
         self.source = reasons.get("source")
         after_ms = reasons.get("retry_after_ms")
         self.retry_after_ms = None if after_ms is None else min(max(after_ms, 0), DELAY_MS_MAX)
@@ -101,6 +104,7 @@ class AgentError(Exception):
             message=self.message[:ERROR_MESSAGE_CHARS_MAX] or type(self).__name__,
             causal_ids=self.causal_ids if self.causal_ids.model_dump() else None,
             policy_refs=self.policy_refs or None,
+            policy_code=self.policy_code,
             source=self.source,
             retry_after_ms=self.retry_after_ms,
         )

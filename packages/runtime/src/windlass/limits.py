@@ -147,6 +147,8 @@ REFUSED_STARTS_MAX: Final = 10_000
 """Refused starts that a store keeps; a new one replaces the oldest."""
 REFUSAL_MESSAGE_CHARS_MAX: Final = 1_024
 """Characters of the error that a refused start is kept with."""
+REFUSAL_POLICIES_MAX: Final = 16
+"""References to policies that a refused start is kept with."""
 REFUSAL_TIMEOUT_MS: Final = 2_000
 """How long a refused start waits for its entry in the store; the caller then gets its error without it."""
 STORAGE_DOCUMENT_BYTES_MAX: Final = 1_048_576

@@ -275,6 +275,7 @@ def start_denied(decision: PolicyDecision, run_id: str, *, source: SourceRef | N
         retry=RetryClass.USER_ACTION_NEEDED,
         causal_ids=common.CausalIds(run_id=run_id),
         policy_refs=decision.policy_refs,
+        policy_code=decision.code,
         source=source,
     )
 
@@ -393,6 +394,7 @@ def no_value(result: RunResult) -> AgentError:
             kind=error.kind,
             retry=error.retry,
             policy_refs=error.policy_refs or (),
+            policy_code=error.policy_code,
             source=error.source,
             retry_after_ms=error.retry_after_ms,
         )

@@ -111,11 +111,22 @@ class Skill:
     description: str
     _: KW_ONLY
     body: str
-    hash: str
-    """`sha256:` and the digest of the whole skill, files included."""
     files: tuple[str, ...] = ()
     """Paths of the files inside the folder of the skill."""
+    file_digests: tuple[str, ...] = ()
+    """The SHA-256 of each file."""
     folder: Path | None = None
+
+    @property
+    def hash(self) -> str:
+        """`sha256:` and the digest of the whole skill, files included."""
+        content: JsonObject = {
+            "name": self.name,
+            "description": self.description,
+            "body": self.body,
+            "files": [[path, digest] for path, digest in zip(self.files, self.file_digests, strict=True)],
+        }
+        return f"sha256:{sha256(canonical(content)).hexdigest()}"
 
     @property
     def ref(self) -> str:
@@ -150,11 +161,11 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 def _skill(folder: Path) -> Skill:
     where = f"skill {folder.name}"
-    files = _Files(where)
-    hashes = dict(files.walk(folder, "", level=1))
-    if files.text is None:
+    walked = _Files(where)
+    hashes = dict(walked.walk(folder, "", level=1))
+    if walked.text is None:
         raise wrong(f"{where}: there is no {SKILL_FILE} in {folder}")
-    told = read_skill_text(files.text, f"{where}: {SKILL_FILE}")
+    told = read_skill_text(walked.text, f"{where}: {SKILL_FILE}")
     name = _checked(told.name)
     if name != folder.name:
         raise wrong(f"{where}: the name in {SKILL_FILE} is {name}; give folder and skill the same name")
@@ -163,19 +174,10 @@ def _skill(folder: Path) -> Skill:
         f"{where}: the description",
         chars_max=SKILL_DESCRIPTION_CHARS_MAX,
     )
-    content: JsonObject = {
-        "name": name,
-        "description": description,
-        "body": told.body,
-        "files": [[path, digest] for path, digest in sorted(hashes.items())],
-    }
+    files = tuple(sorted(hashes))
+    digests = tuple(hashes[path] for path in files)
     return Skill(
-        name,
-        description,
-        body=told.body,
-        files=tuple(sorted(hashes)),
-        folder=folder.absolute(),
-        hash=f"sha256:{sha256(canonical(content)).hexdigest()}",
+        name, description, body=told.body, files=files, file_digests=digests, folder=folder.absolute()
     )
 
 

@@ -66,6 +66,8 @@ class Problem(Exception):
     retry_s: int | None = None
     headers: Mapping[str, str] | None = None
     is_for_eve: bool = False
+    policy_code: str | None = None
+    """The code of the decision of a policy that refused."""
 
     @property
     def named_code(self) -> str:
@@ -83,6 +85,8 @@ class Problem(Exception):
             "code": code,
             "ids": dict[str, JsonValue](self.ids or {}),
         }
+        if self.policy_code is not None:
+            body["policyCode"] = self.policy_code
         if self.issues:
             body["issues"] = [dict(issue) for issue in self.issues[:_ISSUES_MAX]]
         if self.is_for_eve:
@@ -121,7 +125,14 @@ def of_agent_error(error: AgentError) -> Problem:
         after_ms = error.retry_after_ms
         retry_s = RETRY_S if after_ms is None else max(RETRY_S, ceil(after_ms / 1000))
     ids = {name: value for name, value in error.causal_ids.model_dump().items() if isinstance(value, str)}
-    return Problem(status, error.info().message, error.code.value, ids=ids, retry_s=retry_s)
+    return Problem(
+        status,
+        error.info().message,
+        error.code.value,
+        ids=ids,
+        retry_s=retry_s,
+        policy_code=error.policy_code,
+    )
 
 
 def of_codec_error(error: CodecError) -> Problem:

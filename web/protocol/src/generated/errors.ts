@@ -30,6 +30,8 @@ export const ErrorInfo = open({
   causalIds: CausalIds.optional(),
   /** The policies that refused, in order. */
   policyRefs: z.array(PolicyRef).optional(),
+  /** The code of the decision of a policy that refused. */
+  policyCode: z.string().optional(),
   /** Where the failed request came from. */
   source: SourceRef.optional(),
   /** Earliest time to try again, in milliseconds from now. */

@@ -165,7 +165,7 @@ export const SessionWaitingData = open({
 });
 export type SessionWaitingData = z.infer<typeof SessionWaitingData>;
 
-/** The session is finished. */
+/** The task of the session is done; a new message starts another run. */
 export const SessionCompletedData = open({
   /** The final output. */
   output: Json.optional(),
@@ -174,7 +174,7 @@ export const SessionCompletedData = open({
 });
 export type SessionCompletedData = z.infer<typeof SessionCompletedData>;
 
-/** The session failed and cannot go on. */
+/** The task of the session failed, was cancelled or exhausted its budget; a new message starts another run. */
 export const SessionFailedData = open({
   /** Stable code of the failure. */
   code: z.string(),

@@ -3,7 +3,18 @@
 import { z } from "zod";
 import { Json, JsonObject, exactlyOne, open, record, text } from "../wire.js";
 import { AgentSession, ChatMessage } from "./chat.js";
-import { ContentRef, Count, Id, Integer, Positive, Sha256, SourceRef, Timestamp, Usage } from "./common.js";
+import {
+  ContentRef,
+  Count,
+  Id,
+  Integer,
+  PolicyRef,
+  Positive,
+  Sha256,
+  SourceRef,
+  Timestamp,
+  Usage,
+} from "./common.js";
 import { PackageDifference, Proposal, ProposalCheck, VersionComparison, VersionTally } from "./decisions.js";
 import { ErrorCode, ErrorKind, RetryClass } from "./errors.js";
 import { FinishReason, ProposalAppliedData, ProposalSettledData } from "./event-data.js";
@@ -371,6 +382,10 @@ export const RefusedStart = open({
   retry: RetryClass,
   /** The error, with secrets masked. */
   message: z.string(),
+  /** The code of the decision, if a policy refused it. */
+  policyCode: z.string().optional(),
+  /** The policies that refused it, in order. */
+  policyRefs: z.array(PolicyRef).optional(),
 });
 export type RefusedStart = z.infer<typeof RefusedStart>;
 

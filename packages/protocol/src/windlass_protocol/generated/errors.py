@@ -97,6 +97,7 @@ def _make_ErrorInfo() -> object:
         message: Annotated[Str, StringConstraints(min_length=1, max_length=4096)]
         causal_ids: Maybe[CausalIds] = None
         policy_refs: Maybe[tuple[PolicyRef, ...]] = None
+        policy_code: Maybe[Str] = None
         source: Maybe[SourceRef] = None
         retry_after_ms: Maybe[Count] = None
         details: Maybe[JsonObject] = None

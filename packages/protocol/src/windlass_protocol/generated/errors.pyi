@@ -70,6 +70,8 @@ class ErrorInfo(Open):
     """The things that led to the error."""
     policy_refs: Maybe[tuple[PolicyRef, ...]] = None
     """The policies that refused, in order."""
+    policy_code: Maybe[Str] = None
+    """The code of the decision of a policy that refused."""
     source: Maybe[SourceRef] = None
     """Where the failed request came from."""
     retry_after_ms: Maybe[Count] = None

@@ -231,7 +231,7 @@ def _make_SessionCompletedData() -> object:
     from windlass_protocol.generated.common import Usage
 
     class SessionCompletedData(KeepsNulls, Open):
-        """The session is finished."""
+        """The task of the session is done; a new message starts another run."""
 
         __qualname__ = "SessionCompletedData"
 
@@ -246,7 +246,9 @@ def _make_SessionFailedData() -> object:
     from windlass_protocol.generated.common import Id, Usage
 
     class SessionFailedData(Open):
-        """The session failed and cannot go on."""
+        """The task of the session failed, was cancelled or exhausted its budget; a new message starts another
+        run.
+        """
 
         __qualname__ = "SessionFailedData"
 

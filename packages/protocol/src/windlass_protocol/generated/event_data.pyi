@@ -204,7 +204,7 @@ class SessionWaitingData(Open):
     """What it used."""
 
 class SessionCompletedData(KeepsNulls, Open):
-    """The session is finished."""
+    """The task of the session is done; a new message starts another run."""
 
     output: JsonValue = None
     """The final output."""
@@ -212,7 +212,9 @@ class SessionCompletedData(KeepsNulls, Open):
     """What it used."""
 
 class SessionFailedData(Open):
-    """The session failed and cannot go on."""
+    """The task of the session failed, was cancelled or exhausted its budget; a new message starts another
+    run.
+    """
 
     code: Str
     """Stable code of the failure."""

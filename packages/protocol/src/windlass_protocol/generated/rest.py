@@ -488,7 +488,7 @@ def _make_FeedbackList() -> object:
 
 def _make_RefusedStart() -> object:
     from windlass_protocol._wire import Maybe, Open, Str
-    from windlass_protocol.generated.common import SourceRef, Timestamp
+    from windlass_protocol.generated.common import PolicyRef, SourceRef, Timestamp
     from windlass_protocol.generated.errors import ErrorCode, ErrorKind, RetryClass
 
     class RefusedStart(Open):
@@ -506,6 +506,8 @@ def _make_RefusedStart() -> object:
         agent_id: Maybe[Str] = None
         owner: Maybe[Str] = None
         source: Maybe[SourceRef] = None
+        policy_code: Maybe[Str] = None
+        policy_refs: Maybe[tuple[PolicyRef, ...]] = None
 
     return RefusedStart
 

@@ -24,6 +24,7 @@ from windlass_protocol.generated.common import (
     Count,
     Id,
     Integer,
+    PolicyRef,
     Positive,
     Sha256,
     SourceRef,
@@ -413,6 +414,10 @@ class RefusedStart(Open):
     """The user who asked."""
     source: Maybe[SourceRef] = None
     """Where the request came from."""
+    policy_code: Maybe[Str] = None
+    """The code of the decision, if a policy refused it."""
+    policy_refs: Maybe[tuple[PolicyRef, ...]] = None
+    """The policies that refused it, in order."""
 
 class RefusedStartPage(Open):
     """A page of refused starts, newest first."""

@@ -352,8 +352,6 @@ class Place(NamedTuple):
 
     recording: Recording
     node_id: str
-    owner: ReferenceType[object]
-    """The task, job or thread that made the place; others inherit it."""
     outer: "Place | None" = None
     """The place to return to after this one."""
     pin: object | None = None
@@ -394,7 +392,8 @@ class Current:
     def recording(self, *, can_join: bool = True) -> Recording | None:
         """Return the open run of this context; None if there is none, or several.
 
-        With `can_join`, a task or thread may use a run that was started after the end of its own.
+        With `can_join`, a task or thread may use the only open run if that was started after the end of its
+        own, or of the one that it inherited.
         """
         place = self.place()
         if place is not None:
@@ -405,7 +404,7 @@ class Current:
         [run] = runs
         if last is None:
             return run
-        is_later = last.owner() is current_worker() and run.number > last.recording.last_number
+        is_later = run.number > last.recording.last_number
         return run if can_join and is_later else None
 
     def candidates(self) -> list[Recording]:
@@ -476,7 +475,7 @@ class Current:
 
     def _push(self, recording: Recording, pin: object | None = None, *, node_id: str | None = None) -> None:
         node = self.node_id(recording) if node_id is None else node_id
-        self._set(Place(recording, node, ref(current_worker()), self.place(), pin))
+        self._set(Place(recording, node, self.place(), pin))
 
     def _set(self, place: Place | None) -> None:
         _PLACES.set({**_PLACES.get(), self._key: place})

@@ -27,6 +27,7 @@ from windlass_protocol import (
     InputOutcome,
     InputRequest,
     JsonObject,
+    PolicyRef,
     RetryClass,
     RunStatus,
     SourceRef,
@@ -469,6 +470,10 @@ class RefusedStart:
     retry: RetryClass
     message: str
     """The error message, with secrets masked."""
+    policy_code: str | None = None
+    """The code of the decision, if a policy refused it; with secrets masked."""
+    policy_refs: tuple[PolicyRef, ...] = ()
+    """The policies that refused it."""
     number: int = 0
     """Its place in the list: a later one has a higher number. The store sets it."""
 

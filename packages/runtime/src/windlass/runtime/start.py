@@ -19,7 +19,7 @@ from windlass.engine.deadline import DeadlineExceeded, await_within
 from windlass.engine.subagents import Task
 from windlass.errors import AgentError, Ambiguous, Rejected, Unavailable, is_for_us
 from windlass.hooks import Hook, check_hook
-from windlass.limits import REFUSAL_MESSAGE_CHARS_MAX, REFUSAL_TIMEOUT_MS
+from windlass.limits import REFUSAL_MESSAGE_CHARS_MAX, REFUSAL_POLICIES_MAX, REFUSAL_TIMEOUT_MS
 from windlass.package import (
     check_contract,
     check_package,
@@ -142,6 +142,8 @@ def _refused(ports: RuntimePorts, error: AgentError, asked: Mapping[str, object]
         kind=error.kind,
         retry=error.retry,
         message=shown(hide(error.message), REFUSAL_MESSAGE_CHARS_MAX),
+        policy_code=None if error.policy_code is None else shown(hide(error.policy_code), ID_CHARS_MAX),
+        policy_refs=error.policy_refs[:REFUSAL_POLICIES_MAX],
     )
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import ClassVar, Final, cast
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from windlass.adapters.journals.codec import content_hash, unpacked_size
 from windlass.adapters.journals.rules import corrupt, in_turns, load_usage, rejected
@@ -68,6 +68,9 @@ from windlass_protocol import (
     ErrorKind,
     InputOutcome,
     InputRequest,
+    JsonObject,
+    JsonValue,
+    PolicyRef,
     RetryClass,
     RunStatus,
     SourceRef,
@@ -414,19 +417,41 @@ class IndexReads:
             "tuple[str, str | None, str | None, str | None, str | None, str | None, str, str, str, str]",
             tuple(columns[1:-1]),
         )
+        facts = cast(JsonObject, {} if source is None else from_json(source))
+        policy = cast(JsonObject, facts.pop(POLICY, {}))
         return RefusedStart(
             at,
             run_id,
             session_id,
             agent_id,
             owner,
-            None if source is None else SourceRef.model_validate(from_json(source), by_alias=True),
+            SourceRef.model_validate(facts, by_alias=True) if facts else None,
             ErrorCode(code),
             ErrorKind(kind),
             RetryClass(retry),
             message,
-            cast("int", number),
+            policy_code=cast("str | None", policy.get("code")),
+            policy_refs=tuple(
+                PolicyRef.model_validate(ref, by_alias=True)
+                for ref in cast("list[JsonObject]", policy.get("refs", []))
+            ),
+            number=cast("int", number),
         )
+
+
+POLICY: Final = "policy"
+"""The key of the decision of a policy in the source of a refused start."""
+
+
+def source_text(refused: RefusedStart) -> str | None:
+    """Return the column `source` of a refused start: where it came from, and the policy that refused it."""
+    facts: JsonObject = {}
+    if refused.source is not None:
+        facts = refused.source.model_dump(mode="json", by_alias=True)
+    if refused.policy_code is not None or refused.policy_refs:
+        refs: list[JsonValue] = [ref.model_dump(mode="json", by_alias=True) for ref in refused.policy_refs]
+        facts[POLICY] = {"code": refused.policy_code, "refs": refs}
+    return to_json(facts).decode() if facts else None
 
 
 def sessions_query(

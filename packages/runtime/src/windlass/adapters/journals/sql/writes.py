@@ -26,7 +26,7 @@ from windlass.adapters.journals.sql.integrity import (
     StoreKey,
 )
 from windlass.adapters.journals.sql.listing import IndexWrites, new_run
-from windlass.adapters.journals.sql.queries import OWNERS, find_session, is_deleted
+from windlass.adapters.journals.sql.queries import OWNERS, find_session, is_deleted, source_text
 from windlass.adapters.journals.sql.statements import NEW_APPEND, Connection
 from windlass.ports.store import (
     Appended,
@@ -294,7 +294,7 @@ class Transaction:
     def refuse(self, one: RefusedStart, *, most: int) -> None:
         """Insert a refused start; only the newest `most` stay."""
         self._count_at_commit()
-        source = None if one.source is None else one.source.model_dump_json(by_alias=True)
+        source = source_text(one)
         columns = (
             None if one.session_id is None else self._key.session_key(one.session_id),
             one.at,

@@ -12,9 +12,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
+from types import ModuleType
 from typing import Final
 
 from tools.files import ROOT
+from windlass_protocol.generated import MODULE_OF
 
 HOME: Final = "README.md"
 INDEX: Final = "docs/README.md"
@@ -29,6 +31,21 @@ PROJECT: Final = (
 """Pages about the project, the last section of the site."""
 PACKAGES: Final = {
     "windlass": "Agents, tools and the runtime",
+    "windlass.runtime.builder": "Builder of runtimes",
+    "windlass.runtime.options": "Options of runtimes and runs",
+    "windlass.parts": "Parts of a runtime",
+    "windlass.tools": "Tools: options, undo, questions",
+    "windlass.hooks": "Hooks",
+    "windlass.dynamic": "Dynamic parts",
+    "windlass.output": "Output validators",
+    "windlass.skills": "Skills",
+    "windlass.sandbox": "Sandboxes",
+    "windlass.feed": "Feeds and cursors",
+    "windlass.catalog": "Sessions and runs",
+    "windlass.mcp": "MCP servers",
+    "windlass.openapi": "Tools of HTTP APIs",
+    "windlass.webhooks": "Webhooks, channels and notifications",
+    "windlass.telemetry": "Telemetry",
     "windlass.testing": "Test kit",
     "windlass.ledger": "Recorder and Builder",
     "windlass.evals": "Evaluations",
@@ -36,13 +53,31 @@ PACKAGES: Final = {
     "windlass.client": "Client of servers",
     "windlass.steps": "The loop as a function",
     "windlass_server": "Server",
+    "windlass_sidecar": "Sidecar",
+    "windlass_cli": "Command",
     "windlass_harness": "Pure rules",
+    "windlass_protocol": "Types of the wire",
 }
-"""The packages of the API reference; each offers its names in `__all__`, or lazily in `dir()`."""
+"""The packages of the API reference; each offers names in `__all__`, lazily in `dir()`, or in `OFFERED`."""
+OFFERED: Final = {
+    "windlass.runtime.builder": ("AgentRuntimeBuilder",),
+    "windlass.runtime.options": ("RunOptions", "RuntimeOptions"),
+    "windlass.hooks": ("EventHook", "Hook", "HookOptions", "HookPoint", "hook", "on_event"),
+    "windlass.dynamic": ("Dynamic", "DynamicContext", "Resolver", "dynamic"),
+    "windlass.output": ("OutputContext", "OutputValidator"),
+    "windlass.skills": ("Skill", "Skills", "load_skills"),
+    "windlass.sandbox": ("Bubblewrap", "NoSandbox"),
+    "windlass.openapi": ("ApiOptions", "OpenApi"),
+    "windlass_cli": ("main",),
+    "windlass_sidecar": ("main",),
+}
+"""The names of modules without `__all__`."""
+_ENTRIES: Final = {"windlass_cli": "windlass_cli.main", "windlass_sidecar": "windlass_sidecar.main"}
+"""Modules with the entry points of commands."""
 _FENCE: Final = re.compile(r"^(```|~~~)")
 _LINK: Final = re.compile(r"\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 _ROW: Final = re.compile(r"^\| \[[^\]]+\]\(([^)]+\.md)\) \|")
-_CONFIG: Final = """[project]
+CONFIG: Final = """[project]
 site_name = "Windlass"
 site_description = "A durable runtime for AI agents, in Python"
 docs_dir = "pages"
@@ -73,6 +108,10 @@ docstring_style = "google"
 show_root_heading = true
 show_root_full_path = false
 show_source = false
+show_if_no_docstring = true
+inherited_members = true
+separate_signature = true
+show_signature_annotations = true
 """
 
 
@@ -140,20 +179,29 @@ def _relative(folder: PurePosixPath, target: str) -> str:
 
 def api_page(package: str, title: str) -> str:
     """Return the reference of a package: an entry for each of its names, by the module that defines it."""
-    module = importlib.import_module(package)
-    entries: list[str] = []
-    wire: list[str] = []
-    for name in sorted(getattr(module, "__all__", None) or _public(package)):
-        home: str = getattr(getattr(module, name), "__module__", package)
-        if home.startswith("windlass_protocol."):
-            wire.append(name)
-        else:
-            entries.append(f"::: {home if home.startswith('windlass') else package}.{name}\n")
-    if wire:
-        entries.append(
-            f"Types of the wire, generated from `spec/`: {', '.join(f'`{name}`' for name in wire)}.\n"
-        )
-    return f"# {title} (`{package}`)\n\n" + "\n".join(entries)
+    entries = "\n".join(f"::: {path}\n" for _, path in sorted(offered(package).items()))
+    return f"# {title} (`{package}`)\n\n{entries}"
+
+
+def offered(package: str) -> dict[str, str]:
+    """Return the names that a package offers, each with the place in which the reference finds it.
+
+    Types of pydantic, such as `JsonValue`, are left out.
+    """
+    module = importlib.import_module(_ENTRIES.get(package, package))
+    paths: dict[str, str] = {}
+    for name in OFFERED.get(package) or getattr(module, "__all__", None) or _public(package):
+        value = getattr(module, name)
+        home: str = getattr(value, "__module__", None) or package
+        if package == "windlass_protocol" and name in MODULE_OF:
+            paths[name] = f"windlass_protocol.generated.{MODULE_OF[name]}.{name}"
+        elif isinstance(value, ModuleType):
+            paths[name] = value.__name__
+        elif home.startswith("windlass"):
+            paths[name] = f"{home}.{value.__name__ if isinstance(value, type) else name}"
+        elif not home.startswith("pydantic"):
+            paths[name] = f"{package}.{name}"
+    return paths
 
 
 def _public(package: str) -> list[str]:
@@ -161,6 +209,18 @@ def _public(package: str) -> list[str]:
     own = f"{package}."
     submodules = {name.removeprefix(own).partition(".")[0] for name in sys.modules if name.startswith(own)}
     return [name for name in names if not name.startswith("_") and name not in submodules]
+
+
+def source_paths(folder: Path) -> list[Path]:
+    """Return the folders with the sources that the reference is made of; `folder` is made for the wire types.
+
+    Their modules make types on first use and declare them in stubs, so the stubs stand for the modules.
+    """
+    protocol = ROOT / "packages" / "protocol" / "src"
+    shutil.copytree(protocol, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for stub in folder.rglob("*.pyi"):
+        stub.replace(stub.with_suffix(".py"))
+    return [folder, *(path for path in sorted(ROOT.glob("packages/*/src")) if path != protocol)]
 
 
 def write_pages(folder: Path) -> None:
@@ -179,8 +239,8 @@ def write_pages(folder: Path) -> None:
     (folder / "pages" / "api").mkdir()
     for package, title in PACKAGES.items():
         (folder / "pages" / "api" / f"{package}.md").write_text(api_page(package, title), encoding="utf-8")
-    paths = ", ".join(f'"{path}"' for path in sorted(ROOT.glob("packages/*/src")))
-    config = _CONFIG.format(nav="".join(_nav(pages)), paths=paths)
+    paths = ", ".join(f'"{path}"' for path in source_paths(folder / "sources"))
+    config = CONFIG.format(nav="".join(_nav(pages)), paths=paths)
     (folder / "zensical.toml").write_text(config, encoding="utf-8")
 
 

@@ -78,6 +78,42 @@ def test_webhooks_are_declared_as_tables_or_in_python() -> None:
         load_settings({}, {}, file=None)
 
 
+def test_webhooks_in_python_stand_beside_those_in_tables() -> None:
+    table = '[webhooks.issues]\nagent = "triage"\nscheme = "github"\nsecrets = ["HUB"]\nmessage = "x"\n'
+    Path("hooks.py").write_text(
+        "from windlass.webhooks import Webhook\n"
+        'pay = Webhook("pay", agent="a", scheme="stripe", secrets=("S",), message="x")\n'
+        'all = [Webhook("build", agent="a", scheme="github", secrets=("S",), message="x")]\n',
+        encoding="utf-8",
+    )
+
+    def declared(text: str) -> list[str]:
+        Path("windlass.toml").write_text(text, encoding="utf-8")
+        command = Command(load_settings({}, {}, file=None), cast(Any, None))
+        return [one.name for one in command.webhooks()]
+
+    python = '[webhooks]\nours = "hooks.py:pay"\nothers = "hooks.py:all"\n'
+    assert declared(python + table) == ["pay", "build", "issues"]
+    assert declared(python) == ["pay", "build"]
+    with pytest.raises(Rejected, match="has no none"):
+        declared('[webhooks]\nours = "hooks.py:none"\n' + table)
+
+
+@pytest.mark.parametrize("key", ["webhooks", "notifications"])
+def test_a_text_beside_tables_of_the_same_name_is_refused_with_what_to_write(key: str) -> None:
+    Path("windlass.toml").write_text(f'{key} = "app.py:all"\n[{key}.issues]\na = 1\n', encoding="utf-8")
+    with pytest.raises(Problem, match="is not valid TOML") as caught:
+        load_settings({}, {}, file=None)
+    assert caught.value.hint == (
+        f"{key} is a text and a table. Write both as a table: a line such as "
+        f'python = "app.py:{key}" below [{key}], beside [{key}.NAME].'
+    )
+    Path("windlass.toml").write_text("agents = = 1\n", encoding="utf-8")
+    with pytest.raises(Problem, match="is not valid TOML") as caught:
+        load_settings({}, {}, file=None)
+    assert caught.value.hint == ""
+
+
 def test_approvals_retries_and_rates_reach_the_runtime_and_the_server() -> None:
     Path("windlass.toml").write_text(
         "retry_for_s = 60\nretry_attempts = 5\n"

@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 from windlass import Agent, AgentRuntime, Rejected, RunInfo
 from windlass.limits import OUTPUT_VALIDATORS_MAX
 from windlass.output import OutputContext
-from windlass.testing import ScriptedModel, by_history, call, say
+from windlass.testing import FakeClock, ScriptedModel, by_history, call, run_in_fake_time, say
 from windlass_protocol import ErrorKind, Event, RunStatus
 
 
@@ -180,6 +180,28 @@ def test_a_validator_that_breaks_fails_the_run_and_names_itself_without_the_valu
 
     play(story())
     assert "_looks_up" in caplog.text
+
+
+def test_fake_time_waits_for_validators_that_run_in_threads() -> None:
+    async def story() -> None:
+        result, _ = await ran(Agent("desk", model=model_of(GOOD), output=Slot, output_validators=[keep]))
+        assert result.output == Slot(begin=12, end=13)
+
+    for _ in range(20):
+        run_in_fake_time(story(), clock=FakeClock())
+
+
+def test_a_validator_that_does_not_end_fails_the_run() -> None:
+    async def story() -> None:
+        async def hang(_: OutputContext, slot: Slot) -> Slot:
+            await asyncio.Event().wait()
+            return slot
+
+        agent = Agent("desk", model=model_of(GOOD), output=Slot, output_validators=[hang])
+        result, _ = await ran(agent)
+        assert result.error.message == "output validator hang took over 30,000 ms"
+
+    run_in_fake_time(story(), clock=FakeClock())
 
 
 # Functions of the agent

@@ -509,9 +509,15 @@ class Command:
         from windlass.loading import load  # noqa: PLC0415 - slow to import
 
         given = self.settings.text(key)
-        if given.startswith("{"):
-            return tuple(read(name, table) for name, table in json.loads(given).items())
-        return load(given, kind, folder=self.settings.folder) if given else ()
+        if not given.startswith("{"):
+            return load(given, kind, folder=self.settings.folder) if given else ()
+        declared: list[T] = []
+        for name, item in json.loads(given).items():
+            if isinstance(item, str):
+                declared += load(item, kind, folder=self.settings.folder)
+            else:
+                declared.append(read(name, item))
+        return tuple(declared)
 
     def ask(
         self, work: Callable[[Backend], Coroutine[object, object, Exit | None]], *, drives: bool = False

@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -142,12 +143,12 @@ def _limits(value: object) -> str:
 
 
 def _declared(value: object) -> str:
-    """Return the place of declarations in Python, or tables by name as JSON."""
+    """Return the place of declarations in Python, or tables and such places by name as JSON."""
     if isinstance(value, str):
         return value
     tables = cast("dict[str, object]", value) if isinstance(value, dict) else {"": None}
-    if not all(isinstance(table, dict) for table in tables.values()):
-        raise ValueError("module:name or file.py:name, or a table for each of them, by name")
+    if not all(isinstance(table, dict | str) for table in tables.values()):
+        raise ValueError("module:name or file.py:name, or a table of such places and of tables, by name")
     return json.dumps(value, default=str)
 
 
@@ -187,7 +188,9 @@ _SCHEDULE_EXAMPLE: Final = '[schedules.nightly] agent = "clerk", message = "Repo
 _LIMITS: Final = ("at_once", "per_minute", "tokens_per_minute")
 _LIMITS_EXAMPLE: Final = "{openai = {at_once = 8, per_minute = 500}}"
 _ROUTE: Final = lazy_pattern(r"[A-Za-z0-9_-]{1,64}")
-_TABLES: Final = ("providers", "webhooks", "notifications", "schedules")
+_DECLARED: Final = ("webhooks", "notifications")
+"""Settings that are declared in Python, as tables, or both."""
+_TABLES: Final = ("providers", "schedules", *_DECLARED)
 """Settings that are a table in windlass.toml."""
 
 
@@ -212,13 +215,13 @@ SETTINGS: Final = (
     Setting(
         "webhooks",
         "",
-        "entry points for signed requests: module:name, file.py:name, or a table for each, by name",
+        "entry points for signed requests: module:name, file.py:name, or a table of those and of tables",
         _declared,
     ),
     Setting(
         "notifications",
         "",
-        "endpoints that are notified of events: module:name, file.py:name, or a table for each, by name",
+        "endpoints that are notified of events: module:name, file.py:name, or a table of those and of tables",
         _declared,
     ),
     Setting("data", "windlass-data", "the folder of all stores"),
@@ -534,12 +537,25 @@ def _read_file(path: Path, *, is_needed: bool) -> dict[str, object]:
     try:
         table = tomllib.loads(raw.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Problem(f"{path} is not valid TOML: {error}") from None
+        raise Problem(
+            f"{path} is not valid TOML: {error}", _twice_hint(raw.decode(errors="replace"))
+        ) from None
     written = dict(_flat(table))
     for key in written:
         if key not in _BY_KEY:
             raise _unknown(key, path)
     return written
+
+
+def _twice_hint(text: str) -> str:
+    """Return what to write instead of a setting that is a text and a table too, which TOML does not allow."""
+    for key in _DECLARED:
+        if re.search(rf"(?m)^\s*{key}\s*=", text) and re.search(rf"(?m)^\s*\[{key}[.\]]", text):
+            return (
+                f"{key} is a text and a table. Write both as a table: a line such as "
+                f'python = "app.py:{key}" below [{key}], beside [{key}.NAME].'
+            )
+    return ""
 
 
 def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:

@@ -26,6 +26,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema, to_json
 
 T = TypeVar("T")
 JsonObject = dict[str, JsonValue]
+"""A JSON object: texts as keys, any JSON as values."""
 
 
 class _Absent:

@@ -22,6 +22,8 @@ from windlass_protocol.frozen import sealed
 
 
 class ProposalStatus(StrEnum):
+    """The state of a proposal."""
+
     OPEN = "open"
     """Neither approved nor refused."""
     ACCEPTED = "accepted"

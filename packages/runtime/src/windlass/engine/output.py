@@ -37,7 +37,7 @@ from windlass.ports.model import (
     ModelRejected,
     OutputProvider,
 )
-from windlass.tools.calling import in_thread, own_words
+from windlass.tools.calling import CONVERSIONS, in_thread, own_words
 from windlass_harness.loop.events import OutputChecked
 from windlass_harness.redact import Redactor
 from windlass_protocol import (
@@ -285,8 +285,11 @@ class OutputCheck:
     async def _call(self, call: partial[object], step: str) -> object:
         """Call code of the application, in a thread unless it is async; ValueErrors pass."""
         try:
-            work = call() if iscoroutinefunction(call.func) else in_thread(call)
-            returned = await await_within(work, OUTPUT_VALIDATOR_TIMEOUT_MS)
+            if iscoroutinefunction(call.func):
+                returned: object = call()
+            else:
+                with CONVERSIONS:
+                    returned = await await_within(in_thread(call), OUTPUT_VALIDATOR_TIMEOUT_MS)
             return await await_within(returned, OUTPUT_VALIDATOR_TIMEOUT_MS)
         except DeadlineExceeded:
             problem = f"took over {OUTPUT_VALIDATOR_TIMEOUT_MS:,} ms"

@@ -70,6 +70,7 @@ class Evaluator(Protocol):
 
 
 Scorer = Criterion | Evaluator
+"""Scores a run: a criterion of a goal, or a function."""
 
 
 def _is_criterion(given: object) -> TypeIs[Criterion]:

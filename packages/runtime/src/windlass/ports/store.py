@@ -80,6 +80,7 @@ class SessionInfo:
 
     @property
     def cost_micros(self) -> int:
+        """The cost, in millionths of a dollar; 0 if it is not known."""
         return self.usage.cost_micros or 0
 
     @property
@@ -141,6 +142,7 @@ class RunInfo:
 
     @property
     def cost_micros(self) -> int:
+        """The cost, in millionths of a dollar; 0 if it is not known."""
         return self.usage.cost_micros or 0
 
 
@@ -872,7 +874,9 @@ class Catalog(Protocol):
         """Return a run; None if it does not exist."""
         ...
 
-    async def session(self, session_id: str) -> SessionRow | None: ...
+    async def session(self, session_id: str) -> SessionRow | None:
+        """Return a session; None if it does not exist."""
+        ...
 
     async def is_deleted(self, session_id: str) -> bool:
         """Return whether a session was deleted, so that it never exists again."""
@@ -982,7 +986,9 @@ class Documents(Protocol):
         """
         ...
 
-    async def document(self, kind: str, name: str) -> Document | None: ...
+    async def document(self, kind: str, name: str) -> Document | None:
+        """Return a document; None if it does not exist."""
+        ...
 
     async def documents(
         self, kind: str, *, after: str | None = None, limit: int = 100

@@ -104,9 +104,11 @@ TaintName = Literal["untrusted", "private"]
 SHELL_PARAMETER: Final = "command"
 """The parameter of a shell tool that holds the command."""
 ProgramKind = Literal["code", "workflow"]
+"""The kinds of programs that a model may write."""
 PROGRAM_TOOLS: Final[dict[ProgramKind, str]] = {"code": "run_code", "workflow": "run_workflow"}
 """The tools that run programs, by kind."""
 ToolUse = Literal["code", "direct", "both"]
+"""How a model with code mode calls a tool."""
 _USES: Final = get_args(ToolUse)
 _WRITES: Final = frozenset({ToolMode.SAFE_WRITE, ToolMode.DESTRUCTIVE, ToolMode.EXTERNAL})
 

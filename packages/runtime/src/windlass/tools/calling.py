@@ -245,7 +245,7 @@ async def in_masking_thread(function: Callable[[], T]) -> T:
 
 
 class Conversions:
-    """Counts the conversions of large values that are in threads now; fake time waits for them."""
+    """Counts the conversions of values that are in threads now; fake time waits for them."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -199,3 +199,4 @@ STANDARD: Final = Scheme(
 )
 """Standard Webhooks, the scheme of our own notifications too."""
 SCHEMES: Final = {"github": GITHUB, "slack": SLACK, "stripe": STRIPE, "standard": STANDARD}
+"""The schemes of signatures by name."""

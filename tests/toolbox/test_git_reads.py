@@ -1,9 +1,10 @@
 """Reads of git that are graded safe run no program that a repository names, whatever its settings."""
 
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -75,14 +76,23 @@ SHOWN = {
     "order of files": "[diff] orderFile = $FILE",
 }
 """Settings that name a file, which git reads wherever it is."""
-INCLUDED = '[filter "x"]\nclean = $RUN\n[diff "x"]\ntextconv = $RUN\n[diff]\nexternal = $RUN\n[core]\nfsmonitor = $RUN\n'
+INCLUDED = """
+[filter "x"]
+clean = $RUN
+[diff "x"]
+textconv = $RUN
+[diff]
+external = $RUN
+[core]
+fsmonitor = $RUN
+"""
 POWERLESS = {
     # They name programs of commands that are not in the language, or of a terminal.
     *("alias", "alternate refs", "ask for a password", "browser", "credentials", "diff tool", "editor"),
     *("hooks", "interactive", "man", "merge tool", "pager", "proxy", "ssh", "trailer", "upload"),
     "sorted by signatures",  # since git 2.43
 }
-CORE: list[str] = """
+CORE = """
 git status
 git status --porcelain -uall
 git diff
@@ -130,20 +140,13 @@ def forms() -> Iterator[str]:
     """Every subcommand of the language with each of its options, and with an operand."""
     for name, (options, operands) in programs.GIT.items():
         for entry in ("", *options.split()):
-            option, mark, kind = entry, "", ""
-            for one in "=:@":
-                before, found, after = entry.partition(one)
-                if found:
-                    option, mark, kind = before, one, after
-            value = "" if not mark else "=" if option.startswith("--") and mark != "@" else " "
-            value = "" if mark == ":" and not option.startswith("--") else value
-            word = f"{option}{value}{_quoted(VALUES.get(kind, 'x'))}" if mark else option.replace("-#", "-2")
+            option, mark, kind = (
+                re.split("([=:@])", entry)[:3] if re.search("[=:@]", entry) else (entry, "", "")
+            )
+            glue = "" if mark == ":" and not option.startswith("--") else "=" if mark == ":" else " "
+            word = f"{option}{glue}'{VALUES.get(kind, 'x')}'" if mark else option.replace("-#", "-2")
             for operand in ("", " HEAD") if operands else ("",):
                 yield f"git {name} {word}{operand}".replace("  ", " ").strip()
-
-
-def _quoted(value: str) -> str:
-    return f"'{value}'"
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -233,7 +236,7 @@ def plant(folder: Path, setting: str) -> Path:
     return ran
 
 
-def read(folder: Path, commands: list[str], environment: dict[str, str] | None = None) -> str:
+def read(folder: Path, commands: Sequence[str], environment: dict[str, str] | None = None) -> str:
     """Run commands with the tool, one after another; return all that they print."""
     tool = tool_of(Workspace(folder, environment=environment), "bash")
     batches = [commands[at : at + BATCH] for at in range(0, len(commands), BATCH)]

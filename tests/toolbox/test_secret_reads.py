@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -40,7 +40,7 @@ src/secrets.toml docs/secrets.toml
 """.split()
 LINE = "one two three foo TODO def main import class x a 1 2,3 {0} items name error CANARY-{0}\n"
 PUBLIC = "README.md CHANGELOG.md Makefile pyproject.toml a.txt b.txt src/app.py src/token.py docs/x.md f.txt"
-VARIANTS: list[str] = """
+VARIANTS = """
 grep -rh '' .
 grep -rhi '' src docs
 grep -Rh '' .
@@ -128,6 +128,10 @@ grep -Rh '' docs
 diff -r docs src
 wc -l notes
 wc -l docs/*
+rg one
+rg -uu one
+rg --hidden --no-ignore one .
+rg -uu --iglob "*.YML" one
 """.strip().split("\n")
 
 
@@ -183,7 +187,7 @@ def outputs(folder: Path, texts: list[str]) -> str:
     return Redactor().text(output.decode("utf-8", "replace"))
 
 
-def shown(folder: Path, commands: list[str]) -> list[str]:
+def shown(folder: Path, commands: Sequence[str]) -> list[str]:
     """Return the commands that are safe, run, and show a canary."""
     texts: dict[str, str] = {}
     for command in commands:

@@ -437,6 +437,9 @@ ps -E
 pgrep -r x
 pkill x
 xxd a b
+xxd a -l
+xxd a -b
+xxd a --
 xxd -r a b
 xxd -r a
 strings -o x a

@@ -181,6 +181,8 @@ def _check_words(grammar: Grammar, words: Sequence[Word], use: Use) -> None:
         word = words[at]
         at += 1
         text = word.text
+        if operands and use.program in programs.OPTIONS_FIRST:
+            raise Outside("unknown/option", text)
         if text == "--":
             operands.extend(words[at:])
             break

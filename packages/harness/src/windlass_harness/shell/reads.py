@@ -44,7 +44,7 @@ _LISTS: Final = {
         *(f"--exclude={name}" for name in _FILES),
         *(f"--exclude-dir={name}" for name in _FOLDERS),
     ],
-    "left_out_of_rg": [f"--glob=!{name}" for name in (*_FILES, *_FOLDERS)],
+    "left_out_of_rg": [f"--iglob=!{name}" for name in (*_FILES, *_FOLDERS)],
     # Two folders are compared file by file, and links in them would be followed.
     "left_out_of_diff": ["--no-dereference", *(f"--exclude={name}" for name in (*_FILES, *_FOLDERS))],
     "left_out_of_git": [

@@ -76,7 +76,7 @@ du -ah .
 md5sum *
 sha256sum ./*
 stat ./*
-file *
+file ./*
 find . -type f
 find . -type f -name '.env*'
 git log -p
@@ -294,6 +294,65 @@ def test_a_hash_shows_commits_and_no_file_without_its_name(planted: Path) -> Non
     ]
     assert shown(planted, [*hidden, f"git diff {blob}..{blob}", f"git show {commit}"]) == []
     assert "one plain line" in outputs(planted, [read_text(f"git show {commit[:10]}", planted)])
+
+
+def test_without_credentials_the_same_is_shown(planted: Path, tmp_path: Path) -> None:
+    clean = tmp_path / "clean"
+    clean.mkdir()
+    git(clean, "init", "-qb", "main")
+    for text in ("one\n", "one\ntwo\n", "one\nthree\n"):
+        for name in ("README.md", "a.txt", "src/app.py", "src/b.py", "docs/b.py", "docs/x.md"):
+            (clean / name).parent.mkdir(exist_ok=True)
+            (clean / name).write_text(f"{name} {text}")
+        if "three" not in text:
+            git(clean, "add", "-A")
+            git(clean, "commit", "-qm", text.split()[-1])
+    more = [
+        "git show HEAD:src/app.py",
+        "git diff HEAD~1..HEAD -- 'src/*.py'",
+        "git diff HEAD -- a.txt | head -5",
+        "git log -p --reverse HEAD~1..HEAD -- src/app.py docs",
+        "git log --oneline --graph -p src",
+        f"git show {git(clean, 'rev-parse', 'HEAD').strip()} src",
+        f"git diff {git(clean, 'rev-parse', '--short', 'HEAD~1').strip()}...HEAD a.txt",
+        "git grep -n two HEAD~1 -- src",
+        "git grep -n two docs",
+        "git cat-file -p HEAD",
+        "git log -p --follow a.txt",
+        "grep -rn one --include='*.py' . | sort",
+        "grep -Rln one src docs | sort",
+    ]
+    reads = [
+        one
+        for one in (*VARIANTS, *more)
+        if one.startswith(("git", "grep -r", "diff")) and "linked" not in one
+    ]
+    reads = [
+        one
+        for one in reads
+        if "data" not in one and "blame" not in one and classify_shell_command(one).severity == "safe"
+    ]
+    # What is in .git is left out of searches.
+    raw = [
+        one.replace("grep -r", "grep --exclude-dir=.git -r").replace("diff -r", "diff -x .git -r")
+        for one in reads
+    ]
+    narrowed = [read_text(one, clean) for one in reads]
+    assert any(left != right for left, right in zip(reads, narrowed, strict=True))
+    ours, theirs = outputs(clean, narrowed).split("=== "), outputs(clean, raw).split("=== ")
+    differ = [
+        (command, left, right)
+        for command, left, right in zip(("", *reads), ours, theirs, strict=True)
+        if _without_options(left) != _without_options(right)
+    ]
+    assert differ == []
+
+
+def _without_options(text: str) -> list[str]:
+    """The lines of an output; diff repeats its options."""
+    return [
+        line for line in text.split("\n")[1:] if not line.startswith("diff ") or line.startswith("diff --git")
+    ]
 
 
 def test_the_order_of_commands_does_not_matter(planted: Path) -> None:

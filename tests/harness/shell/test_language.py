@@ -210,6 +210,8 @@ ls ?.py
 ls [a]*
 sort *
 sort *.txt
+file *
+jq '"x" * 999999999' f.json
 tail *
 find *
 cat *

@@ -30,7 +30,10 @@ def text_of(command: str) -> str:
         ("grep -e -r a.txt", None),
         ("egrep -r --include='*' x -- src", "egrep -r --include='*' x \"${left_out_of_grep[@]}\" -- src"),
         ("rg -g '*' x", "rg -g '*' x \"${left_out_of_rg[@]}\""),
-        ("diff src docs", 'diff src docs "${left_out_of_diff[@]}"'),
+        (
+            "diff src docs",
+            "diff src docs --no-dereference -X <(printf '%s\\n' \"${left_out_of_diff[@]}\")",
+        ),
         ("git status", "git status"),
         ("git log -3", "git log -3"),
         ("git log -p -3 > /dev/null", 'git log -p -3 "${left_out_of_git[@]}" > /dev/null'),

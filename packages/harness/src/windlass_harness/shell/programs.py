@@ -50,7 +50,7 @@ _JQ_WORDS: Final = (
 """Functions of jq that see only what they are given: not env, input, import, halt_error or debug."""
 _JQ_TOKEN: Final = (
     r"(?:\.\.(?!\.)|\.(?:[A-Za-z_][A-Za-z0-9_]*(?![A-Za-z0-9_])|\"[^\"\\]*\")\??|\.(?![.A-Za-z_\"])\??"
-    r"|\[|\]\??|\(|\)|\{|\}|\||,|:|;|//|[=!]=|[<>]=?|[-+*]|[0-9]{1,9}(?:\.[0-9]{1,9})?(?![0-9.])"
+    r"|\[|\]\??|\(|\)|\{|\}|\||,|:|;|//|[=!]=|[<>]=?|[-+]|[0-9]{1,9}(?:\.[0-9]{1,9})?(?![0-9.])"
     rf"|\"[^\"\\]*\"|[A-Za-z_][A-Za-z0-9_]*(?=:)|(?:{_JQ_WORDS})(?![A-Za-z0-9_:]))"
 )
 """Each text has one reading, so that a search through it takes no longer than its length."""
@@ -280,7 +280,7 @@ VERSIONS: Final = {
 and npm, which look for a version of themselves that the folder names, or write."""
 
 HARMLESS: Final = frozenset(
-    "cat cksum cut du file grep head ls md5sum nl sha1sum sha256sum sha512sum stat tac wc".split()
+    "cat cksum cut du grep head ls md5sum nl sha1sum sha256sum sha512sum stat tac wc".split()
 )
 """Programs of which no option writes, runs, connects or waits, listed here or not: a file may have the name
 of an option, and a pattern that begins with `*` may match it."""

@@ -45,8 +45,7 @@ _LISTS: Final = {
         *(f"--exclude-dir={name}" for name in _FOLDERS),
     ],
     "left_out_of_rg": [f"--iglob=!{name}" for name in (*_FILES, *_FOLDERS)],
-    # Two folders are compared file by file, and links in them would be followed.
-    "left_out_of_diff": ["--no-dereference", *(f"--exclude={name}" for name in (*_FILES, *_FOLDERS))],
+    "left_out_of_diff": [*_FILES, *_FOLDERS],
     "left_out_of_git": [
         f":(top,exclude,icase,glob)**/{name}" for name in (*_FILES, *(f"{name}/**" for name in _FOLDERS))
     ],
@@ -94,8 +93,13 @@ def _edits(simple: Simple, use: Use) -> list[Edit]:
     """Return what changes in the text of one command."""
     if use.program in _GREPS:
         return _grep(simple)
-    if use.program in ("rg", "diff"):
-        return [_added(simple, f"left_out_of_{use.program}")]
+    if use.program == "rg":
+        return [_added(simple, _words("left_out_of_rg"))]
+    if use.program == "diff":
+        # Two folders are compared file by file, and links in them would be followed. Names come from a file:
+        # diff repeats its options before each difference.
+        names = f"<(printf '%s\\n' {_words('left_out_of_diff')})"
+        return [_added(simple, f"--no-dereference -X {names}")]
     return _git(simple, use) if use.program in _CONTENT else []
 
 
@@ -107,7 +111,7 @@ def _grep(simple: Simple) -> list[Edit]:
         return []
     # With -R links in the folder would be followed.
     edits = [(word.start, word.end, word.text.replace("R", "r")) for word in through if "R" in word.text]
-    return [*edits, _added(simple, "left_out_of_grep")]
+    return [*edits, _added(simple, _words("left_out_of_grep"))]
 
 
 def _git(simple: Simple, use: Use) -> list[Edit]:
@@ -125,7 +129,7 @@ def _git(simple: Simple, use: Use) -> list[Edit]:
         return edits
     if is_patch or (use.program != "git log" and not is_summary):
         end = simple.words[-1].end
-        edits.append((end, end, ' "${left_out_of_git[@]}"'))
+        edits.append((end, end, f" {_words('left_out_of_git')}"))
     return edits
 
 
@@ -134,7 +138,11 @@ def _before_dashes(simple: Simple) -> tuple[Word, ...]:
     return simple.words[: texts.index("--")] if "--" in texts else simple.words
 
 
-def _added(simple: Simple, name: str) -> Edit:
+def _added(simple: Simple, options: str) -> Edit:
     """Return the edit that adds options, after all others: of two that match a name the last one counts."""
     at = _before_dashes(simple)[-1].end
-    return (at, at, f' "${{{name}[@]}}"')
+    return (at, at, f" {options}")
+
+
+def _words(name: str) -> str:
+    return f'"${{{name}[@]}}"'

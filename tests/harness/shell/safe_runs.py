@@ -33,9 +33,16 @@ CALLS = (
 )
 _LINE = re.compile(r"^(\d+) +([a-z0-9_]+)\((.*)\) += (-?\d+|\?)(.*)$")
 _WRITING = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND")
-_HARMLESS = re.compile(r'"/dev/(?:null|tty)"|nscd/socket|"/proc/self/')
+_HARMLESS = re.compile(
+    r'"/dev/(?:null|tty)"|nscd/socket|"/proc/self/'
+    # pip looks whether there is IPv6: it takes any free port of this machine, and listens to none.
+    r'|sin6_port=htons\(0\), sin6_flowinfo=htonl\(0\), inet_pton\(AF_INET6, "::1"'
+)
 _PROGRAM = re.compile(r'^"([^"]*)"')
-LISTED = frozenset({*programs.PROGRAMS, "find", "git", "test", "[", "bash", "sh"})
+LISTED = frozenset(
+    {name.partition(" ")[0] for name in programs.PROGRAMS}
+    | {"find", "git", "test", "[", "bash", "sh", "gzip"}
+)
 ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "LANG": "C",
@@ -173,7 +180,8 @@ def _traced(lines: list[str]) -> Iterator[str]:
         elif call == "execve":
             program = _PROGRAM.match(arguments)
             name = "" if program is None else program.group(1).rsplit("/", 1)[-1]
-            is_effect = not answer.startswith("-") and name not in LISTED
+            is_version = any(f'["{name}", "{word}"]' in arguments for word in programs.VERSIONS.get(name, ()))
+            is_effect = not answer.startswith("-") and name not in LISTED and not is_version
         elif call in ("kill", "tkill"):
             # awk ends itself by a signal when nobody reads its output.
             is_effect = not arguments.startswith(f"{pid}, ")
@@ -184,7 +192,8 @@ def _traced(lines: list[str]) -> Iterator[str]:
 
 
 NAMES = (
-    "a.txt b.txt src/app.py README.md data.json src docs . - src/*.py ./* *.txt src/* HEAD HEAD~1 main v1 PWN"
+    "a.txt b.txt src/app.py README.md data.json src docs . - src/*.py ./* * *.txt *.md src/* HEAD HEAD~1"
+    " main v1 PWN"
 ).split()
 HOSTILE = (
     "-o -oPWN --output=PWN --output PWN -exec -delete -ok touch ./evil.sh -c -e -i -f -F -I -T -W -O"
@@ -199,9 +208,19 @@ HOSTILE = (
 _SAMPLES = (
     "N 3|COUNT +2|SMALL 7|SECONDS 0|CHAR ,|LIST 1,2|KEY 2,2n|NAME x1|WHEN never|SED 1,2p|AWK {print $1}"
     "|JQ .items[0].name|PRINTF %s\\n|TIME +%F|AGE -1|SIZE +1k|TYPE f|PERM -u+x|RANGE 1,2|GITDATE short"
-    "|PRETTY %h %s|FILTER AM|SORT -refname|T one|W --- x|P a.txt|F b.txt|G HEAD|GLOB *.py"
+    "|PRETTY %h %s|FILTER AM|SORT -refname|PS aux|COLUMNS pid,args|GITKEY user.name|ARCHIVE a.tar|PACKAGE pip"
+    "|PSSORT -rss|YQ .items|T one|W --- x|P a.txt|F b.txt|G HEAD|GLOB *.py"
 )
 VALUES = {kind: value for kind, _, value in (pair.partition(" ") for pair in _SAMPLES.split("|"))}
+
+
+WHOLE = (
+    "cd src; ls",
+    "git -C src status",
+    "git --no-pager -C docs log -1",
+    *(f"{name} {word}" for name, listed in programs.VERSIONS.items() for word in listed),
+)
+"""Commands that take no other words."""
 
 
 class Source:
@@ -210,7 +229,9 @@ class Source:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
         self._samples = [
-            row.command for name in ("corpus.tsv", "more.tsv", "unseen.tsv") for row in rows(name)
+            row.command
+            for name in ("corpus.tsv", "more.tsv", "unseen.tsv", "everyday.tsv")
+            for row in rows(name)
         ]
 
     def command(self) -> str:
@@ -230,15 +251,15 @@ class Source:
             *(f"git {name}" for name in programs.GIT),
             *["find"] * 6,
             *["test"] * 2,
-            "cd src; ls",
+            *WHOLE,
         ]
         name = self._random.choice(names)
         if name == "find":
             words = [self._random.choice(NAMES), *self._expressions()]
-        elif name in ("test", "cd src; ls"):
-            words = [self._random.choice((*programs.TEST_FILES, "-n")), self._random.choice(NAMES)][
-                : 2 * (name == "test")
-            ]
+        elif name in WHOLE:
+            words = []
+        elif name == "test":
+            words = [self._random.choice((*programs.TEST_FILES, "-n")), self._random.choice(NAMES)]
         else:
             words = self._words(
                 *(programs.GIT[name[4:]] if name.startswith("git ") else programs.PROGRAMS[name])

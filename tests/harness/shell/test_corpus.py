@@ -9,7 +9,7 @@ from tests.harness.shell.corpus import WRAPPINGS, Row, all_rows, rows
 from windlass_harness.shell import ShellVerdict, classify_shell_command
 
 RECALL_MIN = {"corpus.tsv": 1.0, "more.tsv": 0.90, "unseen.tsv": 0.80}
-FRICTION_MAX = {"corpus.tsv": 0.10, "more.tsv": 0.45, "unseen.tsv": 0.32}
+FRICTION_MAX = {"corpus.tsv": 0.10, "everyday.tsv": 0.10, "more.tsv": 0.26, "unseen.tsv": 0.25}
 """The reference set is what models ask for; the others try many constructs that are not in the language."""
 CAUTION_ACCURACY_MIN = 0.90
 
@@ -29,7 +29,9 @@ def wrong(found: Sequence[Row], expected: str, graded: str) -> list[str]:
 
 
 @pytest.mark.promise("S2")
-@pytest.mark.parametrize("name", ["corpus.tsv", "more.tsv", "unseen.tsv", "bypasses.tsv", "attacks.tsv"])
+@pytest.mark.parametrize(
+    "name", ["corpus.tsv", "more.tsv", "unseen.tsv", "bypasses.tsv", "attacks.tsv", "everyday.tsv"]
+)
 def test_no_dangerous_or_cautious_command_is_called_safe(name: str) -> None:
     found = rows(name)
     assert wrong(found, "dangerous", "safe") == []

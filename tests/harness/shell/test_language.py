@@ -99,6 +99,62 @@ git grep -e one
 git --version
 cat README.md </dev/null
 cat -
+ls *
+ls *.md
+ls -- *
+wc -l *.py
+du -sh *
+cat *.md
+cat src/*.log
+grep foo *.py
+sha256sum *.txt
+git -C src status
+git -C src -P log -1
+git config --get user.name
+git config user.email
+git remote get-url origin
+git branch --merged main
+git branch --list 'x*'
+git tag -l 'v*'
+git for-each-ref --sort=-committerdate --count=5 refs/heads
+git stash show --stat
+git cat-file -p 'HEAD^{tree}'
+jq '.a | keys' f.json
+jq -r '.items[] | select(.price > 10) | .name' f.json
+jq '.["a b"] // "none"' f.json
+jq '{a: .b, c: (.d | length)}' f.json
+yq .services a.yml
+sed 's/a/b/g' f.txt
+sed -e 's/^[ ]*//' -e '/^#/d' f.txt
+sed -n '/start/,/end/p' f.txt
+sed -n '10p;20q' f.txt
+sed -nE 's/(a|b)c/\1/p' f.txt
+awk 'NR==1' f.txt
+awk 'NR>=10 && NR<=20 {print $1, $NF}' f.txt
+awk -F: '$3 > 100 {print $1}' f.txt
+awk '/foo|bar/ {print $0}' f.txt
+awk '{sum += $2} END {print sum/NR}' f.txt
+awk 'length > 80' f.txt
+ps aux | grep python
+ps -ef
+ps -eo pid,cmd --sort=-%mem
+ps -p 1 -o pid,args
+pgrep -af server
+python -V
+python3 --version
+node -v
+make --version
+pip list
+pip show requests
+command -v git
+egrep 'a|b' f.txt
+xxd -l 16 f.bin
+strings -n 8 f.bin
+tar -tzf a.tgz
+unzip -l a.zip
+fd -e py . src
+diff -ru --exclude=node_modules src docs
+free -h
 """
 
 NOT_SAFE = r"""
@@ -150,7 +206,23 @@ ls 'a
 ls "a
 ls \
 ls a>b
-ls *.py
+ls ?.py
+ls [a]*
+sort *
+sort *.txt
+file *
+jq '"x" * 999999999' f.json
+tail *
+find *
+cat *
+cat *.json
+cat ./i*
+cat src/*
+cat s*/x
+cat src/*.txt
+head -5 ./*
+grep x *
+cat ./t*n*
 cat ../a
 cat src/../../a
 cat .*
@@ -240,6 +312,161 @@ git show -
 true x
 seq 1000000000
 frobnicate
+frobnicate ''
+python
+python -v
+python -V x
+python3 -c 1
+python -m pip list
+node
+node -v x
+npm ls
+cargo --version
+go version
+pip
+pip install x
+pip list --outdated
+pip freeze
+pip show -f ../x
+make
+make --version x
+command
+command ls
+command -v ls -x
+git -C
+git -C .. status
+git -C /etc status
+git -C src
+git -C src -c a=b status
+git -C 'src*' push
+git -C *.d status
+git -C .ssh status
+git config --list
+git config user.name x
+git config --get http.https://github.com/.extraheader
+git config --get credential.helper
+git config --get remote.origin.url
+git config --get github.token
+git config --unset user.name
+git --literal-pathspecs diff
+git branch --sort=signature:grade
+git tag --sort=signature
+git for-each-ref --format='%(signature)'
+git for-each-ref --sort=signature:key
+git branch --contains HEAD x
+git tag -l -d v1
+git tag -d v1
+git stash show -p
+git status --ignore-submodules=none
+git show 'abc123^{blob}'
+git show 'abc123^{}'
+git remote get-url --push origin
+git remote set-url origin x
+jq env f.json
+jq .env.HOME,env f.json
+jq '$ENV' f.json
+jq '$ENV.HOME' f.json
+jq 'env | keys' f.json
+jq '.a | env' f.json
+jq '"\(env)"' f.json
+jq input f.json
+jq inputs f.json
+jq input_filename f.json
+jq 'import "a" as a; .' f.json
+jq 'include "a"; .' f.json
+jq '@sh' f.json
+jq debug f.json
+jq halt_error f.json
+jq '[range(9)]' f.json
+jq 'getpath(["a"])' f.json
+jq --arg a b . f.json
+jq --args . f.json
+jq --rawfile a .env . f.json
+jq -f x f.json
+jq '.a = 1' f.json
+jq -L . . f.json
+jq 'keysx' f.json
+jq '......' f.json
+jq '1.1.1' f.json
+yq -i .a a.yml
+yq 'env(HOME)' a.yml
+yq 'load("x")' a.yml
+sed 's/a/b/e' f.txt
+sed 's/a/b/w x' f.txt
+sed 's/a/b/gw x' f.txt
+sed '1w x' f.txt
+sed '1e' f.txt
+sed 'e ls' f.txt
+sed '1r /etc/passwd' f.txt
+sed 's/[/]w x/b/' f.txt
+sed 's|a|b|' f.txt
+sed -i 's/a/b/' f.txt
+sed -n -i p f.txt
+sed -ni p f.txt
+sed -f x f.txt
+sed -e 1p -e '1w x' f.txt
+sed 's/a/b/;w x' f.txt
+sed '/a/,/b/{p;w x}' f.txt
+sed --in-place p f.txt
+sed p *
+awk '{system("ls")}' f.txt
+awk '{print | "sh"}' f.txt
+awk '{print > "x"}' f.txt
+awk '{print $1 > $2}' f.txt
+awk '{print $1 >> $2}' f.txt
+awk 'NR==1 {print > "x"}' f.txt
+awk '{getline x < "y"}' f.txt
+awk '{print ENVIRON["A"]}' f.txt
+awk 'BEGIN {print}' f.txt
+awk '{print $(1)}' f.txt
+awk '{sum += system("x")} END {print sum}' f.txt
+awk '{getline += $2} END {print getline}' f.txt
+awk '{sum += $2} END {print sum > "x"}' f.txt
+awk '$1 > "x" {print > "y"}' f.txt
+awk -f x f.txt
+awk -v a=b '{print}' f.txt
+awk '@load "x"' f.txt
+ps e
+ps auxe
+ps aux e
+ps -ef e
+ps auxeww
+ps -eo pid,environ
+ps -o env
+ps axe
+ps eww
+ps -E
+pgrep -r x
+pkill x
+xxd a b
+xxd a -l
+xxd a -b
+xxd a --
+xxd -r a b
+xxd -r a
+strings -o x a
+tar -xf a.tar
+tar -tf a.tar --to-command=x
+tar -tf host:a.tar
+tar -tf ../a.tar
+tar -tf a.tar -I x
+tar -cf a.tar x
+unzip a.zip
+unzip -l a.zip -d x
+zcat -f /etc/passwd
+fd -x rm
+fd x -X rm
+fd --exec rm
+fd -l x
+free -s 1
+hostname x
+hostname -F x
+diff --to-file=x a
+tac ..
+join a b c
+rg -L x
+numfmt --invalid=x 1
+locale -k x
 """
 
 
@@ -324,9 +551,9 @@ PLAIN = [one for one in lines(SAFE) if not is_text(one) and "--" not in one.spli
 @pytest.mark.promise("S2")
 @pytest.mark.parametrize("command", PLAIN)
 def test_an_option_that_is_not_listed_makes_a_command_unsafe(command: str) -> None:
-    last = re.split(r"&&|\|\||[;|]", command)[-1].split()[0]
+    *_, last = parse_literal(command)
     tables = {**programs.PROGRAMS, "git": programs.GIT, "find": " ".join(programs.FIND)}
-    known = str(tables.get(last, ""))
+    known = str(tables.get(" ".join(last.argv[:2]), tables.get(last.argv[0], "")))
     for option in ADDED_OPTIONS:
         letters = "".join(re.findall(r"\+(\w+)", known))
         if option in known.split() or (len(option) == 2 and (option[1] in letters or f"{option} " in known)):

@@ -37,7 +37,7 @@ def test_the_witness_notices_writes_programs_connections_and_endless_commands(tm
 
 
 @pytest.mark.promise("S2")
-@pytest.mark.parametrize("name", ["corpus.tsv", "more.tsv", "unseen.tsv", "attacks.tsv"])
+@pytest.mark.parametrize("name", ["corpus.tsv", "more.tsv", "unseen.tsv", "attacks.tsv", "everyday.tsv"])
 def test_graded_commands_that_are_safe_only_read(name: str, tmp_path: Path) -> None:
     safe = [row.command for row in rows(name) if classify_shell_command(row.command).severity == "safe"]
     assert safe

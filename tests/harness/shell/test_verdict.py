@@ -124,7 +124,7 @@ def test_the_documented_categories_are_those_of_the_code() -> None:
         ("git commit", "unknown/git"),
         ("cat --frobnicate f", "unknown/option"),
         ("cat /etc/hosts", "unknown/outside"),
-        ("cat *.md", "unknown/pattern"),
+        ("cat *.json", "unknown/pattern"),
         ("ls > out", "unknown/redirect"),
         ("ls $x", "unknown/parse"),
         ("ls\npwd", "unknown/letters"),

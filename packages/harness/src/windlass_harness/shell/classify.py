@@ -40,7 +40,8 @@ MESSAGES: Final = {
     "unknown/pager": "opens a pager, which can run a shell",
     "unknown/editor": "opens an editor, which can write and run",
     "unknown/program": "a program that is not listed as a read",
-    "unknown/pattern": "file names that may be an option (write ./*), or an unusable pattern of the host",
+    "unknown/pattern": "file names that may be an option (write ./*) or credentials, or an unusable pattern"
+    " of the host",
     "unknown/error": "the grader failed on this command; treat it as unknown",
     "read/secret": "reads credentials",
     "read/ssrf": "metadata, local control sockets or private addresses",

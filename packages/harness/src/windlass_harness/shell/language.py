@@ -42,13 +42,30 @@ class Grammar:
     repeats: bool
 
 
+@frozen
+class Use:
+    """The program of a command, and the paths among its words."""
+
+    program: str
+    paths: list[Word]
+
+
 _GLOB: Final = lazy_pattern(r"[*?\[]")
+_BRACKETS: Final = lazy_pattern(r"\[[!^]?\]?[^\]]*\]")
+_OBJECT: Final = lazy_pattern(r"\^\{(?!tree\}|commit\})")
+"""A revision of git that may be the content of any file."""
+_NAME_CHARS_MAX: Final = 255
 _NUMBER_OPTION: Final = lazy_pattern(r"-[0-9]{1,9}")
 _SECRET_SAMPLES: Final = tuple(
     ".env .env.local .npmrc .netrc id_rsa id_ed25519 credentials secrets shadow server.pem"
     " private.key".split()
 )
 _GLOB_EVIDENCE_CHARS_MIN: Final = 2
+_VISIBLE_SECRETS: Final = tuple(
+    name.lower().rstrip("*")
+    for name in (*programs.LEFT_OUT_FILES, *programs.LEFT_OUT_FOLDERS)
+    if name[0] != "."
+)
 _SECRET_PATHS: Final = tuple(one.lower() for one in programs.SECRET_PATHS)
 _SECRET_ENDINGS: Final = tuple(one[2:] for one in programs.SECRET_FILES if one.startswith("*."))
 """Endings of names of files of credentials, such as `pem`."""
@@ -61,47 +78,63 @@ def problem_of(command: Simple, *, is_moved: bool) -> Finding | None:
     `is_moved` says that the command line changes its folder: what git does depends on the folder.
     """
     try:
-        for redirect in command.redirects:
-            _check_redirect(redirect)
-        _check_program(command, is_moved=is_moved)
+        use_of(command, is_moved=is_moved)
     except Outside as found:
         return (found.category, found.part)
     return None
 
 
-def _check_redirect(redirect: Redirect) -> None:
+def use_of(command: Simple, *, is_moved: bool) -> Use:
+    """Return the program and the paths of a command that is in the language.
+
+    Raises:
+        Outside: it is not.
+    """
+    use = Use(command.words[0].text, [])
+    for redirect in command.redirects:
+        _check_redirect(redirect, use)
+    return _check_program(command, use, is_moved=is_moved)
+
+
+def _check_redirect(redirect: Redirect, use: Use) -> None:
     match (redirect.descriptor, redirect.operator):
         case ("2", ">&") if redirect.target.text == "1":
             return
         case ("" | "1" | "2", ">" | ">>") | ("", "&>") if redirect.target.text == "/dev/null":
             return
         case ("" | "0", "<"):
-            _check_path(redirect.target, "F")
+            _check_path(redirect.target, "F", use)
         case _:
             raise Outside("unknown/redirect", f"{redirect.operator} {redirect.target.text}")
 
 
-def _check_program(command: Simple, *, is_moved: bool) -> None:
-    name, words = command.words[0].text, command.words[1:]
+def _check_program(command: Simple, use: Use, *, is_moved: bool) -> Use:
+    name, words = use.program, command.words[1:]
     if len(name) != command.words[0].end - command.words[0].start:
         raise Outside("unknown/parse", name)
+    longer = f"{name} {words[0].text}" if words else name
     match name:
         case "[" if words and words[-1].text == "]":
-            _check_test(words[:-1])
+            _check_test(words[:-1], use)
         case "test":
-            _check_test(words)
+            _check_test(words, use)
         case "find":
-            _check_find(words)
+            _check_find(words, use)
         case "cd":
-            _check_cd(words)
+            _check_cd(words, use)
         case "git":
             if is_moved:
                 raise Outside("unknown/exec", "git in another folder")
-            _check_git(words)
+            return _check_git(words, use)
+        case _ if len(words) == 1 and words[0].text in programs.VERSIONS.get(name, ()):
+            pass
+        case _ if longer in programs.PROGRAMS and words:
+            _check_words(_grammar(longer), words[1:], Use(longer, use.paths))
         case _ if name in programs.PROGRAMS:
-            _check_words(name, _grammar(name), words)
+            _check_words(_grammar(name), words, use)
         case _:
             raise Outside(_CAUTIONS.get(name, "unknown/program"), name)
+    return use
 
 
 @lru_cache(maxsize=256)
@@ -140,7 +173,7 @@ def _grammar(name: str) -> Grammar:
     )
 
 
-def _check_words(name: str, grammar: Grammar, words: Sequence[Word]) -> None:
+def _check_words(grammar: Grammar, words: Sequence[Word], use: Use) -> None:
     operands: list[Word] = []
     used: set[str] = set()
     at = 0
@@ -148,6 +181,8 @@ def _check_words(name: str, grammar: Grammar, words: Sequence[Word]) -> None:
         word = words[at]
         at += 1
         text = word.text
+        if operands and use.program in programs.OPTIONS_FIRST:
+            raise Outside("unknown/option", text)
         if text == "--":
             operands.extend(words[at:])
             break
@@ -163,12 +198,12 @@ def _check_words(name: str, grammar: Grammar, words: Sequence[Word]) -> None:
         elif option in grammar.separate:
             if at == len(words):
                 raise Outside("unknown/option", text)
-            _check_value(words[at], grammar.separate[option])
+            _check_value(words[at], grammar.separate[option], use)
             at += 1
     kinds = grammar.operands
-    if not used.isdisjoint(programs.PATTERN_OPTIONS.get(name, ())):
+    if not used.isdisjoint(programs.PATTERN_OPTIONS.get(use.program, ())):
         kinds = kinds[1:]
-    _check_operands(operands, kinds, repeats=grammar.repeats)
+    _check_operands(operands, kinds, use, repeats=grammar.repeats)
 
 
 def _split_option(grammar: Grammar, text: str) -> tuple[str, str | None]:
@@ -186,19 +221,19 @@ def _split_option(grammar: Grammar, text: str) -> tuple[str, str | None]:
     raise Outside("unknown/option", text)
 
 
-def _check_operands(operands: Sequence[Word], kinds: tuple[str, ...], *, repeats: bool) -> None:
+def _check_operands(operands: Sequence[Word], kinds: tuple[str, ...], use: Use, *, repeats: bool) -> None:
     for index, operand in enumerate(operands):
         if index < len(kinds):
-            _check_value(operand, kinds[index])
+            _check_value(operand, kinds[index], use)
         elif repeats and kinds:
-            _check_value(operand, kinds[-1])
+            _check_value(operand, kinds[-1], use)
         else:
             raise Outside("unknown/option", operand.text)
 
 
-def _check_value(word: Word, kind: str) -> None:
+def _check_value(word: Word, kind: str, use: Use) -> None:
     if kind in ("P", "F", "G"):
-        _check_path(word, kind)
+        _check_path(word, kind, use)
     elif word.is_glob:
         raise Outside("unknown/option", word.text)
     else:
@@ -216,7 +251,7 @@ def _check_kind(value: str, kind: str, part: str) -> None:
         raise Outside("unknown/option", part)
 
 
-def _check_path(word: Word, kind: str) -> None:
+def _check_path(word: Word, kind: str, use: Use) -> None:
     """Refuse a path that leaves the folder, that may name a secret, or that may become an option."""
     text = word.text
     segments = text.split("/")
@@ -226,15 +261,51 @@ def _check_path(word: Word, kind: str) -> None:
         return
     if text.startswith(("/", "~")) or ".." in segments or ":.." in text:
         raise Outside("unknown/outside", text)
-    if not text or text.startswith(("-", "+", ":(")) or "=" in text:
+    if not text or text.startswith(("-", "+", ":(")) or "=" in text or (kind == "G" and _OBJECT.search(text)):
         raise Outside("unknown/option", text)
-    if not word.is_glob:
-        return
-    if kind == "F" or _GLOB.match(text):
-        # A pattern that begins with a wildcard may match a file whose name is an option.
+    if word.is_glob:
+        _check_pattern(text, kind, use.program)
+    use.paths.append(word)
+
+
+def _check_pattern(text: str, kind: str, program: str) -> None:
+    """Refuse a pattern of file names that may become an option, or reach a secret that is then shown."""
+    if kind == "F" or (_GLOB.match(text) and not (text[0] == "*" and program in programs.HARMLESS)):
         raise Outside("unknown/pattern", text)
+    segments = text.split("/")
     if any(segment.startswith(".") and _GLOB.search(segment) for segment in segments):
         raise Outside("unknown/outside", text)
+    if program not in programs.NAMES_ONLY and may_reach_secret(segments):
+        raise Outside("unknown/pattern", text)
+
+
+def may_reach_secret(segments: Sequence[str]) -> bool:
+    """Say whether a pattern, by its segments, may match a path with the name of a secret."""
+    if _is_any(segments[-1], programs.PUBLIC_FILES):
+        return False
+    # A wildcard matches no dot at the beginning of a name, so hidden ones are out of reach.
+    return any(
+        len(segment) > _NAME_CHARS_MAX or any(overlap(segment.lower(), name) for name in _VISIBLE_SECRETS)
+        for segment in segments
+        if _GLOB.search(segment)
+    )
+
+
+def overlap(one: str, other: str) -> bool:
+    """Say whether two patterns of file names match a name in common; brackets count as any character."""
+    left, right = _BRACKETS.sub("?", one), _BRACKETS.sub("?", other)
+    # Row by row: whether the first characters of `left` and of `right` can match the same text.
+    row = [True]
+    for character in right:
+        row.append(row[-1] and character == "*")
+    for mine in left:
+        above, row = row, [row[0] and mine == "*"]
+        for at, theirs in enumerate(right, 1):
+            if mine == "*" or theirs == "*":
+                row.append(above[at] or row[-1] or above[at - 1])
+            else:
+                row.append(above[at - 1] and (mine == theirs or "?" in (mine, theirs)))
+    return row[-1]
 
 
 def is_secret(path: str) -> bool:
@@ -270,30 +341,36 @@ def _wildcards(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(choices, re.IGNORECASE | re.DOTALL)
 
 
-def _check_git(words: Sequence[Word]) -> None:
+def _check_git(words: Sequence[Word], use: Use) -> Use:
     at = 0
-    while at < len(words) and words[at].text in programs.GIT_GLOBAL:
+    while at < len(words) and (words[at].text in programs.GIT_GLOBAL or words[at].text == "-C"):
+        if words[at].text == "-C":
+            at += 1
+            if at == len(words):
+                raise Outside("unknown/git", "git")
+            _check_path(words[at], "F", Use("git -C", use.paths))
         at += 1
     texts = [word.text for word in words[at : at + 2]]
     for count in (2, 1):
-        name = " ".join(texts[:count])
-        if len(texts) >= count and name in programs.GIT:
-            _check_words(f"git {name}", _grammar(f"git {name}"), words[at + count :])
-            return
+        name = f"git {' '.join(texts[:count])}"
+        if len(texts) >= count and name[4:] in programs.GIT:
+            found = Use(name, use.paths)
+            _check_words(_grammar(name), words[at + count :], found)
+            return found
     raise Outside("unknown/git", " ".join(texts) or "git")
 
 
-def _check_cd(words: Sequence[Word]) -> None:
+def _check_cd(words: Sequence[Word], use: Use) -> None:
     """Accept one folder below this one; what lies in a hidden one is known by its whole path only."""
     if len(words) != 1 or words[0].text == "-" or "/." in f"/{words[0].text.removeprefix('./')}":
         raise Outside("unknown/outside", " ".join(word.text for word in words))
-    _check_path(words[0], "F")
+    _check_path(words[0], "F", use)
 
 
-def _check_find(words: Sequence[Word]) -> None:
+def _check_find(words: Sequence[Word], use: Use) -> None:
     at = 0
     while at < len(words) and not words[at].text.startswith(("-", "(", "!", ",")):
-        _check_path(words[at], "P")
+        _check_path(words[at], "P", use)
         at += 1
     while at < len(words):
         word = words[at]
@@ -304,17 +381,17 @@ def _check_find(words: Sequence[Word]) -> None:
         if kind:
             if at == len(words):
                 raise Outside("unknown/option", word.text)
-            _check_value(words[at], kind)
+            _check_value(words[at], kind, use)
             at += 1
 
 
-def _check_test(words: Sequence[Word]) -> None:
+def _check_test(words: Sequence[Word], use: Use) -> None:
     """Accept one test of a file, a text or two numbers, perhaps negated."""
     if words and words[0].text == "!":
         words = words[1:]
     match [word.text for word in words]:
         case [operator, _] if operator in programs.TEST_FILES:
-            _check_path(words[1], "F")
+            _check_path(words[1], "F", use)
         case [operator, text] if operator in programs.TEST_TEXTS:
             _check_test_text(words[1], text)
         case [left, operator, right] if operator in programs.TEST_EQUALS:

@@ -19,6 +19,45 @@ Operands are kinds in order; `*` after the last one repeats it, and without oper
 
 from typing import Final
 
+_SED_PATTERN: Final = r"/(?:[^/\\\[]|\\.|\[[^\]/\\]+\])*/"
+"""No slash within brackets: versions of sed differ on where such a pattern ends."""
+_SED_ADDRESS: Final = rf"(?:[0-9]{{1,9}}|\$|{_SED_PATTERN})"
+_SED: Final = (
+    rf"(?:{_SED_ADDRESS}(?:,{_SED_ADDRESS})?)? ?"
+    rf"(?:[pdq=]|s{_SED_PATTERN}(?:[^/\\]|\\.)*/[gIip0-9]{{0,4}})"
+)
+_AWK_FIELD: Final = r"(?:\$(?:[0-9]{1,4}|NF)|NR|FNR|NF|\"[^\"\\]*\")"
+_AWK_PATTERN: Final = r"/(?:[^/\\\[]|\\.|\[[^\]/\\]+\])+/"
+_AWK_ATOM: Final = (
+    r"(?:(?:NR|FNR|NF|\$[0-9]{1,4}|length(?:\(\$[0-9]{1,4}\))?) ?(?:[<>]=?|[=!]=) ?"
+    r"(?:[0-9]{1,9}|\"[^\"\\]*\")"
+    rf"|(?:\$[0-9]{{1,4}} ?!?~ ?|!)?{_AWK_PATTERN})"
+)
+_AWK_TEST: Final = rf"{_AWK_ATOM}(?: ?(?:&&|\|\|) ?{_AWK_ATOM})*"
+_AWK_PRINT: Final = rf"\{{ ?print(?: ?{_AWK_FIELD}(?:,? ?{_AWK_FIELD})*)?;? ?\}}"
+_AWK_NAME: Final = r"(?:sum|total|count|c|n|s|t|x|i|lines|bytes|size)"
+_AWK_SUM: Final = (
+    rf"(?:{_AWK_TEST} ?)?\{{ ?{_AWK_NAME} ?(?:\+\+|\+= ?\$[0-9]{{1,4}});? ?\}} ?"
+    rf"END ?\{{ ?print {_AWK_NAME}(?: ?/ ?NR)? ?\}}"
+)
+"""Tests, fields and sums: no assignment of a field, no function but length, no output but print."""
+_JQ_WORDS: Final = (
+    "keys length map select has type add sort sort_by group_by unique unique_by to_entries from_entries"
+    " with_entries map_values first last min max min_by max_by flatten reverse test startswith endswith"
+    " contains tostring tonumber join split ascii_downcase ascii_upcase not and or empty any all values null"
+    " true false paths del tojson ltrimstr rtrimstr if then else elif end"
+).replace(" ", "|")
+"""Functions of jq that see only what they are given: not env, input, import, halt_error or debug."""
+_JQ_TOKEN: Final = (
+    r"(?:\.\.(?!\.)|\.(?:[A-Za-z_][A-Za-z0-9_]*(?![A-Za-z0-9_])|\"[^\"\\]*\")\??|\.(?![.A-Za-z_\"])\??"
+    r"|\[|\]\??|\(|\)|\{|\}|\||,|:|;|//|[=!]=|[<>]=?|[-+]|[0-9]{1,9}(?:\.[0-9]{1,9})?(?![0-9.])"
+    rf"|\"[^\"\\]*\"|[A-Za-z_][A-Za-z0-9_]*(?=:)|(?:{_JQ_WORDS})(?![A-Za-z0-9_:]))"
+)
+"""Each text has one reading, so that a search through it takes no longer than its length."""
+_COLUMN: Final = (
+    r"(?:pid|ppid|pgid|tid|uid|user|group|%cpu|pcpu|%mem|pmem|rss|vsz|etime|etimes|time|stat|state|tty|ni|nice|pri"
+    r"|psr|lstart|start|comm|cmd|command|args|ucmd)"
+)
 KINDS: Final = {
     "N": r"[0-9]{1,9}",
     "COUNT": r"[-+]?[0-9]{1,9}[bkKMG]?",
@@ -29,9 +68,17 @@ KINDS: Final = {
     "KEY": r"[0-9]{1,3}(?:\.[0-9]{1,3})?[bdfghiMnRrV]*(?:,[0-9]{1,3}(?:\.[0-9]{1,3})?[bdfghiMnRrV]*)?",
     "NAME": r"[A-Za-z0-9_][A-Za-z0-9_.+-]*",
     "WHEN": r"never|auto|always",
-    "SED": r"(?:[0-9]{1,9}|\$)(?:,(?:[0-9]{1,9}|\$))?p",
-    "AWK": r"\{ ?print(?: ?\$(?:[0-9]{1,4}|NF)(?:, ?\$(?:[0-9]{1,4}|NF))*)? ?\}",
-    "JQ": r"\.|(?:\.[A-Za-z_][A-Za-z0-9_]*|\.?\[[0-9]{0,9}\])(?:\.?\[[0-9]{0,9}\]|\.[A-Za-z_][A-Za-z0-9_]*)*",
+    "SED": rf"{_SED}(?:; ?{_SED})*",
+    "AWK": rf"{_AWK_TEST}|(?:{_AWK_TEST} ?)?{_AWK_PRINT}|{_AWK_SUM}",
+    "JQ": rf" ?(?:{_JQ_TOKEN} ?)+",
+    "PS": r"(?:aux|ax|axu|x|u|ux)w{0,2}f?",
+    "COLUMNS": rf"{_COLUMN}(?:,{_COLUMN})*",
+    "GITKEY": r"user\.(?:name|email|signingkey)|(?:core|branch|init|pull|push|merge|rebase|color|fetch|diff"
+    r"|log|status|commit)\.[A-Za-z0-9_./-]+|remote\.[A-Za-z0-9_-]+\.fetch",
+    "PSSORT": r"-?(?:%cpu|%mem|pcpu|pmem|rss|vsz|pid|time|etime)",
+    "YQ": r"\.|(?:\.[A-Za-z_][A-Za-z0-9_-]*|\.?\[[0-9]{0,9}\])+",
+    "ARCHIVE": r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_.+/-]*",
+    "PACKAGE": r"[A-Za-z0-9][A-Za-z0-9._-]*",
     "PRINTF": r"(?:[^%\\]|%[sd%]|\\[nt\\])*",
     "TIME": r"\+(?:[^%]|%[-_0]?[A-Za-z%])*",
     "AGE": r"[-+]?[0-9]{1,9}",
@@ -43,12 +90,22 @@ KINDS: Final = {
     "PRETTY": r"oneline|short|medium|full|fuller|reference|raw|t?format:(?:[^%]|%(?![-+ ]?[G(]))*"
     r"|(?=[^:]*%)(?:[^%:]|%(?![-+ ]?[G(]))(?:[^%]|%(?![-+ ]?[G(]))*",
     "FILTER": r"[ACDMRTUXBacdmrtuxb]{1,10}",
-    "SORT": r"-?[a-z:]{1,40}",
+    "SORT": r"-?(?:refname|(?:v|version):refname|creatordate|committerdate|authordate|taggerdate|objectsize)",
 }
 """Kinds of values by their form. More have rules in code: T is any text that does not begin with a dash,
 W any text, GLOB a text that does not name a file of credentials, P a path that is read (a pattern of file
 names may become several), F a path that stays one, G a path or revision of git."""
 
+_GREP: Final = (
+    "+acEFGhHiIlLnoPqrRsvwxyTz --recursive --line-number --ignore-case --no-ignore-case"
+    " --files-with-matches"
+    " --files-without-match --count --only-matching --invert-match --word-regexp --line-regexp"
+    " --no-filename"
+    " --with-filename --extended-regexp --fixed-strings --perl-regexp --basic-regexp --quiet --silent"
+    " --no-messages --text --color --color:WHEN --colour:WHEN -e=T --regexp=T -A=N -B=N -C=N"
+    " --after-context=N --before-context=N --context=N -m=N --max-count=N --include=GLOB --exclude=T"
+    " --exclude-dir=T -#"
+)
 PROGRAMS: Final = {
     "arch": ("", ""),
     "base64": ("-d --decode -w=N --wrap=N", "F"),
@@ -74,7 +131,7 @@ PROGRAMS: Final = {
         " --ignore-space-change"
         " --ignore-blank-lines --unified -U=N --unified:N -C=N -W=N --width=N --suppress-common-lines"
         " --minimal"
-        " --text --no-dereference --color --color:WHEN",
+        " --text --no-dereference --color --color:WHEN -x=T --exclude=T",
         "P P",
     ),
     "dirname": ("", "T*"),
@@ -88,24 +145,15 @@ PROGRAMS: Final = {
     "false": ("", ""),
     "file": ("+bih --brief --mime --mime-type --mime-encoding --no-dereference", "P*"),
     "fold": ("+bs -w=N --width=N", "P*"),
-    "grep": (
-        "+acEFGhHiIlLnoPqrRsvwxyTz --recursive --line-number --ignore-case --no-ignore-case"
-        " --files-with-matches"
-        " --files-without-match --count --only-matching --invert-match --word-regexp --line-regexp"
-        " --no-filename"
-        " --with-filename --extended-regexp --fixed-strings --perl-regexp --basic-regexp --quiet --silent"
-        " --no-messages --text --color --color:WHEN --colour:WHEN -e=T --regexp=T -A=N -B=N -C=N"
-        " --after-context=N --before-context=N --context=N -m=N --max-count=N --include=GLOB --exclude=T"
-        " --exclude-dir=T -#",
-        "T P*",
-    ),
+    "grep": (_GREP, "T P*"),
     "groups": ("", ""),
     "head": ("+qvz --quiet --silent --verbose -n=COUNT --lines=COUNT -c=COUNT --bytes=COUNT -#", "P*"),
     "hexdump": ("-C -n=N -s=N", "P*"),
     "hostname": ("", ""),
     "id": ("+gGnruz", ""),
+    "join": ("-t=CHAR -1=N -2=N -a=N -v=N -i", "P P"),
     "jq": (
-        "-r -c -M -C -S -s -e -j -a --raw-output --compact-output --sort-keys --slurp --tab --exit-status",
+        "-r -n -c -M -C -S -s -e -j -a --raw-output --compact-output --sort-keys --slurp --tab --exit-status",
         "JQ P*",
     ),
     "ls": (
@@ -127,7 +175,7 @@ PROGRAMS: Final = {
     "realpath": ("+emqsz --canonicalize-existing --canonicalize-missing --no-symlinks", "P*"),
     "rev": ("", "P*"),
     "rg": (
-        "+acFHiIlLnNoPqsSUvwx --files --hidden --no-ignore --no-heading --heading --line-number"
+        "+acFHiIlnNoPqsSUvwx --files --hidden --no-ignore --no-heading --heading --line-number"
         " --no-line-number"
         " --ignore-case --smart-case --case-sensitive --fixed-strings --word-regexp --count --count-matches"
         " --files-with-matches --files-without-match --only-matching --invert-match --multiline --json"
@@ -138,7 +186,7 @@ PROGRAMS: Final = {
         " --context=N -m=N --max-count=N --max-depth=N --sort=NAME --color=WHEN",
         "T P*",
     ),
-    "sed": ("-n --quiet --silent -s", "SED P*"),
+    "sed": ("+nEr --quiet --silent --regexp-extended -s -e=SED --expression=SED", "SED P*"),
     "seq": ("-w -s=T", "SMALL SMALL SMALL"),
     "sha1sum": ("", "P*"),
     "sha256sum": ("", "P*"),
@@ -167,10 +215,88 @@ PROGRAMS: Final = {
     "which": ("-a", "NAME*"),
     "whoami": ("", ""),
     "awk": ("-F=T", "AWK P*"),
+    ":": ("", ""),
+    "cal": ("-3 -1 -y -m", "N N"),
+    "command -v": ("", "NAME*"),
+    "egrep": (_GREP, "T P*"),
+    "fd": (
+        "+aHIisgupF0 --hidden --no-ignore --absolute-path --glob --fixed-strings --ignore-case -e=NAME"
+        " --extension=NAME -t=NAME --type=NAME -d=N --max-depth=N -E=T --exclude=T --color=WHEN",
+        "T P*",
+    ),
+    "fdfind": (
+        "+aHIisgupF0 --hidden --no-ignore --absolute-path --glob --fixed-strings --ignore-case -e=NAME"
+        " --extension=NAME -t=NAME --type=NAME -d=N --max-depth=N -E=T --exclude=T --color=WHEN",
+        "T P*",
+    ),
+    "fgrep": (_GREP, "T P*"),
+    "free": ("+bkmghtw", ""),
+    "getconf": ("", "NAME"),
+    "locale": ("-a", ""),
+    "lsblk": ("+abfm", ""),
+    "lscpu": ("", ""),
+    "numfmt": ("--to=NAME --from=NAME", "N*"),
+    "pgrep": ("+aflnoxc -u=NAME", "T"),
+    "pip list": ("-l --local --user -e -i --format=NAME --not-required", ""),
+    "pip show": ("-f --files -v --verbose", "PACKAGE*"),
+    "pip3 list": ("-l --local --user -e -i --format=NAME --not-required", ""),
+    "pip3 show": ("-f --files -v --verbose", "PACKAGE*"),
+    "ps": (
+        "-e -ef -A -a -f -F -l -x -w -ww -efww --forest -p=N -C=NAME -u=NAME -U=NAME -o=COLUMNS -eo=COLUMNS"
+        " -Ao=COLUMNS --sort:PSSORT --no-headers --ppid=N",
+        "PS",
+    ),
+    "strings": ("-a -n=N", "P*"),
+    "tac": ("", "P*"),
+    "tar -tf": ("", "ARCHIVE"),
+    "tar -tvf": ("", "ARCHIVE"),
+    "tar -tvzf": ("", "ARCHIVE"),
+    "tar -tzf": ("", "ARCHIVE"),
+    "tar -tzvf": ("", "ARCHIVE"),
+    "tar tf": ("", "ARCHIVE"),
+    "tar tvf": ("", "ARCHIVE"),
+    "tar tzf": ("", "ARCHIVE"),
+    "tar tzvf": ("", "ARCHIVE"),
+    "tty": ("-s", ""),
+    "unzip -l": ("", "ARCHIVE"),
+    "xxd": ("+bpuei -l=N -s=N -c=N -g=N", "F"),
+    "yq": ("-r -c --raw-output --compact-output", "YQ P*"),
+    "zcat": ("", "P*"),
+    "zipinfo": ("-1", "ARCHIVE"),
 }
 """Options and operands. `uniq` and `base64` take one path: to `uniq` a second one is the output."""
 
+VERSIONS: Final = {
+    **dict.fromkeys("python python2 python3".split(), ("-V", "--version")),
+    "perl": ("-v", "--version"),
+    **dict.fromkeys("node deno bun".split(), ("-v", "--version")),
+    **dict.fromkeys("pip pip3".split(), ("-V", "--version")),
+    **dict.fromkeys("gcc g++ cc clang make cmake docker uv ruff bash".split(), ("--version",)),
+    "openssl": ("version",),
+    "ruby": ("--version",),
+    "tmux": ("-V",),
+}
+"""Programs that may only say their version: the single word that asks for it. Not here are cargo, rustc, go
+and npm, which look for a version of themselves that the folder names, or write."""
+
+HARMLESS: Final = frozenset(
+    "cat cksum cut du grep head ls md5sum nl sha1sum sha256sum sha512sum stat tac wc".split()
+)
+"""Programs of which no option writes, runs, connects or waits, listed here or not: a file may have the name
+of an option, and a pattern that begins with `*` may match it."""
+NAMES_ONLY: Final = frozenset(
+    "[ cd cksum df du fd fdfind file find ls md5sum readlink realpath sha1sum sha256sum sha512sum stat test"
+    " tree wc".split()
+) | {"git -C"}
+"""Programs that show names, sizes and sums of files, and not what is in them."""
+
+OPTIONS_FIRST: Final = frozenset({"xxd"})
+"""Programs to which any word after the operand is a file to write."""
+
 PATTERN_OPTIONS: Final = {
+    "egrep": ("-e", "--regexp"),
+    "fgrep": ("-e", "--regexp"),
+    "sed": ("-e", "--expression"),
     "grep": ("-e", "--regexp"),
     "rg": ("-e", "--regexp", "--files"),
     "git grep": ("-e",),
@@ -204,14 +330,20 @@ GIT: Final = {
     ),
     "branch": (
         "-a -r -v -vv -av -avv -rv --all --remotes --list --verbose --show-current --no-color --no-column"
-        " --sort:SORT",
+        " --sort:SORT --merged --no-merged",
         "",
     ),
+    "branch --contains": ("-a -r", "G"),
+    "branch --list": ("-a -r -v -vv --sort:SORT", "T*"),
+    "branch --merged": ("-a -r", "G"),
+    "branch --no-merged": ("-a -r", "G"),
+    "config": ("--get --get-all --bool --int", "GITKEY"),
     "cat-file": ("-t -s -e -p", "G"),
     "check-ignore": ("-v --verbose -n --non-matching -q --quiet", "G*"),
     "count-objects": ("-v -H -vH --verbose --human-readable", ""),
     "describe": ("--tags --always --all --long --exact-match --abbrev:N --first-parent", "G*"),
     "diff": (_DIFF, "G*"),
+    "for-each-ref": ("--sort:SORT --count=N", "T*"),
     "grep": (
         "-n -i -l -L -c -w -v -E -F -P -G -I -h -H -q -o -p -W --cached --line-number --ignore-case"
         " --files-with-matches --name-only --count --word-regexp --extended-regexp --fixed-strings --break"
@@ -236,6 +368,7 @@ GIT: Final = {
         "",
     ),
     "remote": ("-v --verbose", ""),
+    "remote get-url": ("", "NAME"),
     "rev-list": (
         "-# -n=N --max-count:N --count --all --since:T --until:T --author:T --no-merges --merges"
         " --first-parent"
@@ -255,23 +388,24 @@ GIT: Final = {
     ),
     "show": (_LOG, "G*"),
     "show-ref": ("--heads --tags --branches -d -q --quiet --verify --head --hash --abbrev", "G*"),
-    "stash list": ("--oneline --stat", ""),
-    "stash show": ("-p --patch --stat --name-only --name-status", ""),
+    "stash list": ("--oneline --stat --date:GITDATE", ""),
+    "stash show": ("--stat --name-only --name-status", ""),
     "status": (
         "-s -b -sb -bs -z --short --branch --porcelain --porcelain:NAME --long --show-stash"
         " --ahead-behind --no-ahead-behind --ignored --ignored:NAME -u -uno -unormal -uall --untracked-files"
-        " --untracked-files:NAME --column --no-column --renames --no-renames --ignore-submodules"
-        " --ignore-submodules:NAME",
+        " --untracked-files:NAME --column --no-column --renames --no-renames --ignore-submodules",
         "G*",
     ),
-    "tag": ("-l --list -n --no-column --sort:SORT", ""),
+    "tag": ("-n --no-column --sort:SORT", ""),
+    "tag -l": ("-n --no-column --sort:SORT", "T*"),
+    "tag --list": ("-n --no-column --sort:SORT", "T*"),
     "version": ("", ""),
     "--version": ("", ""),
     "worktree list": ("--porcelain -v --verbose", ""),
 }
 """Subcommands of git that only read, and their options. Those that write given an operand get none."""
 
-GIT_GLOBAL: Final = frozenset({"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"})
+GIT_GLOBAL: Final = frozenset({"--no-pager", "-P", "--no-optional-locks"})
 """Options of git itself, before the subcommand."""
 
 FIND: Final = {
@@ -321,24 +455,29 @@ CAUTIONS: Final = {
 
 SECRET_FILES: Final = tuple(
     """
-    .env .env.* *.env .envrc id_rsa id_rsa.* id_dsa id_ecdsa id_ecdsa_* id_ed25519 id_ed25519_* *.pem *.key
-    *.p12
-    *.pfx *.jks *.keystore *.kdbx *.kdb *.ppk *.gpg *.age .netrc _netrc .npmrc .pypirc .pgpass .my.cnf
-    .mylogin.cnf .git-credentials .htpasswd htpasswd credentials credentials.* secrets secrets.* secret.*
-    *.secret
-    *.secrets .secret .secrets .*_history .*history .lesshst .viminfo .dockercfg shadow shadow- gshadow
-    sudoers
-    master.key token token.* *.token .token tokens.json .vault-token .vault_pass terraform.tfstate
-    terraform.tfstate.* *.tfvars wallet.dat *.keychain *.keychain-db key4.db key3.db logins.json
-    cookies.sqlite
+    .env .env.* *.env .envrc .flaskenv .dev.vars id_rsa id_rsa.* id_dsa id_ecdsa id_ecdsa_* id_ed25519
+    id_ed25519_* *.pem *.key *.priv
+    *.p12 *.pkcs12 *.ovpn
+    *.pfx *.jks *.keystore *.kdbx *.kdb *.ppk *.gpg *.age .netrc _netrc .authinfo .npmrc .pypirc .pgpass
+    .my.cnf .mylogin.cnf .git-credentials .htpasswd htpasswd credentials credentials.* secrets secrets.*
+    secret.* *.secret *.secrets .secret .secrets .*_history .*history fish_history .lesshst .viminfo
+    .dockercfg .dockerconfigjson shadow shadow- gshadow sudoers
+    master.key token token.* *.token .token tokens.json .vault-token .vault_pass* vault_pass*
+    terraform.tfstate terraform.tfstate.* *.tfstate *.tfvars .terraformrc wallet.dat *.keychain
+    *.keychain-db key4.db key3.db logins.json cookies.sqlite
     service-account*.json *service-account.json *service_account*.json application_default_credentials.json
+    *firebase-adminsdk*.json client_secret*.json local.settings.json sftp-config.json wp-config.php
     kubeconfig *.kubeconfig password password.* passwords passwords.* passwd.txt .s3cfg .boto rclone.conf
-    auth.json
+    auth.json api_key api_key.* apikey apikey.* .api_key
     .msmtprc .fetchmailrc ssh_host_*_key *_rsa *_ed25519 *_ecdsa *.keytab gha-creds-*.json .credentials.json
     """.split()
 )
 PUBLIC_FILES: Final = tuple(
-    "*.example *.sample *.template *.dist *.pub *.defaults *.tmpl *.md *.rst *.py *.ts".split()
+    """
+    *.example *.sample *.template *.dist *.pub *.defaults *.tmpl *.md *.rst *.py *.pyi *.ts *.tsx *.js *.jsx
+    *.mjs *.cjs *.go *.rs *.java *.kt *.c *.h *.cc *.cpp *.hpp *.cs *.rb *.swift *.scala *.css *.scss *.html
+    *.vue *.svelte
+    """.split()
 )
 """Endings that say: the file only looks like a secret."""
 SECRET_PATHS: Final = tuple(
@@ -347,6 +486,7 @@ SECRET_PATHS: Final = tuple(
     .config/gh .config/gcloud .config/google-chrome .config/chromium .config/op .config/hub
     .config/git/credentials .config/rclone .config/doctl .config/heroku .cargo/credentials
     .cargo/credentials.toml .gem/credentials
+    .vnc .svn/auth .subversion/auth .config/fish
     .terraform.d/credentials.tfrc.json .local/share/keyrings etc/ssl/private run/secrets etc/shadow
     etc/gshadow etc/sudoers etc/sudoers.d etc/security/opasswd etc/krb5.keytab etc/kubernetes .m2/settings.xml
     .gradle/gradle.properties .composer/auth.json .databricks .snowsql .bundle/config .git/config
@@ -354,3 +494,24 @@ SECRET_PATHS: Final = tuple(
     """.split()
 )
 """Folders and files of credentials, wherever they lie below."""
+
+_ENDINGS: Final = (
+    "json yaml yml toml ini cfg conf txt xml csv properties enc bak old orig db dat tar zip gz".split()
+)
+"""Endings of files of credentials whose name says so, such as `credentials`."""
+LEFT_OUT_FILES: Final = tuple(
+    dict.fromkeys(
+        made
+        for name in SECRET_FILES
+        for made in (
+            [f"{name[:-1]}{ending}" for ending in _ENDINGS]
+            if name.endswith(".*") and not name.startswith((".", "terraform"))
+            else [name]
+        )
+    )
+)
+"""Names of files that a search through a folder leaves out: no ending of source code is among them."""
+LEFT_OUT_FOLDERS: Final = tuple(
+    dict.fromkeys(path.partition("/")[0] for path in SECRET_PATHS if path.startswith(".") or "/" not in path)
+)
+"""Names of folders that a search through a folder leaves out."""

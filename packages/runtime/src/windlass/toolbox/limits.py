@@ -5,6 +5,8 @@ from typing import Final
 OUTPUT_LINES_MAX: Final = 2_000
 """Size of the output of one call; the first limit that is reached applies."""
 OUTPUT_BYTES_MAX: Final = 51_200
+PATTERN_NAMES_MAX: Final = 10_000
+"""Names that one pattern of a safe command may match."""
 LINE_CHARS_MAX: Final = 2_000
 """Characters shown of one line."""
 

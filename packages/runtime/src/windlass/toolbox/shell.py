@@ -1,12 +1,16 @@
 """bash: one command with bounded output, in the sandbox of the session.
 
 All processes of the command are ended when it ends, when its timeout is over, or when the call is cancelled.
-Without a sandbox, a command can do everything that the user of the process can.
+Without a sandbox, a command can do everything that the user of the process can. A command that is graded safe
+is checked against the folder right before it runs: see `read_text`.
 """
 
 import asyncio
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
+from glob import iglob
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -14,17 +18,19 @@ from pydantic import Field, JsonValue
 
 from windlass.adapters.sandboxes.none import HostSandbox
 from windlass.ports.sandbox import Sandbox, SandboxFailed
-from windlass.toolbox.folder import Folder
+from windlass.toolbox.folder import Folder, shown_path
 from windlass.toolbox.limits import (
     COMMAND_CHARS_MAX,
     COMMAND_TIMEOUT_S,
     COMMAND_TIMEOUT_S_MAX,
     OUTPUT_BYTES_MAX,
     OUTPUT_LINES_MAX,
+    PATTERN_NAMES_MAX,
     PROGRESS_CHARS_MAX,
     PROGRESS_INTERVAL_S,
 )
 from windlass.tools import Tool, ToolFailed, tool
+from windlass.tools.calling import in_thread
 from windlass.tools.context import ToolContext
 
 _HALF_BYTES: Final = OUTPUT_BYTES_MAX // 2
@@ -142,15 +148,66 @@ def bash_tool(place: Place, environment: Mapping[str, str]) -> Tool[..., object]
             raise ToolFailed("the command contains a NUL character; leave it out")
         output = Streamed(ctx.progress, asyncio.get_running_loop().time)
         sandbox = await place.sandbox(ctx)
+        text = await in_thread(partial(read_text, command, sandbox.folder))
         try:
-            ended = await sandbox.run(
-                command, timeout_s=timeout_s, output=output.feed, environment=environment
-            )
+            ended = await sandbox.run(text, timeout_s=timeout_s, output=output.feed, environment=environment)
         except SandboxFailed as error:
             raise ToolFailed(str(error)) from None
         result: dict[str, JsonValue] = {"exit_code": ended.exit_code, "output": output.text()}
-        if ended.reason:
-            result["note"] = ended.reason
+        notes = [ended.reason, _LEFT_OUT if text != command else ""]
+        if any(notes):
+            result["note"] = "; ".join(filter(None, notes))
         return result
 
     return bash.with_options(is_shell=True, reads="untrusted")
+
+
+_LEFT_OUT: Final = "files with names of credentials are left out; a command that names one asks a person"
+
+
+def read_text(command: str, folder: Path) -> str:
+    """Return the text to run for a command: for one that is graded safe, without files of credentials.
+
+    Raises:
+        ToolFailed: a path of it leads to credentials or out of the folder.
+    """
+    from windlass_harness.shell.language import is_secret  # noqa: PLC0415 - slow to import
+    from windlass_harness.shell.reads import read_of  # noqa: PLC0415 - slow to import
+
+    read = read_of(command)
+    if read is None:
+        return command
+    root = os.path.realpath(folder)
+    for path in read.paths:
+        for base in path.folders:
+            for name in _names(path.text, os.path.join(root, base), is_pattern=path.is_pattern):
+                target = os.path.realpath(os.path.join(root, base, name))
+                inside = os.path.relpath(target, root)
+                if target != root and inside.startswith(os.pardir):
+                    if path.shows_names_only and not os.path.isdir(target):
+                        continue
+                    raise _unseen(name, f"leads to {shown_path(target)}, outside of the workspace")
+                if not path.shows_names_only and is_secret(inside):
+                    raise _unseen(name, f"is {shown_path(inside)}, which has the name of credentials")
+    return read.text
+
+
+def _names(text: str, base: str, *, is_pattern: bool) -> list[str]:
+    """Return the names that a path stands for in a folder: all that bash may make of a pattern."""
+    if not is_pattern:
+        return [text]
+    # Quotes are gone, so brackets may be plain characters: their part of the name is taken for anything.
+    pattern = "/".join("*" if "[" in part else part for part in text.split("/"))
+    names = list(islice(iglob(pattern, root_dir=base), PATTERN_NAMES_MAX + 1))
+    if len(names) > PATTERN_NAMES_MAX:
+        raise ToolFailed(
+            f"{shown_path(text)} matches more than {PATTERN_NAMES_MAX:,} names; name fewer files"
+        )
+    for name in names:
+        if name.startswith("-"):
+            raise ToolFailed(f"{shown_path(name)} would be read as an option; write ./{text}")
+    return names
+
+
+def _unseen(name: str, why: str) -> ToolFailed:
+    return ToolFailed(f"{shown_path(name)} {why}; name that file itself, so that a person is asked")

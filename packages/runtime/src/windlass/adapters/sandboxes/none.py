@@ -39,7 +39,7 @@ PASSED: Final = ("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "USER",
 _GIT: Final = """\
 #!{bash}
 # git whose reads run none of the programs that a repository can name in its settings: no diff program, text
-# conversion or filter.
+# conversion or filter, nothing in the folder of a submodule, and nothing that fetches missing objects.
 before=()
 while [ $# -gt 0 ]; do
   case "$1" in
@@ -50,11 +50,24 @@ while [ $# -gt 0 ]; do
 done
 options=()
 case "${{1-}}" in
-  diff | log | show | whatchanged | diff-tree | diff-index | diff-files)
-    options=(--no-ext-diff --no-textconv) ;;
+  diff | diff-index | diff-files) options=(--no-ext-diff --no-textconv --ignore-submodules=dirty) ;;
+  log | show | whatchanged | diff-tree) options=(--no-ext-diff --no-textconv) ;;
   blame | annotate) options=(--no-textconv) ;;
-  status | ls-files) ;;
+  status) options=(--ignore-submodules=dirty) ;;
+  cat-file | check-ignore | count-objects | describe | for-each-ref | grep | ls-files | ls-tree) ;;
+  merge-base | name-rev | reflog | rev-list | rev-parse | shortlog | show-ref) ;;
   *) exec {git} "${{before[@]}}" "$@" ;;
+esac
+export GIT_ALLOW_PROTOCOL=none
+case "$1" in blame | annotate)
+  # No later setting takes such a file back, and git shows a line of it that is not the name of a commit.
+  top=$({git} "${{before[@]}}" rev-parse --show-toplevel)
+  while IFS= read -r -d "" file; do
+    if [ "$file" != .git-blame-ignore-revs ] || [ -L "$top/$file" ]; then
+      printf "%s\\n" "git: blame.ignoreRevsFile may only be the file .git-blame-ignore-revs" >&2
+      exit 128
+    fi
+  done < <({git} "${{before[@]}}" config -z --get-all blame.ignoreRevsFile) ;;
 esac
 filters="^filter[.].*[.](clean|smudge|process|required)$"
 count=${{GIT_CONFIG_COUNT:-0}}

@@ -32,7 +32,23 @@ _GIT: Final = {
     "core.fsmonitor": "false",
     "core.hooksPath": "/dev/null",
     "core.attributesFile": "/dev/null",
+    # Signatures are checked, merges made again and submodules entered only if a command says so.
     "log.showSignature": "false",
+    "format.pretty": "medium",
+    "log.diffMerges": "separate",
+    "branch.sort": "refname",
+    "tag.sort": "refname",
+    "diff.submodule": "short",
+    "status.submoduleSummary": "false",
+    "submodule.recurse": "false",
+    "stash.showPatch": "false",
+    "core.alternateRefsCommand": "false",
+    # Files of any name whose lines git would show.
+    "mailmap.file": "/dev/null",
+    "mailmap.blob": "",
+    "core.excludesFile": "/dev/null",
+    "diff.orderFile": "/dev/null",
+    "grep.fallbackToNoIndex": "false",
 }
 """Settings that let git run no program of a repository; they win over those of the repository."""
 OWN_VARIABLES: Final = {

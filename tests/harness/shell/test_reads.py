@@ -1,0 +1,122 @@
+"""How a safe command is run: the paths that it opens, and the names that it leaves out."""
+
+from fnmatch import fnmatchcase
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass_harness.shell import classify_shell_command
+from windlass_harness.shell.language import may_reach_secret, overlap
+from windlass_harness.shell.reads import Read, read_of
+
+
+def text_of(command: str) -> str:
+    """The text that runs, without the lists before it."""
+    read = read_of(command)
+    assert read is not None
+    return read.text.rpartition("\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("ls -R src", "ls -R src"),
+        ("grep x a.txt", "grep x a.txt"),
+        ("grep -rn x src", 'grep -rn x src "${left_out_of_grep[@]}"'),
+        ("grep --recursive x src 2>/dev/null | head", None),
+        ("grep -Rn x", 'grep -rn x "${left_out_of_grep[@]}"'),
+        ("grep -e -r a.txt", None),
+        ("egrep -r --include='*' x -- src", "egrep -r --include='*' x \"${left_out_of_grep[@]}\" -- src"),
+        ("rg -g '*' x", "rg -g '*' x \"${left_out_of_rg[@]}\""),
+        (
+            "diff src docs",
+            "diff src docs --no-dereference -X <(printf '%s\\n' \"${left_out_of_diff[@]}\")",
+        ),
+        ("git status", "git status"),
+        ("git log -3", "git log -3"),
+        ("git log -p -3 > /dev/null", 'git log -p -3 "${left_out_of_git[@]}" > /dev/null'),
+        ("git log -p --follow -- a.txt", "git log -p --follow -- a.txt"),
+        ("git diff --stat", "git diff --stat"),
+        ("git diff --stat -p", 'git diff --stat -p "${left_out_of_git[@]}"'),
+        ("git diff HEAD -- src", 'git diff HEAD -- src "${left_out_of_git[@]}"'),
+        ("git -C src show abc123", "git -C src show 'abc123^{commit}' \"${left_out_of_git[@]}\""),
+        ("git show --stat -- abc123", "git show --stat -- abc123"),
+        ("git diff --stat abc1..def2", "git diff --stat 'abc1^{commit}..def2^{commit}'"),
+        ("git diff --stat main...def2", "git diff --stat 'main...def2^{commit}'"),
+        ("git cat-file -p abc123", "git cat-file -p 'abc123^{commit}'"),
+        ("git cat-file -p HEAD:a.txt", "git cat-file -p HEAD:a.txt"),
+        ("git grep -n x", 'git grep -n x "${left_out_of_git[@]}"'),
+    ],
+)
+def test_a_read_through_a_folder_or_a_history_leaves_names_out(command: str, text: str | None) -> None:
+    assert classify_shell_command(command).severity == (
+        "safe" if text or "recursive" in command else "caution"
+    )
+    if text is not None:
+        assert text_of(command) == text
+
+
+def test_each_list_stands_once_before_the_command() -> None:
+    read = read_of("git diff; git show; grep -r x .; git diff")
+    assert read is not None
+    assert read.text.count("left_out_of_git=(") == read.text.count("left_out_of_grep=(") == 1
+    assert "--exclude=id_rsa" in read.text
+    assert "--exclude-dir=.ssh" in read.text
+    assert "'**/id_rsa'" not in read.text
+    assert "':(top,exclude,icase,glob)**/id_rsa'" in read.text
+    assert "left_out_of_rg" not in read.text
+
+
+def test_a_command_that_is_not_safe_has_no_read() -> None:
+    assert read_of("rm x") is None
+    assert read_of("grep -r x . > y") is None
+
+
+def test_the_paths_are_those_of_operands_and_redirections_in_each_folder_of_the_command() -> None:
+    read = read_of("cat a.txt 'b c' < d; cd src && wc -l *.py; grep -e x y; test -f z")
+    assert isinstance(read, Read)
+    seen = [(path.text, path.is_pattern, path.shows_names_only, path.folders) for path in read.paths]
+    both = ("", "src/")
+    assert seen == [
+        ("d", False, False, ("",)),
+        ("a.txt", False, False, ("",)),
+        ("b c", False, False, ("",)),
+        ("src", False, True, ("",)),
+        ("*.py", True, True, both),
+        ("y", False, False, both),
+        ("z", False, True, both),
+    ]
+
+
+@pytest.mark.parametrize("name", ["src", "*.md", "docs/*.py", "*/*.ts", "*.log", "src/*.html", "a*b.cfgx"])
+def test_a_pattern_of_ordinary_names_reaches_no_secret(name: str) -> None:
+    assert not may_reach_secret(name.split("/"))
+
+
+@pytest.mark.parametrize(
+    "name", ["*", "i*", "src/*", "*.json", "s*/x", "[ij]d_rsa", "ID_*", "?d_rsa", "*.p?m", "a" * 256 + "*"]
+)
+def test_a_pattern_that_may_match_a_secret_reaches_it(name: str) -> None:
+    assert may_reach_secret(name.split("/"))
+
+
+NAMES = ["".join(letters) for size in range(5) for letters in product("ab", repeat=size)]
+PATTERNS = st.text("ab*?", max_size=5)
+
+
+@given(PATTERNS, PATTERNS)
+def test_patterns_overlap_if_a_name_matches_both(one: str, other: str) -> None:
+    together = [name for name in NAMES if fnmatchcase(name, one) and fnmatchcase(name, other)]
+    if together:
+        assert overlap(one, other)
+    # A name that both match is no longer than both patterns together.
+    elif len(one) + len(other) < 5:
+        assert not overlap(one, other)
+
+
+def test_brackets_count_as_any_character() -> None:
+    assert overlap("[x]a", "ba")
+    assert overlap("a[]]", "ab")
+    assert not overlap("[x]a", "a")

@@ -1,0 +1,362 @@
+"""Commands that are graded safe show no credentials, and nothing outside of the folder, when bash runs them.
+
+A file with an ordinary name may hold a secret too: no name says so, and redaction is the net there.
+"""
+
+import os
+import random
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import cast
+
+import pytest
+from tests.harness.shell.corpus import rows
+from tests.harness.shell.safe_runs import safe_commands
+from tests.toolbox.rig import Failed, play, tool_of, use
+
+from windlass.adapters.sandboxes.none import HostSandbox
+from windlass.toolbox import Workspace
+from windlass.toolbox.limits import PATTERN_NAMES_MAX
+from windlass.toolbox.shell import read_text
+from windlass.tools import ToolFailed
+from windlass_harness.redact import Redactor
+from windlass_harness.shell import classify_shell_command
+from windlass_harness.shell.language import is_secret
+
+PLANTED = """
+.env .env.local .env.production prod.env .envrc .flaskenv .dev.vars id_rsa keys/id_ed25519 deploy_rsa id_dsa
+.npmrc .pypirc .netrc .aws/credentials .docker/config.json .kube/config kubeconfig prod.kubeconfig server.pem
+private.key api.p12 cert.pfx app.jks store.keystore vault.kdbx putty.ppk mail.gpg service-account-1.json
+my-service_account.json application_default_credentials.json client_secret_1.json terraform.tfstate
+terraform.tfstate.backup prod.tfvars .git-credentials .htpasswd htpasswd wp-config.php secrets.yml
+config/secrets.yaml credentials.json credentials .pgpass .my.cnf .bash_history .zsh_history .psql_history
+fish_history .ssh/config .gnupg/secring .azure/token.json .config/gh/hosts.yml .m2/settings.xml
+.gradle/gradle.properties .cargo/credentials.toml .vault-token .vault_pass token.txt api.token tokens.json
+password.txt passwords.csv auth.json rclone.conf .s3cfg .boto local.settings.json wallet.dat shadow
+src/credentials.ini docs/.env src/deep/id_rsa src/master.key docs/secret.txt data/apikey.txt
+src/secrets.toml docs/secrets.toml
+""".split()
+LINE = "one two three foo TODO def main import class x a 1 2,3 {0} items name error CANARY-{0}\n"
+PUBLIC = "README.md CHANGELOG.md Makefile pyproject.toml a.txt b.txt src/app.py src/token.py docs/x.md f.txt"
+VARIANTS = """
+grep -rh '' .
+grep -rhi '' src docs
+grep -Rh '' .
+grep -r --include='*' '' .
+grep -rh '' . --include='*.yml' --include=x
+grep -rn one -- .
+grep -rhe '' .
+egrep -rh '' .
+fgrep -rh one .
+grep -h '' *.md
+grep -h one ./*.py
+diff -r src docs
+diff src docs
+diff -ruN src data
+diff -r . src
+cat *.md
+cat ./*.md src/*.py
+cat ./i*
+cat ./*
+cat ./c*
+cat src/*
+cat src/*/*
+head -5 ./*
+tail -n 3 src/*
+sort ./*.txt
+awk '{print}' ./*
+sed -n 1,5p src/*
+ls *
+ls -la ./*
+ls -laR .
+wc -c *
+du -ah .
+md5sum *
+sha256sum ./*
+stat ./*
+file ./*
+find . -type f
+find . -type f -name '.env*'
+git log -p
+git log -p --all
+git log --all -U3
+git log -p -- src
+git log --stat -p
+git show
+git show HEAD
+git show HEAD~1
+git show --stat -p HEAD
+git show -U0 HEAD
+git diff
+git diff HEAD
+git diff HEAD~1
+git diff HEAD~1 HEAD
+git diff HEAD~1..HEAD -- .
+git diff --cached
+git diff --word-diff HEAD~1
+git diff HEAD~1 src
+git grep -n one
+git grep -h ''
+git grep -h '' HEAD
+git grep -h '' HEAD -- .
+git -C src grep -h ''
+git -C src show HEAD
+git -C src log -p
+git stash show
+git stash list
+git blame README.md
+git reflog
+git remote -v
+git config --get remote.origin.fetch
+git ls-files -s
+git ls-tree -r HEAD
+cd src && cat *.py
+cd src && grep -rh '' .
+cd src; cat ./*
+cat notes
+cat docs/link
+cat linked/x
+cat linked/*
+head -3 < notes
+ls linked
+ls notes
+grep -rh '' linked
+grep -rh '' docs
+grep -Rh '' docs
+diff -r docs src
+wc -l notes
+wc -l docs/*
+rg one
+rg -uu one
+rg --hidden --no-ignore one .
+rg -uu --iglob "*.YML" one
+""".strip().split("\n")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
+    words = ["git", *identity, *arguments]
+    return subprocess.run(
+        words, cwd=folder, env=environment, check=True, capture_output=True, text=True
+    ).stdout
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with files of credentials, committed and not, and links to some."""
+    folder = tmp_path_factory.mktemp("planted") / "work"
+    for name in PUBLIC.split():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("one plain line\ntwo\nthree\n")
+    git(folder, "init", "-qb", "main")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "one")
+    for number, name in enumerate(PLANTED):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(LINE.format(number))
+    (folder / "CHANGELOG.md").write_text("one changed line\n")
+    git(folder, "add", "-Af")
+    git(folder, "commit", "-qm", "two")
+    for name in PLANTED[::2]:
+        (folder / name).write_text(LINE.format(900) * 2)
+    (folder / "README.md").write_text("one changed line\n")
+    (folder / "data.json").write_text('{"items": [{"name": "a"}]}\n')
+    outside = folder.parent / "outside"
+    outside.mkdir()
+    (outside / "x").write_text(LINE.format(901))
+    (folder / "notes").symlink_to(outside / "x")
+    (folder / "linked").symlink_to(outside)
+    (folder / "docs" / "link").symlink_to("../.env")
+    (folder / "docs" / "linked").symlink_to("../linked")
+    git(folder, "remote", "add", "origin", "https://user:CANARY-url@example.com/x.git")
+    return folder
+
+
+def outputs(folder: Path, texts: list[str]) -> str:
+    """Run texts one after another, each in a shell of its own; return what they print, with masks."""
+    output = bytearray()
+    marked = [f"echo; echo '=== {at}'; (\n{text}\n)" for at, text in enumerate(texts)]
+    script = folder.parent / "script"
+    script.write_text("\n".join(marked))
+    play(HostSandbox(folder).run(f"bash {script}", timeout_s=900, output=output.extend))
+    return Redactor().text(output.decode("utf-8", "replace"))
+
+
+def shown(folder: Path, commands: Sequence[str]) -> list[str]:
+    """Return the commands that are safe, run, and show a canary."""
+    texts: dict[str, str] = {}
+    for command in commands:
+        if "sleep" in command or classify_shell_command(command).severity != "safe":
+            continue
+        try:
+            texts[command] = read_text(command, folder)
+        except ToolFailed:
+            continue
+    parts = outputs(folder, list(texts.values())).split("=== ")[1:]
+    assert len(parts) == len(texts)
+    return [command for command, part in zip(texts, parts, strict=True) if "CANARY" in part]
+
+
+def test_every_planted_name_is_known() -> None:
+    assert len(PLANTED) >= 40
+    assert [name for name in PLANTED if not is_secret(name)] == []
+
+
+@pytest.mark.promise("S2")
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
+def test_no_safe_read_shows_a_planted_credential(planted: Path) -> None:
+    assert shown(planted, VARIANTS) == []
+
+
+@pytest.mark.slow
+@pytest.mark.promise("S2")
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
+def test_no_graded_or_generated_command_shows_a_planted_credential(planted: Path) -> None:
+    files = ("corpus.tsv", "more.tsv", "unseen.tsv", "bypasses.tsv", "attacks.tsv", "everyday.tsv")
+    graded = [row.command for name in files for row in rows(name)]
+    assert shown(planted, [one for one in graded if "\n" not in one]) == []
+    assert shown(planted, safe_commands(300, seed=7)) == []
+
+
+def test_the_credentials_are_there_to_be_shown(planted: Path) -> None:
+    raw = outputs(planted, ["grep -rh '' .", "git log -p", "cat notes", "diff src docs", "git grep -h ''"])
+    assert all("CANARY" in part for part in raw.split("=== ")[1:])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat notes",
+        "cat docs/link",
+        "cat linked/x",
+        "head < notes",
+        "ls linked",
+        "cd linked && ls",
+        "cat ./[n]otes.py",
+    ],
+)
+def test_a_path_that_leads_elsewhere_is_refused_with_its_name(command: str, planted: Path) -> None:
+    (planted / "notes.py").unlink(missing_ok=True)
+    (planted / "notes.py").symlink_to("notes")
+    with pytest.raises(Failed, match="so that a person is asked"):
+        play(use(tool_of(Workspace(planted), "bash"), {"command": command}))
+    (planted / "notes.py").unlink()
+
+
+def test_names_and_sizes_of_credentials_are_no_secret(planted: Path) -> None:
+    tool = tool_of(Workspace(planted), "bash")
+    answer = cast(Mapping[str, object], play(use(tool, {"command": "ls *; wc -c *.pem; du -sh *"})))
+    assert "id_rsa" in str(answer["output"])
+    assert "note" not in answer
+
+
+def test_a_search_says_that_it_leaves_names_out(planted: Path) -> None:
+    tool = tool_of(Workspace(planted), "bash")
+    answer = cast(Mapping[str, object], play(use(tool, {"command": "grep -rl 'one' ."})))
+    assert "left out" in str(answer["note"])
+    assert "./src/token.py" in str(answer["output"])
+
+
+def test_a_file_whose_name_is_an_option_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "--files0-from=x.txt").write_text("")
+    with pytest.raises(Failed, match=r"write \./\*"):
+        play(use(tool_of(Workspace(tmp_path), "bash"), {"command": "wc -l *"}))
+
+
+def test_a_pattern_may_match_so_many_names_and_no_more(tmp_path: Path) -> None:
+    for number in range(PATTERN_NAMES_MAX):
+        (tmp_path / f"{number}.md").touch()
+    assert read_text("ls *.md", tmp_path) == "ls *.md"
+    (tmp_path / "more.md").touch()
+    with pytest.raises(ToolFailed, match="name fewer"):
+        read_text("ls *.md", tmp_path)
+
+
+def test_a_command_that_is_not_safe_runs_as_it_is_written(planted: Path) -> None:
+    command = "cat .env; grep -r one ."
+    assert classify_shell_command(command).severity == "dangerous"
+    assert read_text(command, planted) == command
+
+
+def test_a_hash_shows_commits_and_no_file_without_its_name(planted: Path) -> None:
+    blob = git(planted, "rev-parse", "HEAD:.env").strip()
+    commit = git(planted, "rev-parse", "HEAD~1").strip()
+    hidden = [
+        f"git show {blob}",
+        f"git cat-file -p {blob[:9]}",
+        f"git diff {blob} {blob}",
+        f"git grep -h one {blob}",
+    ]
+    assert shown(planted, [*hidden, f"git diff {blob}..{blob}", f"git show {commit}"]) == []
+    assert "one plain line" in outputs(planted, [read_text(f"git show {commit[:10]}", planted)])
+
+
+def test_without_credentials_the_same_is_shown(planted: Path, tmp_path: Path) -> None:
+    clean = tmp_path / "clean"
+    clean.mkdir()
+    git(clean, "init", "-qb", "main")
+    for text in ("one\n", "one\ntwo\n", "one\nthree\n"):
+        for name in ("README.md", "a.txt", "src/app.py", "src/b.py", "docs/b.py", "docs/x.md"):
+            (clean / name).parent.mkdir(exist_ok=True)
+            (clean / name).write_text(f"{name} {text}")
+        if "three" not in text:
+            git(clean, "add", "-A")
+            git(clean, "commit", "-qm", text.split()[-1])
+    more = [
+        "git show HEAD:src/app.py",
+        "git diff HEAD~1..HEAD -- 'src/*.py'",
+        "git diff HEAD -- a.txt | head -5",
+        "git log -p --reverse HEAD~1..HEAD -- src/app.py docs",
+        "git log --oneline --graph -p src",
+        f"git show {git(clean, 'rev-parse', 'HEAD').strip()} src",
+        f"git diff {git(clean, 'rev-parse', '--short', 'HEAD~1').strip()}...HEAD a.txt",
+        "git grep -n two HEAD~1 -- src",
+        "git grep -n two docs",
+        "git cat-file -p HEAD",
+        "git log -p --follow a.txt",
+        "grep -rn one --include='*.py' . | sort",
+        "grep -Rln one src docs | sort",
+    ]
+    reads = [
+        one
+        for one in (*VARIANTS, *more)
+        if one.startswith(("git", "grep -r", "diff")) and "linked" not in one
+    ]
+    reads = [
+        one
+        for one in reads
+        if "data" not in one and "blame" not in one and classify_shell_command(one).severity == "safe"
+    ]
+    # What is in .git is left out of searches.
+    raw = [
+        one.replace("grep -r", "grep --exclude-dir=.git -r").replace("diff -r", "diff -x .git -r")
+        for one in reads
+    ]
+    narrowed = [read_text(one, clean) for one in reads]
+    assert any(left != right for left, right in zip(reads, narrowed, strict=True))
+    ours, theirs = outputs(clean, narrowed).split("=== "), outputs(clean, raw).split("=== ")
+    differ = [
+        (command, left, right)
+        for command, left, right in zip(("", *reads), ours, theirs, strict=True)
+        if _without_options(left) != _without_options(right)
+    ]
+    assert differ == []
+
+
+def _without_options(text: str) -> list[str]:
+    """The lines of an output; diff repeats its options."""
+    return [
+        line for line in text.split("\n")[1:] if not line.startswith("diff ") or line.startswith("diff --git")
+    ]
+
+
+def test_the_order_of_commands_does_not_matter(planted: Path) -> None:
+    mixed = list(VARIANTS)
+    random.Random(5).shuffle(mixed)
+    joined = ["; ".join(pair) for pair in zip(mixed[::2], mixed[1::2], strict=False)]
+    assert shown(planted, joined) == []

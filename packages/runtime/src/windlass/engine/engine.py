@@ -40,6 +40,7 @@ from windlass_protocol import RetryClass
 from windlass_protocol.frozen import frozen
 
 _LOG: Final = logging.getLogger(__name__)
+_RUNS_LOG: Final = logging.getLogger("windlass.runs")
 
 LEFT_MS: Final = 30_000
 """How long a session with a missing agent is left to other processes before the next attempt."""
@@ -447,7 +448,9 @@ class Engine:
             count = sum(len(driver.awaited) for driver in self._drivers.values() if driver is not None)
             if count:
                 told = f"{count:,} call{'s' * (count > 1)} under way, up to {left_s:.0f} s"
-                _LOG.info("draining: %s", told, extra={"windlass": {"calls": count, "leftS": round(left_s)}})
+                _RUNS_LOG.info(
+                    "draining: %s", told, extra={"windlass": {"calls": count, "leftS": round(left_s)}}
+                )
             pause = asyncio.ensure_future(clock.sleep(min(DRAIN_LOG_S, left_s)))
             await asyncio.wait((pause, *ends), return_when=asyncio.FIRST_COMPLETED)
             pause.cancel()
@@ -459,7 +462,7 @@ class Engine:
                 continue
             keys = [effect.key for effect in driver.awaited]
             if keys:
-                _LOG.warning(
+                _RUNS_LOG.warning(
                     "session %s is handed over with calls under way, which did not end in time: %s",
                     session_id,
                     ", ".join(keys),

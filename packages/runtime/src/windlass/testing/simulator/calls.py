@@ -9,6 +9,7 @@ from windlass.testing.simulator.world import World
 from windlass.tools import PROGRAM_TOOLS
 from windlass_harness.record import Record
 from windlass_harness.times import ms_of
+from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import JsonObject
 
 
@@ -52,6 +53,10 @@ class _Calls:
         self._results: Counter[str] = Counter()
         self._outputs: dict[str, JsonValue] = {}
         self._starts: Counter[str] = Counter()
+        self._runs: dict[str, str | None] = {}
+        """The runs of started calls."""
+        self._ended: set[str | None] = set()
+        """Runs that have ended: each of their calls has a result."""
         self._step = 0
         self._follow: dict[str, Callable[[Record], None]] = {
             "step.started": self._step_started,
@@ -67,10 +72,13 @@ class _Calls:
         follow = self._follow.get(record.type)
         if follow is not None:
             follow(record)
+        elif record.type in RUN_ENDS:
+            self._ended.add(record.run_id)
 
     def end(self) -> None:
-        for key, count in self._results.items():
-            if count != 1:
+        for key in {*self._results, *self._starts}:
+            count = self._results[key]
+            if count > 1 or (count < 1 and self._runs[key] in self._ended):
                 self._world.blame(f"{key} has {count} results")
         for key, facts in self._world.calls.items():
             chosen = self._choices[key]
@@ -102,6 +110,7 @@ class _Calls:
         world, data = self._world, record.data
         key = _key(record, data["callId"])
         self._starts[key] += 1
+        self._runs[key] = record.run_id
         if self._results[key]:
             world.blame(f"{key} was begun after its result")
         if data["idempotencyKey"] != key:

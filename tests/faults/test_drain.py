@@ -98,7 +98,7 @@ def test_a_call_that_outlives_the_drain_is_given_up_and_its_id_is_logged(
     Scene(store=OpenStore()).play(story)
 
 
-def test_hurry_ends_a_drain_at_once() -> None:
+def test_end_drain_ends_a_drain_at_once() -> None:
     async def story(scene: Scene) -> None:
         bank = Bank(scene)
         runtime = bank.runtime(drain_s=DRAIN_S_MAX)
@@ -107,7 +107,7 @@ def test_hurry_ends_a_drain_at_once() -> None:
         await scene.clock.sleep(5)
         assert not draining.done()
         began = scene.clock.monotonic()
-        runtime.hurry()
+        runtime.end_drain()
         await draining
         assert scene.clock.monotonic() == began
         await runtime.aclose()

@@ -388,9 +388,9 @@ class CoreRuntime(RuntimeViews):
     def _on_parked(self, state: LoopState) -> None:
         run, engine = state.session.run, self._engine
         source = None if run is None or state.run is not None else run.source
-        is_scheduled = source is not None and source.kind == "scheduled_task"
-        if is_scheduled and source.id and engine is not None and not engine.is_draining:
-            self._start_scheduled(source.id)
+        name = source.id if source is not None and source.kind == "scheduled_task" else None
+        if name and engine is not None and not engine.is_draining:
+            self._start_scheduled(name)
         deps = self._ports.deps
         if deps.given:
             deps.forget(state.session.run_ids, current=None if state.run is None else state.run.run_id)

@@ -31,6 +31,9 @@ READY_CPU_S: Final = 1.0
 """The target; a slow machine may need more, so it is only reported."""
 ANSWER_TIMEOUT_S: Final = 300
 NAME: Final = "windlass-sidecar"
+IS_WINDOWS: Final = sys.platform == "win32"
+SYSTEM: Final = {"SYSTEMROOT": os.environ["SYSTEMROOT"]} if IS_WINDOWS else {}
+"""Variables without which no program opens a socket there."""
 SOURCES: Final = ("protocol", "harness", "runtime", "sidecar")
 # Modules that are imported by name on first use, and so are not found by an analysis of the imports.
 HIDDEN: Final = (
@@ -75,8 +78,9 @@ def main() -> None:
     made = build(folder.resolve(), names)
     size = checked_size(made)
     with serving() as url:
-        attempt(made / NAME, url, names)  # the first start reads everything from the disk
-        cpu_s = attempt(made / NAME, url)
+        program = made / (f"{NAME}.exe" if IS_WINDOWS else NAME)
+        attempt(program, url, names)  # the first start reads everything from the disk
+        cpu_s = attempt(program, url)
     print(f"{made}: {size / 1e6:.0f} MB (limit {SIZE_BYTES_MAX / 1e6:.0f})")
     print(f"has {len(names)} modules of the standard library")
     print(f"ready after {cpu_s:.2f} s of CPU (aim {READY_CPU_S:.0f}), answers without a Python on PATH")
@@ -121,7 +125,7 @@ def importable(folder: Path) -> list[str]:
     (folder / "probe.py").write_text(PROBE, encoding="utf-8")
     names = stdlib_modules()
     script = "import json, probe, sys; print(json.dumps(probe.failed_imports(json.loads(sys.argv[1]))))"
-    python = folder / "env" / "bin" / "python"
+    python = python_in(folder)
     result = subprocess.run(
         [str(python), "-W", "ignore", "-c", script, json.dumps(names)],
         cwd=folder,
@@ -133,9 +137,14 @@ def importable(folder: Path) -> list[str]:
     return [name for name in names if name not in failed]
 
 
+def python_in(folder: Path) -> Path:
+    """Return the Python of the environment of the bundle."""
+    return folder / "env" / ("Scripts/python.exe" if IS_WINDOWS else "bin/python")
+
+
 def install(folder: Path) -> None:
     """Install the sidecar and its requirements into an environment of their own."""
-    python = folder / "env" / "bin" / "python"
+    python = python_in(folder)
     if not python.exists():
         venv.create(folder / "env")
     # PyInstaller compiles the sources itself.
@@ -148,7 +157,7 @@ def install(folder: Path) -> None:
 
 def build(folder: Path, names: list[str]) -> Path:
     """Freeze the sidecar with these modules; return the folder to ship."""
-    python = folder / "env" / "bin" / "python"
+    python = python_in(folder)
     entry = folder / "entry.py"
     entry.write_text(ENTRY, encoding="utf-8")
     shutil.rmtree(folder / "dist", ignore_errors=True)
@@ -225,7 +234,7 @@ def _attempt(program: Path, url: str, names: list[str] | None, *, folder: str) -
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=folder,
-            env={"PATH": "/nonexistent"},
+            env={"PATH": "/nonexistent", **SYSTEM},
         ) as child,
     ):
         assert child.stdin is not None

@@ -81,12 +81,14 @@ def test_a_row_tells_the_wish_the_outcome_what_is_waited_for_and_crashes(play: P
             7,
             59_750,
         )
-        assert (failed.error, failed.output, failed.crashes) == (
+        assert (failed.error, failed.error_message, failed.crashes) == (
             "provider_failure",
             "overloaded, try later",
             1,
         )
-        assert (waits.waits_on, waits.output) == ("input", "Run pay? It costs 9.")
+        assert (failed.output, failed.waits_for) == ("", None), "an error is no output"
+        assert (waits.waits_on, waits.waits_for) == ("input", "Run pay? It costs 9.")
+        assert (waits.output, waits.error_message) == ("", None), "nor is a question"
         assert (waits.duration_ms, waits.error) == (0, None)
 
     play(story)
@@ -219,8 +221,9 @@ def test_a_session_tells_what_its_newest_run_said_or_waits_for_and_how_often_run
         await start(store, "s2", "r9")
         waits, failed, done = await other.listed(SessionFilter())
         assert waits == await other.listed_session("s3")
-        assert (waits.output, waits.waits_on, waits.error) == ("Run pay? It costs 9.", "input", None)
-        assert (failed.output, failed.error, failed.crashes) == (
+        assert (waits.waits_for, waits.waits_on, waits.error) == ("Run pay? It costs 9.", "input", None)
+        assert (waits.output, waits.error_message, failed.output, failed.waits_for) == ("", None, "", None)
+        assert (failed.error_message, failed.error, failed.crashes) == (
             "overloaded, try later",
             "provider_failure",
             1,

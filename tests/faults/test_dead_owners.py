@@ -64,6 +64,11 @@ def owner(store: str, effects: Path) -> Generator[subprocess.Popen[bytes]]:
             child.kill()
 
 
+def is_at_work(effects: Path) -> bool:
+    """Whether the tool of the owner has begun."""
+    return effects.exists() and effects.stat().st_size > 0
+
+
 async def absent(store: PostgresStore) -> frozenset[str]:
     return await store._read(lambda reads: reads.absent_owners())  # pyright: ignore[reportPrivateUsage]
 
@@ -86,14 +91,15 @@ def test_the_sessions_of_a_killed_process_are_free_long_before_its_lease_ends(
     effects = tmp_path / "effects"
 
     async def story() -> None:
-        async with AgentRuntime.open(store, agents=[worker(effects)]) as runtime:
-            with owner(store, effects) as child:
-                await until(effects.exists)
+        with owner(store, effects) as child:
+            await until(lambda: is_at_work(effects))
+            # Opened now: it would have driven the run itself otherwise.
+            async with AgentRuntime.open(store, agents=[worker(effects)]) as runtime:
                 child.kill()
                 child.wait()
                 result = await runtime.handle("r1").wait()
-            assert result.output == "done"
-            assert effects.read_bytes() == b"ww"
+        assert result.output == "done"
+        assert effects.read_bytes() == b"ww"
 
     run(story())
 
@@ -105,7 +111,7 @@ def test_a_process_that_starts_after_the_kill_takes_over_as_well(
 
     async def story() -> None:
         with owner(store, effects) as child:
-            await until(effects.exists)
+            await until(lambda: is_at_work(effects))
             child.kill()
             child.wait()
         async with AgentRuntime.open(store, agents=[worker(effects)]) as runtime:
@@ -119,7 +125,7 @@ def test_a_frozen_process_keeps_its_lock_so_its_lease_decides(postgres: Postgres
 
     async def story() -> None:
         with owner(place, effects) as child:
-            await until(effects.exists)
+            await until(lambda: is_at_work(effects))
             store = await PostgresStore.open(place)
             os.kill(child.pid, signal.SIGSTOP)
             try:

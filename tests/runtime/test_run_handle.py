@@ -51,10 +51,11 @@ def test_events_come_from_the_beginning_or_from_behind_the_last_that_was_seen() 
         (-1, "after must be the seq of an event, 0 to 9,007,199,254,740,991, found -1"),
         (10**30, "after must be the seq of an event, 0 to 9,007,199,254,740,991, found more"),
         (True, "after must be the seq of an event or a cursor, found bool"),
-        ("3", "after must be the seq of an event or a cursor, found str"),
+        (3.0, "after must be the seq of an event or a cursor, found float"),
+        ("3", "not a cursor: expected the text that encode_cursor"),
     ],
 )
-def test_a_place_that_cannot_be_is_refused(after: int, words: str) -> None:
+def test_a_place_that_cannot_be_is_refused(after: int | str, words: str) -> None:
     handle = AgentRuntime.in_memory([shop()]).handle("r1")
     with pytest.raises(Rejected, match=words) as caught:
         handle.events(after=after)

@@ -17,7 +17,7 @@ from windlass.limits import WAIT_MS_MAX
 from windlass.ports.wakes import Wakes
 from windlass.runtime.builder import AgentRuntimeBuilder
 from windlass.runtime.options import RunOptions, RuntimeOptions
-from windlass.runtime.registry import PackageChange, RuntimePorts, ToolRoute
+from windlass.runtime.registry import PackageChange, PackageChangeValue, RuntimePorts, ToolRoute
 from windlass.tools import KitOptions, ToolOptions
 from windlass_protocol import ErrorKind, InputResponse, RetryClass
 
@@ -372,7 +372,7 @@ def test_an_option_has_the_type_of_the_port_of_its_name() -> None:
     }
     wider: dict[str, object] = {
         "responders": Sequence[str],
-        "package_change": PackageChange | str,
+        "package_change": PackageChange | PackageChangeValue,
         "wakes": Wakes | str,
     }
     ports, options = get_type_hints(RuntimePorts), get_type_hints(RuntimeOptions)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import pytest
 from tests.harness.loop.stage import (
@@ -207,6 +208,27 @@ def test_one_request_may_expire_while_another_waits() -> None:
     assert session.turn() == []
     assert session.types[-2:] == ["turn.waiting", "run.waiting"]
     assert session.data("run.waiting")["requestIds"] == ["approval:r1:0:c-2:1"]
+
+
+def test_the_records_name_the_answer_that_settled_a_request_and_those_that_did_not() -> None:
+    session = asking()
+    name = "approval:r1:0:c-pay:1"
+    yes = InputResponse(request_id=name, option_id="approve", responder="ann")
+    other = InputResponse(
+        request_id=name, option_id="approve", responder="bob", text="ok", arguments={"n": 2}
+    )
+    assert session.tell(AnswersGiven((yes,), answer_id="answer:1")) == SETTLED
+    assert session.tell(AnswersGiven((other,), answer_id="answer:2")) == NOTED
+    [resolution] = cast(list[JsonObject], session.data("input.resolved")["resolutions"])
+    assert resolution["answerId"] == "answer:1"
+    assert session.data("approval.candidate") == {
+        "requestId": name,
+        "responder": "bob",
+        "optionId": "approve",
+        "text": "ok",
+        "arguments": {"n": 2},
+        "answerId": "answer:2",
+    }
 
 
 def test_an_answer_counts_once() -> None:

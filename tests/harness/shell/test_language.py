@@ -342,6 +342,9 @@ git -C 'src*' push
 git -C *.d status
 git -C .ssh status
 git config --list
+git config user.name --int
+git config --get user.name --bool
+git config user.name --
 git config user.name x
 git config --get http.https://github.com/.extraheader
 git config --get credential.helper

@@ -130,7 +130,8 @@ def test_a_run_that_waits_tells_what_it_has_used_so_far(path: Path | None) -> No
         [run], session = (await runtime.sessions.runs()).items, await runtime.sessions.get("trip")
         assert (run.status, run.usage.input_tokens) == (RunStatus.WAITING, USAGE.input_tokens)
         assert (session.usage, session.waits_on) == (run.usage, "input")
-        assert session.output == run.output != ""
+        assert session.waits_for == run.waits_for is not None
+        assert (session.output, run.output) == ("", "")
         await approve(handle)
         await handle.wait()
         session = await runtime.sessions.get("trip")

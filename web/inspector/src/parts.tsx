@@ -383,6 +383,13 @@ export function Status({
   );
 }
 
+/** What a row of a list shows of its run last: what it waits for, why it failed, or its answer. */
+export function lastWords(
+  row: Partial<Record<"waitsFor" | "errorMessage" | "output", string | undefined>>,
+): string | undefined {
+  return row.waitsFor ?? row.errorMessage ?? row.output;
+}
+
 /** Where a run is, with what it waits for. */
 export function RunStatus({ run: { status, waitsOn } }: { readonly run: RunState }): ReactNode {
   return (

@@ -80,6 +80,12 @@ const TRACE = { traceId: "r1", sessionId: "s1", chatId: "s1", userId: "ann", sta
 
 const failure = (promise: Promise<unknown>): Promise<unknown> => promise.then(String, (error: unknown) => error);
 
+it("continues a failed run", async () => {
+  answer = { status: 202, body: { sessionId: "s1", runId: "retry:r1" } };
+  expect((await client.retryRun("r1")).runId).toBe("retry:r1");
+  expect(asked.map(({ method, path }) => `${method} ${path}`)).toEqual(["POST /v1/runs/r1/retry"]);
+});
+
 it("lists what an undo would reverse, and undoes a run", async () => {
   const call = {
     callId: "c1",

@@ -79,7 +79,7 @@ RUN_ROW_EXAMPLE: Final[JsonValue] = {
     "waitsOn": "input",
     "startedAt": "2026-01-01T00:00:00.000Z",
     "input": "Refund order 1042",
-    "output": "Run refund?",
+    "waitsFor": "Run refund?",
     "usage": {},
 }
 FEEDBACK_EXAMPLE: Final[JsonValue] = {

@@ -7,7 +7,18 @@ import { AddToDataset } from "../add-to-dataset.js";
 import { DeleteSessions } from "../bulk.js";
 import { sharedView } from "../filters.js";
 import { ListPage, useView } from "../list-page.js";
-import { Ago, ButtonLink, Crashes, Empty, kindWords, RowLink, RunStatus, shortTokens, TextLink } from "../parts.js";
+import {
+  Ago,
+  ButtonLink,
+  Crashes,
+  Empty,
+  kindWords,
+  lastWords,
+  RowLink,
+  RunStatus,
+  shortTokens,
+  TextLink,
+} from "../parts.js";
 import { runsQuery, type RunView } from "../queries.js";
 import { to } from "../router.js";
 
@@ -82,13 +93,13 @@ function columnsAt(now: number): readonly TableColumn<RunRow>[] {
     },
     {
       id: "output",
-      label: "Output, or what it waits for",
+      label: "Output, error, or what it waits for",
       width: 170,
       share: 1,
       fromPx: 860,
-      cell: ({ output }) => (
-        <span className={COLORLESS} title={output}>
-          {output}
+      cell: (run) => (
+        <span className={COLORLESS} title={lastWords(run)}>
+          {lastWords(run)}
         </span>
       ),
     },

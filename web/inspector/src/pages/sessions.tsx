@@ -6,7 +6,7 @@ import { useMemo, type ReactNode } from "react";
 import { DeleteSessions } from "../bulk.js";
 import { sharedView } from "../filters.js";
 import { ListPage, useView } from "../list-page.js";
-import { Ago, Code, Crashes, Empty, RowLink, RunStatus, shortTokens, TextLink } from "../parts.js";
+import { Ago, Code, Crashes, Empty, lastWords, RowLink, RunStatus, shortTokens, TextLink } from "../parts.js";
 import { sessionsQuery, type SessionView } from "../queries.js";
 import { to } from "../router.js";
 
@@ -66,13 +66,13 @@ function columnsAt(now: number): readonly TableColumn<SessionInfo>[] {
     },
     {
       id: "output",
-      label: "Output, or what it waits for",
+      label: "Output, error, or what it waits for",
       width: 170,
       share: 1,
       fromPx: 860,
-      cell: ({ output }) => (
-        <span className="text-agent-muted" title={output}>
-          {output}
+      cell: (session) => (
+        <span className="text-agent-muted" title={lastWords(session)}>
+          {lastWords(session)}
         </span>
       ),
     },

@@ -238,8 +238,12 @@ export const SessionInfo = open({
   predecessorId: z.string().optional(),
   /** The last record that the fork copied. */
   predecessorSeq: Count.optional(),
-  /** The first words of the answer or error of the newest run, or of the question that it waits with. */
+  /** The first words of the answer of the newest run. */
   output: z.string().optional(),
+  /** The first words of why the newest run ended without an answer. */
+  errorMessage: z.string().optional(),
+  /** The first words of the question that the newest run waits with, or of why it waits. */
+  waitsFor: z.string().optional(),
   /** What the newest run waits for: input, recovery, subagent, provider, timer or budget. */
   waitsOn: z.string().optional(),
   /** The kind of the error that the newest run ended with. */
@@ -302,8 +306,12 @@ export const RunRow = open({
   owner: z.string().optional(),
   /** The first words of its message. */
   input: z.string().optional(),
-  /** The first words of its answer or error, or of the question that it waits with. */
+  /** The first words of its answer. */
   output: z.string().optional(),
+  /** The first words of why it ended without an answer. */
+  errorMessage: z.string().optional(),
+  /** The first words of the question that it waits with, or of why it waits. */
+  waitsFor: z.string().optional(),
   /** What it waits for: input, recovery, subagent, provider, timer or budget. */
   waitsOn: z.string().optional(),
   /** The kind of the error that it ended with. */

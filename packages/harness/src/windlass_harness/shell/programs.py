@@ -276,8 +276,8 @@ NAMES_ONLY: Final = frozenset(
 ) | {"git -C"}
 """Programs that show names, sizes and sums of files, and not what is in them."""
 
-OPTIONS_FIRST: Final = frozenset({"xxd"})
-"""Programs to which any word after the operand is a file to write."""
+OPTIONS_FIRST: Final = frozenset({"xxd", "git config"})
+"""Programs to which any word after the operand is a file or a value to write."""
 
 PATTERN_OPTIONS: Final = {
     "egrep": ("-e", "--regexp"),

@@ -145,6 +145,7 @@ class RunFacts:
     """The usage of the run, up to its last wait until it has ended."""
     input: str = ""
     output: str = ""
+    """The first words of its answer or error, or of what it waits for: the status says which."""
     waits_on: str | None = None
     error: str | None = None
     crashes: int = 0
@@ -152,6 +153,22 @@ class RunFacts:
     tags: tuple[str, ...] = ()
     rating: int = 0
     """The newest thumb that people gave it: 1, -1, or 0 without one."""
+
+    @property
+    def answer(self) -> str:
+        """The first words of its answer; empty if it has none."""
+        return self.output if self.status is RunStatus.COMPLETED else ""
+
+    @property
+    def error_message(self) -> str | None:
+        """The first words of why it ended without an answer."""
+        is_over = self.ended_at is not None and self.status is not RunStatus.COMPLETED
+        return self.output or None if is_over else None
+
+    @property
+    def waits_for(self) -> str | None:
+        """The first words of the question that it waits with, or of why it waits."""
+        return self.output or None if self.status is RunStatus.WAITING else None
 
     @property
     def duration_ms(self) -> int:

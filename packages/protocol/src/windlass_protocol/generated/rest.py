@@ -338,6 +338,8 @@ def _make_SessionInfo() -> object:
         predecessor_id: Maybe[Str] = None
         predecessor_seq: Maybe[Count] = None
         output: Maybe[Str] = None
+        error_message: Maybe[Str] = None
+        waits_for: Maybe[Str] = None
         waits_on: Maybe[Str] = None
         error: Maybe[Str] = None
         crashes: Maybe[Count] = None
@@ -414,6 +416,8 @@ def _make_RunRow() -> object:
         owner: Maybe[Str] = None
         input: Maybe[Str] = None
         output: Maybe[Str] = None
+        error_message: Maybe[Str] = None
+        waits_for: Maybe[Str] = None
         waits_on: Maybe[Str] = None
         error: Maybe[Str] = None
         crashes: Maybe[Count] = None

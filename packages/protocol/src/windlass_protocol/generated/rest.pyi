@@ -275,7 +275,11 @@ class SessionInfo(Open):
     predecessor_seq: Maybe[Count] = None
     """The last record that the fork copied."""
     output: Maybe[Str] = None
-    """The first words of the answer or error of the newest run, or of the question that it waits with."""
+    """The first words of the answer of the newest run."""
+    error_message: Maybe[Str] = None
+    """The first words of why the newest run ended without an answer."""
+    waits_for: Maybe[Str] = None
+    """The first words of the question that the newest run waits with, or of why it waits."""
     waits_on: Maybe[Str] = None
     """What the newest run waits for: input, recovery, subagent, provider, timer or budget."""
     error: Maybe[Str] = None
@@ -335,7 +339,11 @@ class RunRow(Open):
     input: Maybe[Str] = None
     """The first words of its message."""
     output: Maybe[Str] = None
-    """The first words of its answer or error, or of the question that it waits with."""
+    """The first words of its answer."""
+    error_message: Maybe[Str] = None
+    """The first words of why it ended without an answer."""
+    waits_for: Maybe[Str] = None
+    """The first words of the question that it waits with, or of why it waits."""
     waits_on: Maybe[Str] = None
     """What it waits for: input, recovery, subagent, provider, timer or budget."""
     error: Maybe[Str] = None

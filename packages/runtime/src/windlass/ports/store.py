@@ -70,7 +70,11 @@ class SessionInfo:
     number: int
     """Its place in the list: a later session has a higher number."""
     output: str = ""
-    """The first words of the answer or error of its newest started run, or of what that waits for."""
+    """The first words of the answer of its newest started run."""
+    error_message: str | None = None
+    """The first words of why that run ended without an answer."""
+    waits_for: str | None = None
+    """The first words of the question that it waits with, or of why it waits."""
     waits_on: str | None = None
     """What its newest run that has started waits for."""
     error: str | None = None
@@ -118,7 +122,11 @@ class RunInfo:
     input: str = ""
     """The first words of its message."""
     output: str = ""
-    """The first words of its answer or error, or of the question that it waits with."""
+    """The first words of its answer."""
+    error_message: str | None = None
+    """The first words of why it ended without an answer."""
+    waits_for: str | None = None
+    """The first words of the question that it waits with, or of why it waits."""
     waits_on: str | None = None
     """What a waiting run waits for: input, recovery, subagent, provider, timer or budget."""
     error: str | None = None

@@ -403,9 +403,9 @@ class CoreRuntime(RuntimeViews):
     def _on_parked(self, state: LoopState) -> None:
         run, engine = state.session.run, self._engine
         source = None if run is None or state.run is not None else run.source
-        schedule = source.id if source is not None and source.kind == "scheduled_task" else None
-        if schedule and engine is not None and not engine.is_draining:
-            self._start_scheduled(schedule)
+        name = source.id if source is not None and source.kind == "scheduled_task" else None
+        if name and engine is not None and not engine.is_draining:
+            self._start_scheduled(name)
         deps = self._ports.deps
         if deps.given or deps.outputs:
             deps.forget(state.session.run_ids, current=None if state.run is None else state.run.run_id)

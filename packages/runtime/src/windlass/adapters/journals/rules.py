@@ -213,7 +213,7 @@ def facts_of(info: RunInfo) -> RunFacts:
         info.ended_at,
         None if info.status not in ENDED and info.usage == NO_USAGE else info.usage,
         info.input,
-        info.output,
+        info.output or info.error_message or info.waits_for or "",
         info.waits_on,
         info.error,
         info.crashes,

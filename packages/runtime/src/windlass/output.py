@@ -66,7 +66,7 @@ def wanted_deps(validator: Callable[..., object]) -> object:
 
 @frozen
 class OutputType:
-    """What an output is checked with beyond its JSON Schema: a type, and functions of the agent."""
+    """The check of an output beyond its JSON Schema: a type, and functions of the agent."""
 
     kind: object
     """The type; None if the output stays JSON."""

@@ -484,7 +484,7 @@ SECRET_PATHS: Final = tuple(
 _ENDINGS: Final = (
     "json yaml yml toml ini cfg conf txt xml csv properties enc bak old orig db dat tar zip gz".split()
 )
-"""Endings of files of credentials whose name says so, such as `credentials`."""
+"""Endings of files that are credentials by their name, such as `credentials`."""
 LEFT_OUT_FILES: Final = tuple(
     dict.fromkeys(
         pattern

@@ -29,7 +29,7 @@ EVE_TYPES: Final = frozenset(
 )
 """The types of events that readers of eve know."""
 EVE_VERSION: Final = "0.13.8"
-"""The release of eve whose events these are: `eveVersion` of its `session.started`."""
+"""The release of eve that has these events: `eveVersion` of its `session.started`."""
 OUTPUT_NOT_FULFILLED: Final = "OUTPUT_SCHEMA_NOT_FULFILLED"
 """The error code of an output that does not fit its schema."""
 _FAILURES: Final = frozenset({"step.failed", "turn.failed", "session.failed"})

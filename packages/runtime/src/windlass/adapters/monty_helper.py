@@ -58,7 +58,7 @@ _FAULT_CHARS_MAX: Final = 4_000
 _DEPTH_MAX: Final = 100
 """Levels of a value; records and arguments have room for fewer."""
 _PART_CHARS_MIN: Final = 16
-"""What a part of a value counts at least."""
+"""The least number of characters that a part of a value counts."""
 _DECIMAL_BITS_MAX: Final = 10_000
 """Size of an integer that is written in decimals: Python refuses those of thousands of digits."""
 _INPUT: Final = lazy_pattern(r"<python-input-\d+>")

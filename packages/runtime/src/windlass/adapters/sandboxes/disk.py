@@ -81,7 +81,7 @@ class Count:
 
     @property
     def usage(self) -> Usage:
-        """What was counted so far."""
+        """The usage that was counted so far."""
         return Usage(self._size, self._files, self._closed)
 
     def _enter(self, parent: int, name: str, above: list[tuple[int, list[str]]]) -> None:

@@ -57,9 +57,9 @@ class Notifier:
         """Whether something was written that no session names."""
         self._listeners: list[Listener] = []
         self._owners: set[str] = set()
-        """Owners whose locks are wanted."""
+        """Owners of this process, which are to have their locks."""
         self._held: frozenset[str] = frozenset()
-        """Owners whose locks the connection has."""
+        """Owners that have their locks, on the present connection."""
         self._is_pooled = False
         """Whether the connection is one to a pooler, which holds no locks."""
         self._changed = Condition(self._lock)

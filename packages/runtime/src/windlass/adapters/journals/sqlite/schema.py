@@ -430,7 +430,7 @@ _CAUSES: Final = {
     sqlite3.SQLITE_IOERR_SHMSIZE: "the index of the log cannot be made",
     sqlite3.SQLITE_IOERR_SHMMAP: "the index of the log cannot be made",
 }
-"""Failures of a disk in words, by SQLite's extended codes."""
+"""Causes of disk failures, by SQLite's extended codes."""
 
 
 def is_disk_failure(error: Failure) -> bool:
@@ -439,7 +439,7 @@ def is_disk_failure(error: Failure) -> bool:
 
 
 def cause_of(error: Failure | OSError) -> str:
-    """Return why a file could not be used, in words and with the name of the code."""
+    """Return why a file could not be used, with the name of the code."""
     if isinstance(error, OSError):
         name = errno.errorcode.get(error.errno or 0, type(error).__name__)
         return f"{error.strerror or 'the file cannot be used'} ({name})"

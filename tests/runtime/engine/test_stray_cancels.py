@@ -368,7 +368,7 @@ def test_an_effect_that_is_cancelled_from_outside_has_an_event(effect: Any, kind
         raise asyncio.CancelledError
 
     async def story() -> list[Any]:
-        tasks = Tasks(FakeClock())
+        tasks = Tasks(FakeClock(), "s-1")
         tasks.start(effect, cancelled)
         await asyncio.wait(tasks.under_way.values())
         return tasks.collect()

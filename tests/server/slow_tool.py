@@ -1,6 +1,6 @@
 """A server with a tool that waits in the middle of its call; started by `test_bad_disk`.
 
-python -m tests.server.held_up --data FOLDER --port 0 --effects FOLDER --durability power
+python -m tests.server.slow_tool --data FOLDER --port 0 --effects FOLDER --durability power
 """
 
 import argparse

@@ -12,7 +12,7 @@ from tests.toolbox.rig import play
 
 from windlass import Agent, AgentRuntime
 from windlass.client import RemoteAgent
-from windlass.client.a2a import Walls
+from windlass.client.a2a import KeyTransport
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools import ToolFailed
 
@@ -153,12 +153,14 @@ def test_a_public_server_that_a_card_names_gets_the_task_without_the_key_at_the_
         return [PUBLIC] if len(names) == 1 else ["10.0.0.1"]
 
     async def story() -> None:
-        walls = Walls(httpx.URL("https://a.example/x"), KEY, httpx.MockTransport(keep), resolver=resolver)
+        transport = KeyTransport(
+            httpx.URL("https://a.example/x"), KEY, httpx.MockTransport(keep), resolver=resolver
+        )
         for url in ("https://a.example:443/own", "https://b.example/work"):
             headers = {"authorization": "Bearer other"}
-            await walls.handle_async_request(httpx.Request("POST", url, headers=headers))
+            await transport.handle_async_request(httpx.Request("POST", url, headers=headers))
         with pytest.raises(ToolFailed, match="not on the public internet"):
-            await walls.handle_async_request(httpx.Request("POST", "https://b.example/work"))
+            await transport.handle_async_request(httpx.Request("POST", "https://b.example/work"))
 
     play(story())
     assert [one.headers.get("authorization") for one in sent] == [f"Bearer {KEY}", None]

@@ -77,6 +77,34 @@ def test_a_call_that_ends_within_the_drain_is_recorded_and_no_person_is_asked() 
     Scene(store=OpenStore()).play(story)
 
 
+@pytest.mark.promise("J5")
+def test_a_result_is_durable_while_the_drain_waits_for_another_call() -> None:
+    async def story(scene: Scene) -> None:
+        begun = asyncio.Event()
+
+        @tool(mode="safe_write", effect="once", timeout=10_000)
+        async def pay(seconds: int) -> str:
+            """Pay."""
+            begun.set()
+            await scene.clock.sleep(seconds)
+            return "paid"
+
+        calls = call("pay", {"seconds": 5}) + call("pay", {"seconds": 5_000})
+        made = scene.runtime([agent_of(ScriptedModel([calls]), [pay])])
+        runtime = AgentRuntime(replace(made.ports, drain_s=DRAIN_S_MAX))
+        await runtime.start("shop", "go", session_id="s1", run_id="r1")
+        await begun.wait()
+        draining = asyncio.create_task(runtime.drain())
+        await scene.clock.sleep(10)
+        kinds = [record.type for record in await records_of(scene.store)]
+        assert (kinds.count("action.started"), kinds.count("action.result")) == (2, 1)
+        assert not draining.done()
+        runtime.end_drain()
+        await runtime.aclose()
+
+    Scene(store=OpenStore()).play(story)
+
+
 def test_a_call_that_outlives_the_drain_is_given_up_and_its_id_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -98,7 +126,7 @@ def test_a_call_that_outlives_the_drain_is_given_up_and_its_id_is_logged(
     Scene(store=OpenStore()).play(story)
 
 
-def test_hurry_ends_a_drain_at_once() -> None:
+def test_end_drain_ends_a_drain_at_once() -> None:
     async def story(scene: Scene) -> None:
         bank = Bank(scene)
         runtime = bank.runtime(drain_s=DRAIN_S_MAX)
@@ -107,7 +135,7 @@ def test_hurry_ends_a_drain_at_once() -> None:
         await scene.clock.sleep(5)
         assert not draining.done()
         began = scene.clock.monotonic()
-        runtime.hurry()
+        runtime.end_drain()
         await draining
         assert scene.clock.monotonic() == began
         await runtime.aclose()

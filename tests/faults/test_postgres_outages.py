@@ -344,7 +344,7 @@ def test_a_database_on_a_full_disk_is_told_and_written_again_when_there_is_space
             await store.put(content)
         (small_disk / "ballast").unlink()
         ref = await store.put(content)
-        assert store.trouble is None
+        assert store.write_problem is None
         assert await store.get(ref) == content
         await write(store, mine, 1, after=1)
         assert numbers(await store.read("s1")) == [0, 1]
@@ -355,7 +355,7 @@ def test_a_database_on_a_full_disk_is_told_and_written_again_when_there_is_space
 
     play(story())
     told = [one.getMessage() for one in caplog.records if "written" in one.getMessage()]
-    assert "cannot be written: the disk of the database is full (53100); it is tried again" in told[0]
+    assert "cannot be written: the disk of the database is full (53100); the store tries again" in told[0]
     assert "is written again" in told[1]
 
 
@@ -364,14 +364,14 @@ def test_a_database_that_is_away_is_told_until_a_write_succeeded(no_pauses: None
     async def story() -> None:
         with running_postgres() as server:
             store = await PostgresStore.open(server.base)
-            assert store.trouble is None
+            assert store.write_problem is None
             server.stop("fast")
             with pytest.raises(Unavailable):
                 await store.put(b"content")
-            assert "the database cannot be reached" in (store.trouble or "")
+            assert "the database cannot be reached" in (store.write_problem or "")
             server.start()
             # Without a request: a server that is not ready gets none.
-            while store.trouble is not None:
+            while store.write_problem is not None:
                 await asyncio.to_thread(threading.Event().wait, 0.001)
             await store.put(b"content")
             await store.aclose()

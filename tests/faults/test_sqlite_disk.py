@@ -154,13 +154,13 @@ def test_after_a_failure_of_the_disk_nothing_is_lost_or_written_twice_and_writin
             while True:
                 await write(store, mine, acknowledged, after=acknowledged)
                 acknowledged += 1
-        assert "SQLITE_IOERR" in (store.trouble or "")
-        with pytest.raises(Unavailable, match="nothing was written: it is tried again"):
+        assert "SQLITE_IOERR" in (store.write_problem or "")
+        with pytest.raises(Unavailable, match="nothing was written: the store tries again"):
             await write(store, mine, 99, after=acknowledged)
         assert numbers(await store.read("s1")) == list(range(acknowledged))
         disk.before_sync = disk.before_write = is_fine
         await write(store, mine, acknowledged, after=acknowledged)
-        assert store.trouble is None
+        assert store.write_problem is None
         await store.aclose()
         again = await SqliteStore.open(path)
         assert numbers(await again.read("s1")) == list(range(acknowledged + 1))
@@ -185,7 +185,7 @@ def test_a_commit_that_fails_once_is_made_again_and_its_caller_sees_nothing(
         for fact in range(9):
             await write(store, mine, fact, after=fact)
         assert numbers(await store.read("s1")) == list(range(9))
-        assert store.trouble is None
+        assert store.write_problem is None
         await store.aclose()
 
     run(story())
@@ -228,9 +228,9 @@ def test_the_thread_writes_again_by_itself_when_the_disk_works(disk: Disk, tmp_p
         disk.before_sync = is_broken
         with pytest.raises(Ambiguous, match=r"a sync of the disk failed \(SQLITE_IOERR_FSYNC\)"):
             await write(store, mine, 0)
-        assert store.trouble == "a sync of the disk failed (SQLITE_IOERR_FSYNC)"
+        assert store.write_problem == "a sync of the disk failed (SQLITE_IOERR_FSYNC)"
         disk.before_sync = is_fine
-        await until(lambda: store.trouble is None)
+        await until(lambda: store.write_problem is None)
         await write(store, mine, 0)
         assert numbers(await store.read("s1")) == [0]
         await store.aclose()

@@ -13,6 +13,7 @@ from tests.runtime.runtime_rig import OtherRelease, play, until
 from tests.runtime.test_programs import coder, failure_of, output_of, pay, requests_of, result_of, run
 
 from windlass import Agent, AgentRuntime, Budget, tool
+from windlass.adapters.monty import HelperProcess
 from windlass.adapters.monty_helper import Plain, TooLarge
 from windlass.engine import programs
 from windlass.limits import (
@@ -202,7 +203,7 @@ class Dying(MontyInterpreter):
     ) -> tuple[JsonObject, bytes, bytes]:
         if request["task"] == "run" and self.runs:
             self.runs -= 1
-            helper = self._idle[-1] if self._idle else self._start_helper()
+            helper = self._idle[-1] if self._idle else HelperProcess()
             self._idle[:] = [helper]
             os.kill(helper.process.pid, signal.SIGKILL)
         return super()._ask_helper(program, request, snapshot)

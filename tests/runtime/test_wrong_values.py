@@ -257,7 +257,7 @@ def test_the_table_of_entries_is_complete() -> None:
     apart = {
         "resume",
         "drain",
-        "hurry",
+        "end_drain",
         "aclose",
         "events",
         "builder",

@@ -19,7 +19,7 @@ from tests.toolbox.rig import Failed, play, tool_of, use
 from windlass.adapters.sandboxes.none import HostSandbox
 from windlass.toolbox import Workspace
 from windlass.toolbox.limits import PATTERN_NAMES_MAX
-from windlass.toolbox.shell import read_text
+from windlass.toolbox.shell import text_to_run
 from windlass.tools import ToolFailed
 from windlass_harness.redact import Redactor
 from windlass_harness.shell import classify_shell_command
@@ -194,7 +194,7 @@ def shown(folder: Path, commands: Sequence[str]) -> list[str]:
         if "sleep" in command or classify_shell_command(command).severity != "safe":
             continue
         try:
-            texts[command] = read_text(command, folder)
+            texts[command] = text_to_run(command, folder)
         except ToolFailed:
             continue
     parts = outputs(folder, list(texts.values())).split("=== ")[1:]
@@ -271,16 +271,16 @@ def test_a_file_whose_name_is_an_option_is_refused(tmp_path: Path) -> None:
 def test_a_pattern_may_match_so_many_names_and_no_more(tmp_path: Path) -> None:
     for number in range(PATTERN_NAMES_MAX):
         (tmp_path / f"{number}.md").touch()
-    assert read_text("ls *.md", tmp_path) == "ls *.md"
+    assert text_to_run("ls *.md", tmp_path) == "ls *.md"
     (tmp_path / "more.md").touch()
     with pytest.raises(ToolFailed, match="name fewer"):
-        read_text("ls *.md", tmp_path)
+        text_to_run("ls *.md", tmp_path)
 
 
 def test_a_command_that_is_not_safe_runs_as_it_is_written(planted: Path) -> None:
     command = "cat .env; grep -r one ."
     assert classify_shell_command(command).severity == "dangerous"
-    assert read_text(command, planted) == command
+    assert text_to_run(command, planted) == command
 
 
 def test_a_hash_shows_commits_and_no_file_without_its_name(planted: Path) -> None:
@@ -293,7 +293,7 @@ def test_a_hash_shows_commits_and_no_file_without_its_name(planted: Path) -> Non
         f"git grep -h one {blob}",
     ]
     assert shown(planted, [*hidden, f"git diff {blob}..{blob}", f"git show {commit}"]) == []
-    assert "one plain line" in outputs(planted, [read_text(f"git show {commit[:10]}", planted)])
+    assert "one plain line" in outputs(planted, [text_to_run(f"git show {commit[:10]}", planted)])
 
 
 def test_without_credentials_the_same_is_shown(planted: Path, tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_without_credentials_the_same_is_shown(planted: Path, tmp_path: Path) ->
         one.replace("grep -r", "grep --exclude-dir=.git -r").replace("diff -r", "diff -x .git -r")
         for one in reads
     ]
-    narrowed = [read_text(one, clean) for one in reads]
+    narrowed = [text_to_run(one, clean) for one in reads]
     assert any(left != right for left, right in zip(reads, narrowed, strict=True))
     ours, theirs = outputs(clean, narrowed).split("=== "), outputs(clean, raw).split("=== ")
     differ = [

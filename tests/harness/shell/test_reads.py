@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass_harness.shell import classify_shell_command
-from windlass_harness.shell.language import may_reach_secret, overlap
+from windlass_harness.shell.language import have_common_name, may_reach_secret
 from windlass_harness.shell.reads import Read, read_of
 
 
@@ -110,13 +110,13 @@ PATTERNS = st.text("ab*?", max_size=5)
 def test_patterns_overlap_if_a_name_matches_both(one: str, other: str) -> None:
     together = [name for name in NAMES if fnmatchcase(name, one) and fnmatchcase(name, other)]
     if together:
-        assert overlap(one, other)
+        assert have_common_name(one, other)
     # A name that both match is no longer than both patterns together.
     elif len(one) + len(other) < 5:
-        assert not overlap(one, other)
+        assert not have_common_name(one, other)
 
 
 def test_brackets_count_as_any_character() -> None:
-    assert overlap("[x]a", "ba")
-    assert overlap("a[]]", "ab")
-    assert not overlap("[x]a", "a")
+    assert have_common_name("[x]a", "ba")
+    assert have_common_name("a[]]", "ab")
+    assert not have_common_name("[x]a", "a")

@@ -161,7 +161,7 @@ def test_the_thread_ends_with_a_loop_that_is_closed_without_a_release() -> None:
 def test_a_tool_that_blocks_the_loop_is_named_with_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the real thread: the tool keeps the loop until the thread has looked at it."""
     looked, counts = threading.Event(), StallCounts()
-    running: Callable[[LoopThread], tuple[str, str]] = LoopThread._running  # pyright: ignore[reportPrivateUsage]
+    running: Callable[[LoopThread], tuple[str, str]] = LoopThread._sample_loop  # pyright: ignore[reportPrivateUsage]
 
     def traced(thread: LoopThread) -> tuple[str, str]:
         sample = running(thread)
@@ -174,7 +174,7 @@ def test_a_tool_that_blocks_the_loop_is_named_with_its_session(monkeypatch: pyte
         looked.wait()
         return "done"
 
-    monkeypatch.setattr(LoopThread, "_running", traced)
+    monkeypatch.setattr(LoopThread, "_sample_loop", traced)
     counted, add = asyncio.Event(), StallCounts.add
 
     async def story() -> Stall:

@@ -562,7 +562,8 @@ def test_a_run_that_is_delivered_and_the_next_one_are_both_bound_once() -> None:
             return SimpleNamespace(rules_from=same, four_eyes=False, responders=None)
 
         unused: Any = None
-        work = Effects(bind, unused, shared=unused, pause_clock=PauseClock(FakeClock(), {}))
+        writer: Any = SimpleNamespace(session_id="s1")
+        work = Effects(bind, writer, shared=unused, pause_clock=PauseClock(FakeClock(), {}))
         for run_id in ("r1", "r2", "r1", "r2", "r3", "r2"):
             run: Any = SimpleNamespace(run_id=run_id)
             assert await work.rules(run, DEFAULT_RULES) == DEFAULT_RULES

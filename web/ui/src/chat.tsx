@@ -631,12 +631,13 @@ function AfterFailure({ chat }: { readonly chat: ChatStream }): ReactNode {
   const words = useWording().labels.chat;
   const [isAsking, setIsAsking] = useState(false);
   const { run } = chat.conversation;
-  const said = chat.messages.findLast(({ role }) => role === "user");
-  if (run === undefined || said === undefined || said.content === "" || !ENDED_BADLY.has(run.status)) return null;
-  const calls = changingCalls(chat.items, said.id);
+  const lastMessage = chat.messages.findLast(({ role }) => role === "user");
+  const hasFailed = run !== undefined && ENDED_BADLY.has(run.status);
+  if (!hasFailed || lastMessage === undefined || lastMessage.content === "") return null;
+  const calls = changingCalls(chat.items, lastMessage.id);
   const { resume } = chat;
   const askAgain = (): void => {
-    chat.sendUserMessage(said.content).catch(() => undefined);
+    chat.sendUserMessage(lastMessage.content).catch(() => undefined);
   };
   return (
     <>
@@ -655,7 +656,7 @@ function AfterFailure({ chat }: { readonly chat: ChatStream }): ReactNode {
       <button
         type="button"
         className={BUTTONS.default}
-        title={words.againTitle(said.content)}
+        title={words.againTitle(lastMessage.content)}
         onClick={() => {
           if (calls.length === 0) askAgain();
           else setIsAsking(true);

@@ -5,6 +5,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -74,15 +75,15 @@ def _rate(value: object) -> str:
 
 
 def _drain(value: object) -> str:
-    try:
-        number = (
-            float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else -1.0
-        )
-    except ValueError:
-        number = 0.0 if value == "" else -1.0
-    if not 0 <= number <= DRAIN_S_MAX:
+    if value == "":
+        return ""
+    seconds = -1.0
+    if isinstance(value, int | float | str) and not isinstance(value, bool):
+        with suppress(ValueError):
+            seconds = float(value)
+    if not 0 <= seconds <= DRAIN_S_MAX:
         raise ValueError(f"a number of seconds from 0 to {DRAIN_S_MAX:,g}")
-    return "" if value == "" else f"{number:.15g}"
+    return f"{seconds:.15g}"
 
 
 def _flag(value: object) -> str:

@@ -23,7 +23,7 @@ from pydantic import Field, JsonValue, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 import windlass
-from windlass.deps import DepsFactory, DepsT, OutputT, fits, name_of
+from windlass.deps import DepsFactory, DepsT, OutputT, can_provide, name_of
 from windlass.dynamic import Dynamic, Placed, Resolver, words_of
 from windlass.errors import check_name, check_text, check_whole, kind_of, wrong
 from windlass.hooks import LIVE_EVENTS, EventHook, Hook, check_hook
@@ -236,7 +236,7 @@ class Agent(Generic[DepsT, OutputT]):
     remaining budget. The prompt of an agent with skills lists them after the instructions, and the agent gets
     the tool `load_skill`; a skill that is only a name is loaded by the host application. Instructions may be
     a function, and tools and skills may contain `dynamic` parts, see `windlass.dynamic`. An output that its
-    type or an output validator refuses goes back to the model, with the words of the refusal.
+    type or an output validator refuses goes back to the model, with the message of the refusal.
 
     `Agent[Deps, Output]` has two types: `deps` is the type of the object that its tools get as `ctx.deps`, or
     a function of a RunInfo that makes the object; `output` is the type of `result.output`.
@@ -640,9 +640,9 @@ def check_tool_deps(tool: Tool[..., object], deps: object, *, where: str) -> Non
     Raises:
         Rejected: the tool, or the tool that reverses its calls, takes a ToolContext of another type.
     """
-    for one in (tool, tool.undo):
-        if one is not None:
-            _check_fits(f"{where}: tool {one.name}", "ToolContext", one.shape.signature.deps, deps=deps)
+    for part in (tool, tool.undo):
+        if part is not None:
+            _check_fits(f"{where}: tool {part.name}", "ToolContext", part.shape.signature.deps, deps=deps)
 
 
 def _check_fits(what: str, context: str, wanted: object, *, deps: object) -> None:
@@ -651,7 +651,7 @@ def _check_fits(what: str, context: str, wanted: object, *, deps: object) -> Non
     takes = f"{what} takes {context}[{name_of(wanted)}]"
     if deps is None:
         raise wrong(f"{takes}, and the agent has no dependencies; write Agent(…, deps={name_of(wanted)})")
-    if not fits(deps, wanted):
+    if not can_provide(deps, wanted):
         raise wrong(f"{takes}, and the dependencies of the agent are {name_of(deps)}")
 
 

@@ -55,28 +55,33 @@ def deps_class(declared: object) -> type | None:
     """
     kind = declared
     if callable(kind) and not isinstance(kind, type) and get_origin(kind) is None:
-        kind = _returned(kind)
+        kind = _return_type(kind)
     kind = get_origin(kind) or kind
     is_open = kind is object or kind is Any or not isinstance(kind, type) or is_protocol(kind)
     return None if is_open else cast(type, kind)
 
 
-def _returned(factory: Callable[..., object]) -> object:
-    inner = getattr(factory, "func", factory)
+def hints_of(function: Callable[..., object]) -> dict[str, object]:
+    """Return the type hints of a function, a partial or a callable object; none if they cannot be read."""
+    inner = getattr(function, "func", function)
     target = inner if isroutine(inner) else type(inner).__call__
     try:
-        kind: object = get_type_hints(target).get("return")
+        return get_type_hints(target)
     except (NameError, TypeError):  # a type that only type checkers import; a builtin
-        return None
+        return {}
+
+
+def _return_type(factory: Callable[..., object]) -> object:
+    kind = hints_of(factory).get("return")
     if get_origin(kind) is Awaitable or get_origin(kind) is Coroutine:
         kind = cast("tuple[object, ...]", get_args(kind))[-1]
     return kind
 
 
-def fits(provided: object, wanted: object) -> bool:
+def can_provide(provided: object, wanted: object) -> bool:
     """Whether dependencies, declared by a type or a factory, have the class that is wanted."""
-    has, wants = deps_class(provided), deps_class(wanted)
-    return has is None or wants is None or issubclass(has, wants)
+    provided_class, wanted_class = deps_class(provided), deps_class(wanted)
+    return provided_class is None or wanted_class is None or issubclass(provided_class, wanted_class)
 
 
 def name_of(declared: object) -> str:

@@ -3,13 +3,12 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, field
 from hashlib import sha256
-from inspect import isroutine
-from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast, get_args, get_origin
 
 from pydantic import JsonValue, TypeAdapter
 from pydantic_core import to_json
 
-from windlass.deps import ContextDepsT
+from windlass.deps import ContextDepsT, hints_of
 from windlass.errors import wrong
 from windlass.limits import PACKAGE_BYTES_MAX
 from windlass.tools.context import SessionValues
@@ -61,19 +60,13 @@ called again for each answer, and for the same answer after a crash.
 
 def wanted_deps(validator: Callable[..., object]) -> object:
     """Return the dependencies that a validator needs, `OutputContext[…]`; None if it names none."""
-    inner = getattr(validator, "func", validator)
-    target = inner if isroutine(inner) else type(inner).__call__
-    try:
-        hints = get_type_hints(target)
-    except (NameError, TypeError):  # a type that only type checkers import; a builtin
-        return None
-    contexts = [one for one in hints.values() if get_origin(one) is OutputContext]
+    contexts = [hint for hint in hints_of(validator).values() if get_origin(hint) is OutputContext]
     return get_args(contexts[0])[0] if contexts else None
 
 
 @frozen
 class OutputType:
-    """What an output is checked with beyond its JSON Schema: a type, and functions of the agent."""
+    """The check of an output beyond its JSON Schema: a type, and functions of the agent."""
 
     kind: object
     """The type; None if the output stays JSON."""

@@ -248,7 +248,7 @@ class SessionSandbox:
         try:
             found = await asyncio.to_thread(_read_changed, folder, self._kept)
             stored = await self._stored_ids()
-            bodies = {_content_id(one.body): len(one.body) for one in found or () if one.body is not None}
+            bodies = {_content_id(file.body): len(file.body) for file in found or () if file.body is not None}
             new = sum(size for content_id, size in bodies.items() if content_id not in stored)
             if found is not None and self._has_room(new):
                 entries: list[JsonValue] = []
@@ -277,7 +277,7 @@ class SessionSandbox:
         if self._kept or not isinstance(files, str):
             return {content_id for _, content_id in self._kept.values()}
         entries = cast(list[list[str | int]], from_json(await self._content.get(_ref(files))))
-        return {str(one[2]) for one in entries}
+        return {str(content_id) for _, _, content_id in entries}
 
     def _has_room(self, size: int) -> bool:
         """Whether so many bytes may still be put into the content store."""

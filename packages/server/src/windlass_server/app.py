@@ -113,23 +113,23 @@ class _App(FastAPI):
         return app
 
 
-class Ending:
-    """The end of a server: its streams end and its runs are drained, and it is closed then."""
+class Shutdown:
+    """The end of a server: its streams end, and its runs are drained before it is closed."""
 
     def __init__(self, streams: Streams, tenants: Tenants) -> None:
         self._streams = streams
         self._tenants = tenants
-        self._asked: set[int] = set()
+        self._signals: set[int] = set()
         self._draining: asyncio.Task[None] | None = None
 
-    def ask(self, number: int) -> None:
-        """End because of a signal; a second one of the same number ends the drain.
+    def begin(self, number: int) -> None:
+        """Begin because of a signal; a second one of the same number ends the drain.
 
         `windlass dev` passes SIGTERM on to a server that Ctrl-C of the terminal has reached too.
         """
-        if number in self._asked:
-            self._tenants.hurry()
-        self._asked.add(number)
+        if number in self._signals:
+            self._tenants.end_drain()
+        self._signals.add(number)
         self._streams.close()
         if self._draining is None:
             self._draining = asyncio.create_task(self._tenants.drain(), name="windlass drain")
@@ -150,13 +150,13 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
     tenants.push_rules = a2a.push_rules(settings)
     doorman, metrics = Doorman(settings, watch), Metrics()
     streams = Streams(settings.limits, metrics)
-    ending = Ending(streams, tenants)
+    shutdown = Shutdown(streams, tenants)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         await tenants.start()
         # Streams must end at the signal: the shutdown of the server waits for open responses.
-        on_exit(ending.ask)
+        on_exit(shutdown.begin)
         try:
             yield
         finally:
@@ -173,7 +173,7 @@ def create_app(settings: Settings, tenants: Tenants, *, clock: Clock | None = No
         redirect_slashes=False,
     )
     app.state.streams, app.state.metrics, app.state.tenants = streams, metrics, tenants
-    app.state.ending = ending
+    app.state.shutdown = shutdown
     app.state.improve = settings.improve
     app.state.pid = os.getpid() if settings.is_open else None
     # The routes themselves, not `include_router`: `route.path` is then the whole path everywhere.
@@ -258,7 +258,7 @@ def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] |
         if told is not None:
             told(address)
 
-    server = _Server(config, started, app.state.ending)
+    server = _Server(config, started, app.state.shutdown)
     server.run([_listening(settings)])
     return 0 if server.started else 3
 
@@ -295,10 +295,10 @@ def _listening(settings: Settings) -> socket:
 class _Server(uvicorn.Server):
     """A server that answers until its runs are drained; uvicorn would close its socket at the signal."""
 
-    def __init__(self, config: uvicorn.Config, told: Callable[[str], None], ending: Ending) -> None:
+    def __init__(self, config: uvicorn.Config, told: Callable[[str], None], shutdown: Shutdown) -> None:
         super().__init__(config)
         self._told = told
-        self._ending = ending
+        self._shutdown = shutdown
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.started and sig not in self._captured_signals:
@@ -307,7 +307,7 @@ class _Server(uvicorn.Server):
             super().handle_exit(sig, frame)
 
     async def on_tick(self, counter: int) -> bool:
-        return await super().on_tick(counter) or self._ending.is_drained
+        return await super().on_tick(counter) or self._shutdown.is_drained
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
         await super().startup(sockets)
@@ -522,8 +522,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--agents", metavar="MODULE:ATTR", help="your agents, or FILE.py:ATTR; a demo agent when left out")
     add("--goals", metavar="MODULE:ATTR", help="a Goal, or a list of them, that changes are made for")
     add("--data", type=Path, default=Path("windlass-data"), help="the folder of the stores")
-    words = "how long tool calls under way may take to end after SIGTERM or Ctrl-C"
-    add("--drain-s", type=float, default=SERVICE_DRAIN_S, metavar="SECONDS", help=words)
+    add(
+        "--drain-s",
+        type=float,
+        default=SERVICE_DRAIN_S,
+        metavar="SECONDS",
+        help="how long tool calls under way may take to end after SIGTERM or Ctrl-C",
+    )
     for one in OPTIONS:
         name = f"--{one.name.replace('_', '-')}"
         add(name, default=one.default, metavar=one.form, help=one.words)

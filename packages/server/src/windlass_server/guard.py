@@ -3,10 +3,9 @@
 It authenticates the caller, applies limits of rate, cost and concurrency, reads and checks the body, opens
 the tenant, answers with a problem if anything fails, and counts metrics.
 
-A user is limited by the number of requests, and so is an address that asks for what needs no credentials, but
-for health. A tenant is limited by what its requests cost: bytes of bodies, which are
-counted before the body is read if its length is given, and CPU time of the event loop, which all tenants
-share.
+A user is limited by the number of requests, and so is an address on routes without credentials, except those
+of health. A tenant is limited by the cost of its requests: bytes of bodies, which are counted before the body
+is read if its length is given, and CPU time of the event loop, which all tenants share.
 """
 
 import asyncio
@@ -498,7 +497,7 @@ class Guard:
             await self._admit_signed(scope, receive, held)
             return
         if path in HEALTH:
-            return  # never refused: who asks may end the process
+            return  # never refused: a supervisor may end a process that does not answer
         if path in PUBLIC or not path.startswith(PREFIXES):
             self._refuse_over(self._public, _address(scope), amount=1, reason="rate")
             return

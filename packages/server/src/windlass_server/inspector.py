@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass_protocol.frozen import sealed
 from windlass_server.requests import PREFIX, PREFIXES
-from windlass_server.routing import Kept, keep_body
+from windlass_server.routing import StaticBody, static_body
 
 FOLDER: Final = Path(__file__).with_name("inspector") / "dist"
 """The output of `make inspector`; it is in wheels, and not in the repository."""
@@ -44,9 +44,16 @@ def _stamp(file: Path) -> tuple[int, int]:
     return found.st_mtime_ns, found.st_size
 
 
-def _load(file: Path) -> tuple[tuple[int, int], Kept]:
-    stamp = _stamp(file)
-    return stamp, keep_body(file.read_bytes(), guess_type(file.name)[0] or "application/octet-stream")
+@sealed
+class _LoadedFile:
+    stamp: tuple[int, int]
+    """Time and size of the file when it was read: it is read again when they change."""
+    body: StaticBody
+
+
+def _load(file: Path) -> _LoadedFile:
+    stamp, media_type = _stamp(file), guess_type(file.name)[0] or "application/octet-stream"
+    return _LoadedFile(stamp, static_body(file.read_bytes(), media_type))
 
 
 @sealed
@@ -58,10 +65,8 @@ class Pages:
 
     otherwise: ASGIApp
     folder: Path = field(default_factory=lambda: FOLDER)
-    _known: dict[Path, tuple[tuple[int, int], Kept]] = field(
-        default_factory=dict[Path, tuple[tuple[int, int], Kept]]
-    )
-    """Files that were sent, each with what changes with it; the folder has few."""
+    _loaded: dict[Path, _LoadedFile] = field(default_factory=dict[Path, _LoadedFile])
+    """Files that were sent; the folder has few."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; see ASGI."""
@@ -76,19 +81,19 @@ class Pages:
         file = self._file(path)
         if file is not None:
             cache = "public, max-age=31536000, immutable" if path.startswith(_HASHED) else "no-cache"
-            return (await self._sent(file)).response(scope, {**_HEADERS, "cache-control": cache})
+            return (await self._load_body(file)).response(scope, {**_HEADERS, "cache-control": cache})
         if not _wants_page(scope):
             return None
         first = self.folder / "index.html"
         if first.is_file():
-            return (await self._sent(first)).response(scope, {**_HEADERS, "cache-control": "no-cache"})
+            return (await self._load_body(first)).response(scope, {**_HEADERS, "cache-control": "no-cache"})
         return PlainTextResponse(NOT_BUILT, 404, {**_HEADERS, "cache-control": "no-cache"})
 
-    async def _sent(self, file: Path) -> Kept:
-        known = self._known.get(file)
-        if known is None or known[0] != _stamp(file):
-            known = self._known[file] = await asyncio.to_thread(_load, file)
-        return known[1]
+    async def _load_body(self, file: Path) -> StaticBody:
+        loaded = self._loaded.get(file)
+        if loaded is None or loaded.stamp != _stamp(file):
+            loaded = self._loaded[file] = await asyncio.to_thread(_load, file)
+        return loaded.body
 
     def _file(self, path: str) -> Path | None:
         """Return a file of the app; None for a path that leaves its folder."""

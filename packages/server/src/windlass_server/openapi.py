@@ -20,7 +20,7 @@ from windlass_protocol.generated import MODULE_OF
 from windlass_server.guard import DOCUMENT, PUBLIC
 from windlass_server.problems import PROBLEM_TYPE, Problem
 from windlass_server.requests import EVE_PREFIX, JSON_TYPE, PREFIX
-from windlass_server.routing import Kept, keep_body
+from windlass_server.routing import StaticBody, static_body
 
 ACCEPTED_EXAMPLE: Final[JsonValue] = {
     "sessionId": "019a8f…",
@@ -442,18 +442,18 @@ class Document:
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app
-        self._kept: Kept | None = None
+        self._body: StaticBody | None = None
         self._rendering = asyncio.Lock()
 
     async def answer(self, request: Request) -> Response:
         """Return the document, or 304."""
         async with self._rendering:
-            if self._kept is None:
-                self._kept = await asyncio.to_thread(self._render)
-        return self._kept.response(request.scope, {"cache-control": "no-cache"})
+            if self._body is None:
+                self._body = await asyncio.to_thread(self._render)
+        return self._body.response(request.scope, {"cache-control": "no-cache"})
 
-    def _render(self) -> Kept:
-        return keep_body(to_json(self._app.openapi()), JSON_TYPE)
+    def _render(self) -> StaticBody:
+        return static_body(to_json(self._app.openapi()), JSON_TYPE)
 
 
 def describe(app: FastAPI) -> None:

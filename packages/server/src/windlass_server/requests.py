@@ -272,10 +272,10 @@ async def _own_run(
 async def _own_schedule(
     caller: CallerDep, schedule_id: Annotated[str, Path(description="A schedule.", examples=["nightly"])]
 ) -> ScheduleInfo:
-    found = await find_schedule(caller, schedule_id)
-    if found is None:
+    schedule = await find_schedule(caller, schedule_id)
+    if schedule is None:
         raise not_found("schedule")
-    return found
+    return schedule
 
 
 OwnSchedule = Annotated[ScheduleInfo, Depends(_own_schedule)]

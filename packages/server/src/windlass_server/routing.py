@@ -94,7 +94,7 @@ _PACKED_KINDS: Final = ("text/", "application/json", "application/javascript", "
 
 
 @sealed
-class Kept:
+class StaticBody:
     """A body that is the same for all callers, rendered and compressed once."""
 
     media_type: str
@@ -104,24 +104,24 @@ class Kept:
 
     def response(self, scope: Scope, headers: Mapping[str, str]) -> Response:
         """Return the response: the body, compressed if the client accepts that, or 304."""
-        given = Headers(scope=scope)
-        sent = {**headers, "etag": self.tag, "vary": "accept-encoding"}
-        if self.tag in [one.strip() for one in given.get("if-none-match", "").split(",")]:
-            return Response(status_code=304, headers=sent)
+        request = Headers(scope=scope)
+        headers = {**headers, "etag": self.tag, "vary": "accept-encoding"}
+        if self.tag in [tag.strip() for tag in request.get("if-none-match", "").split(",")]:
+            return Response(status_code=304, headers=headers)
         body = self.raw
-        if self.packed is not None and takes_gzip(given.get("accept-encoding", "")):
-            body, sent["content-encoding"] = self.packed, "gzip"
-        sent["content-length"] = str(len(body))
+        if self.packed is not None and takes_gzip(request.get("accept-encoding", "")):
+            body, headers["content-encoding"] = self.packed, "gzip"
+        headers["content-length"] = str(len(body))
         is_whole = scope["method"] == "GET"
-        return Response(body if is_whole else b"", headers=sent, media_type=self.media_type)
+        return Response(body if is_whole else b"", headers=headers, media_type=self.media_type)
 
 
-def keep_body(raw: bytes, media_type: str) -> Kept:
-    """Return a body to be kept."""
+def static_body(raw: bytes, media_type: str) -> StaticBody:
+    """Return a body with its compressed form and its tag."""
     packed = gzip.compress(raw, 9, mtime=0) if media_type.startswith(_PACKED_KINDS) else None
     if packed is not None and len(packed) >= len(raw):
         packed = None
-    return Kept(media_type, raw, packed, f'W/"{sha256(raw).hexdigest()[:32]}"')
+    return StaticBody(media_type, raw, packed, f'W/"{sha256(raw).hexdigest()[:32]}"')
 
 
 @frozen

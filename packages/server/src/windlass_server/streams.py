@@ -668,18 +668,18 @@ class EveFrames:
         return b"%b\n" % raw if self._sse is None else b"id: %d\ndata: %b\n\n" % (number, raw)
 
 
-def _cut_places() -> Iterator[int]:
-    """Yield where texts are cut: often at first, so that a text is live, and then less, as it grows."""
-    place = CUT_CHARS_MIN
-    while place <= CUT_CHARS_MAX:
-        yield place
-        place += max(CUT_CHARS_MIN, place // 3)
+def _cut_lengths() -> Iterator[int]:
+    """Yield the lengths at which texts are cut: often at first, so that a text is live, and then less."""
+    length = CUT_CHARS_MIN
+    while length <= CUT_CHARS_MAX:
+        yield length
+        length += max(CUT_CHARS_MIN, length // 3)
 
 
 CUT_CHARS_MIN: Final = 16
 CUT_CHARS_MAX: Final = 16_384
 """A longer text comes whole after this, at its end."""
-CUTS: Final = tuple(_cut_places())
+CUTS: Final = tuple(_cut_lengths())
 """The lengths of a text at which a piece ends. They never change: clients resume by numbers of events."""
 _VOIDING: Final = frozenset({"step.started", "step.retrying", "step.failed", *RUN_ENDS}) | {
     "turn.completed",

@@ -363,10 +363,10 @@ class Tenants:
             runtimes = [tenant.runtime for tenant in self._open.values()]
         await asyncio.gather(*(runtime.drain() for runtime in runtimes))
 
-    def hurry(self) -> None:
+    def end_drain(self) -> None:
         """Let the drain wait no longer."""
         for tenant in self._open.values():
-            tenant.runtime.hurry()
+            tenant.runtime.end_drain()
 
     async def aclose(self) -> None:
         """Close all tenants."""
@@ -377,12 +377,12 @@ class Tenants:
             await asyncio.gather(*(tenant.aclose() for tenant in tenants))
 
     @property
-    def trouble(self) -> str | None:
+    def write_problem(self) -> str | None:
         """Why a store cannot write now; None if all that are open can."""
         for tenant in self._open.values():
             store = tenant.store
-            if isinstance(store, WatchedStore) and store.trouble is not None:
-                return store.trouble
+            if isinstance(store, WatchedStore) and store.write_problem is not None:
+                return store.write_problem
         return None
 
     @property

@@ -95,7 +95,7 @@ class App:
     def stop_now(self) -> None:
         """Shut down without draining."""
         self.is_hurried = True
-        self.runtime.hurry()
+        self.runtime.end_drain()
         self.stop.set()
 
     async def aclose(self) -> None:
@@ -159,8 +159,8 @@ async def _store_check(app: App) -> SidecarCheck:
     try:
         async with asyncio.timeout(HEALTH_TIMEOUT_S):
             await app.store.session("health")
-        if isinstance(app.store, WatchedStore) and app.store.trouble is not None:
-            status, message = CheckStatus.ERROR, f"{kind}: {app.store.trouble}"
+        if isinstance(app.store, WatchedStore) and app.store.write_problem is not None:
+            status, message = CheckStatus.ERROR, f"{kind}: {app.store.write_problem}"
     except TimeoutError:
         status, message = CheckStatus.WARN, f"{kind}: no answer within {HEALTH_TIMEOUT_S:g} s"
     except AgentError as error:

@@ -264,7 +264,7 @@ def provider_of(
     """Return the model of a stream.
 
     A missing key is taken from the environment, as `OPENAI_API_KEY`, but never for an address that the host
-    names: that may be anyone's. A server at such an address has the API of the provider.
+    names, which any party may own. A server at such an address has the API of the provider.
 
     Raises:
         RpcError: the provider is unknown.

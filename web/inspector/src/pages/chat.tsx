@@ -171,7 +171,7 @@ function useFork(chat: ChatStream): {
   const { sessionId } = chat;
   const transport = useTransport();
   const [error, setError] = useState<Error>();
-  const [asked, setAsked] = useState<Repeat>();
+  const [repeat, setRepeat] = useState<Repeat>();
   // The actions stay the same while the chat grows: rows are not drawn again for them.
   const now = useRef(chat);
   useEffect(() => {
@@ -194,7 +194,7 @@ function useFork(chat: ChatStream): {
     const warn = (messageId: string, work: () => void): void => {
       const calls = changingCalls(now.current.items, messageId);
       if (calls.length === 0) work();
-      else setAsked({ calls, work });
+      else setRepeat({ calls, work });
     };
     const fork = (item: MessageItem): void => {
       const draft = item.message.role === "user" ? item.message.content : undefined;
@@ -205,13 +205,13 @@ function useFork(chat: ChatStream): {
         return id === undefined ? to(["chat"], { agent }) : to(["chat", id]);
       });
     };
-    const again = (asked: ChatMessage): void => {
+    const again = (message: ChatMessage): void => {
       attempt(async () => {
-        const id = await forkAtMessage(sessionId, asked);
+        const id = await forkAtMessage(sessionId, message);
         const agent = now.current.conversation.run?.agentId;
         const begun = await (id === undefined
-          ? transport.createSession({ agent, message: asked.content })
-          : transport.send(id, asked.content));
+          ? transport.createSession({ agent, message: message.content })
+          : transport.send(id, message.content));
         return to(["chat", begun.sessionId]);
       });
     };
@@ -246,13 +246,13 @@ function useFork(chat: ChatStream): {
   }, [sessionId, transport]);
   const question = (
     <RepeatDialog
-      calls={asked?.calls ?? []}
-      isOpen={asked !== undefined}
+      calls={repeat?.calls ?? []}
+      isOpen={repeat !== undefined}
       onClose={() => {
-        setAsked(undefined);
+        setRepeat(undefined);
       }}
       onRepeat={() => {
-        asked?.work();
+        repeat?.work();
       }}
     />
   );

@@ -356,8 +356,8 @@ _STALLS: Final = lazy_pattern(rb"^windlass_loop_(stalls|stall_seconds)_total (\S
 def server_stalls(host: str, port: int) -> tuple[int, float] | None:
     """Return how often the event loop of a running server stood still, and for how many seconds.
 
-    None if it does not tell: another program listens there, or the server has keys. No key is sent: who
-    listens there is not known.
+    None if another program listens there, or the server has keys. No key is sent: the program at this port is
+    not known.
     """
     address = f"[{host}]" if ":" in host else host
     try:

@@ -113,9 +113,9 @@ async def _work(command: Command) -> Exit:
     level = server_settings(command, None).log_level
     agents = command.agents()
     windlass_server.configure(level)
-    ending = _Ending()
+    shutdown = _Shutdown()
     async with command.driving(settings.text("wakes")) as runtime:
-        ending.runtimes.append(runtime)
+        shutdown.runtimes.append(runtime)
         store = runtime.ports.store
         names = ", ".join(agent.name for agent in agents)
         name = getattr(store, "name", "memory")
@@ -123,34 +123,34 @@ async def _work(command: Command) -> Exit:
             command.terminal.say(f"Windlass drives {names} in {name}. Stop with Ctrl-C.")
         _LOG.info("worker started", extra=_started(name, settings.text("wakes"), sorted(names.split(", "))))
         async with AsyncExitStack() as opened:
-            tenants = _DrivenTenants(command, opened, ending.runtimes)
-            while not ending.is_asked.is_set():
+            tenants = _DrivenTenants(command, opened, shutdown.runtimes)
+            while not shutdown.has_begun.is_set():
                 await tenants.look()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(TENANTS_LOOK_S):
-                        await ending.is_asked.wait()
+                        await shutdown.has_begun.wait()
             _LOG.info("worker stops")
             # Side by side: each waits for its tools.
-            await asyncio.gather(*(one.drain() for one in ending.runtimes))
+            await asyncio.gather(*(runtime.drain() for runtime in shutdown.runtimes))
     return Exit.DONE
 
 
-class _Ending:
-    """The end of a worker: the first signal asks for it, the same signal again ends the drain."""
+class _Shutdown:
+    """The end of a worker: the first signal begins it, the same signal again ends the drain."""
 
     def __init__(self) -> None:
-        self.is_asked = asyncio.Event()
+        self.has_begun = asyncio.Event()
         self.runtimes: list[AgentRuntime] = []
-        self._asked: set[int] = set()
+        self._signals: set[int] = set()
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self._ask, number)
+            asyncio.get_running_loop().add_signal_handler(number, self._begin, number)
 
-    def _ask(self, number: int) -> None:
-        if number in self._asked:
+    def _begin(self, number: int) -> None:
+        if number in self._signals:
             for runtime in self.runtimes:
-                runtime.hurry()
-        self._asked.add(number)
-        self.is_asked.set()
+                runtime.end_drain()
+        self._signals.add(number)
+        self.has_begun.set()
 
 
 class _DrivenTenants:

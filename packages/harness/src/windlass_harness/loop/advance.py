@@ -347,7 +347,7 @@ def _advance_program(
     if times >= rules.interruptions_max:
         plan.failure = failures.interrupted_too_often(times, during="program")
         return
-    plan.drafts.append(_found_again(state, call, note, now))
+    plan.drafts.append(_repeat_record(state, call, note, now))
 
 
 def _advance_child(state: LoopState, call: Call, note: CallNotes, plan: _Calls, now: Moment) -> None:
@@ -372,7 +372,7 @@ def _recover(state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rul
     note = state.note(call.call_id)
     times = note.interruptions + (not state.run_notes.was_shared)
     if effect is not EffectClass.ONCE and times < rules.interruptions_max:
-        plan.drafts.append(_found_again(state, call, note, now))
+        plan.drafts.append(_repeat_record(state, call, note, now))
         return
     _ask_recovery(state, call, plan, now, rules, times=1 if effect is EffectClass.ONCE else times)
 
@@ -385,7 +385,7 @@ def _ask_recovery(
     plan.requests.append(request)
 
 
-def _found_again(state: LoopState, call: Call, note: CallNotes, now: Moment) -> Draft:
+def _repeat_record(state: LoopState, call: Call, note: CallNotes, now: Moment) -> Draft:
     """Return the record of an interrupted call that is repeated without asking."""
     more, delay_ms, _ = outage.after_crash(state, note)
     paused: JsonObject = {"delayMs": delay_ms} if delay_ms else {}

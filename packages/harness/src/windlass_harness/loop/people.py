@@ -323,8 +323,8 @@ def _recover(state: LoopState, request: InputRequest, answer: Answer, now: Momen
     assert call is not None, "a request belongs to an open call"
     if response.option_id == RecoveryChoice.SKIP:
         # Before the decision, which settles a call that has no result: early journals have none.
-        told = SKIPPED.reason or ""
-        drafts.insert(1, rejected(state, call, now=now, code=SKIPPED_CODE, message=told))
+        reason = SKIPPED.reason or ""
+        drafts.insert(1, rejected(state, call, now=now, code=SKIPPED_CODE, message=reason))
     if response.option_id == RecoveryChoice.SUPPLY:
         result: JsonObject = {
             "kind": "tool-result",

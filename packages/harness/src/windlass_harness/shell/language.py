@@ -280,20 +280,21 @@ def _check_pattern(text: str, kind: str, program: str) -> None:
 
 
 def may_reach_secret(segments: Sequence[str]) -> bool:
-    """Say whether a pattern, by its segments, may match a path with the name of a secret."""
+    """Return whether a pattern, by its segments, may match a path with the name of a secret."""
     if _is_any(segments[-1], programs.PUBLIC_FILES):
         return False
     # A wildcard matches no dot at the beginning of a name, so hidden ones are out of reach.
     return any(
-        len(segment) > _NAME_CHARS_MAX or any(overlap(segment.lower(), name) for name in _VISIBLE_SECRETS)
+        len(segment) > _NAME_CHARS_MAX
+        or any(have_common_name(segment.lower(), name) for name in _VISIBLE_SECRETS)
         for segment in segments
         if _GLOB.search(segment)
     )
 
 
-def overlap(one: str, other: str) -> bool:
-    """Say whether two patterns of file names match a name in common; brackets count as any character."""
-    left, right = _BRACKETS.sub("?", one), _BRACKETS.sub("?", other)
+def have_common_name(left: str, right: str) -> bool:
+    """Return whether two patterns of file names match a name in common; brackets count as any character."""
+    left, right = _BRACKETS.sub("?", left), _BRACKETS.sub("?", right)
     # Row by row: whether the first characters of `left` and of `right` can match the same text.
     row = [True]
     for character in right:
@@ -354,9 +355,9 @@ def _check_git(words: Sequence[Word], use: Use) -> Use:
     for count in (2, 1):
         name = f"git {' '.join(texts[:count])}"
         if len(texts) >= count and name[4:] in programs.GIT:
-            found = Use(name, use.paths)
-            _check_words(_grammar(name), words[at + count :], found)
-            return found
+            git_use = Use(name, use.paths)
+            _check_words(_grammar(name), words[at + count :], git_use)
+            return git_use
     raise Outside("unknown/git", " ".join(texts) or "git")
 
 

@@ -106,6 +106,11 @@ _GREP: Final = (
     " --after-context=N --before-context=N --context=N -m=N --max-count=N --include=GLOB --exclude=T"
     " --exclude-dir=T -#"
 )
+_TAR_LISTS: Final = "-tf -tvf -tvzf -tzf -tzvf tf tvf tzf tzvf".split()
+_FD: Final = (
+    "+aHIisgupF0 --hidden --no-ignore --absolute-path --glob --fixed-strings --ignore-case -e=NAME"
+    " --extension=NAME -t=NAME --type=NAME -d=N --max-depth=N -E=T --exclude=T --color=WHEN"
+)
 PROGRAMS: Final = {
     "arch": ("", ""),
     "base64": ("-d --decode -w=N --wrap=N", "F"),
@@ -219,16 +224,7 @@ PROGRAMS: Final = {
     "cal": ("-3 -1 -y -m", "N N"),
     "command -v": ("", "NAME*"),
     "egrep": (_GREP, "T P*"),
-    "fd": (
-        "+aHIisgupF0 --hidden --no-ignore --absolute-path --glob --fixed-strings --ignore-case -e=NAME"
-        " --extension=NAME -t=NAME --type=NAME -d=N --max-depth=N -E=T --exclude=T --color=WHEN",
-        "T P*",
-    ),
-    "fdfind": (
-        "+aHIisgupF0 --hidden --no-ignore --absolute-path --glob --fixed-strings --ignore-case -e=NAME"
-        " --extension=NAME -t=NAME --type=NAME -d=N --max-depth=N -E=T --exclude=T --color=WHEN",
-        "T P*",
-    ),
+    **dict.fromkeys(("fd", "fdfind"), (_FD, "T P*")),
     "fgrep": (_GREP, "T P*"),
     "free": ("+bkmghtw", ""),
     "getconf": ("", "NAME"),
@@ -237,10 +233,8 @@ PROGRAMS: Final = {
     "lscpu": ("", ""),
     "numfmt": ("--to=NAME --from=NAME", "N*"),
     "pgrep": ("+aflnoxc -u=NAME", "T"),
-    "pip list": ("-l --local --user -e -i --format=NAME --not-required", ""),
-    "pip show": ("-f --files -v --verbose", "PACKAGE*"),
-    "pip3 list": ("-l --local --user -e -i --format=NAME --not-required", ""),
-    "pip3 show": ("-f --files -v --verbose", "PACKAGE*"),
+    **dict.fromkeys(("pip list", "pip3 list"), ("-l --local --user -e -i --format=NAME --not-required", "")),
+    **dict.fromkeys(("pip show", "pip3 show"), ("-f --files -v --verbose", "PACKAGE*")),
     "ps": (
         "-e -ef -A -a -f -F -l -x -w -ww -efww --forest -p=N -C=NAME -u=NAME -U=NAME -o=COLUMNS -eo=COLUMNS"
         " -Ao=COLUMNS --sort:PSSORT --no-headers --ppid=N",
@@ -248,15 +242,7 @@ PROGRAMS: Final = {
     ),
     "strings": ("-a -n=N", "P*"),
     "tac": ("", "P*"),
-    "tar -tf": ("", "ARCHIVE"),
-    "tar -tvf": ("", "ARCHIVE"),
-    "tar -tvzf": ("", "ARCHIVE"),
-    "tar -tzf": ("", "ARCHIVE"),
-    "tar -tzvf": ("", "ARCHIVE"),
-    "tar tf": ("", "ARCHIVE"),
-    "tar tvf": ("", "ARCHIVE"),
-    "tar tzf": ("", "ARCHIVE"),
-    "tar tzvf": ("", "ARCHIVE"),
+    **dict.fromkeys((f"tar {word}" for word in _TAR_LISTS), ("", "ARCHIVE")),
     "tty": ("-s", ""),
     "unzip -l": ("", "ARCHIVE"),
     "xxd": ("+bpuei -l=N -s=N -c=N -g=N", "F"),
@@ -498,12 +484,12 @@ SECRET_PATHS: Final = tuple(
 _ENDINGS: Final = (
     "json yaml yml toml ini cfg conf txt xml csv properties enc bak old orig db dat tar zip gz".split()
 )
-"""Endings of files of credentials whose name says so, such as `credentials`."""
+"""Endings of files that are credentials by their name, such as `credentials`."""
 LEFT_OUT_FILES: Final = tuple(
     dict.fromkeys(
-        made
+        pattern
         for name in SECRET_FILES
-        for made in (
+        for pattern in (
             [f"{name[:-1]}{ending}" for ending in _ENDINGS]
             if name.endswith(".*") and not name.startswith((".", "terraform"))
             else [name]

@@ -1,8 +1,8 @@
-"""How a safe command is run: which paths it opens, and its text with files of credentials left out.
+"""Safe commands as they are run: the paths that they open, and their text with files of credentials left out.
 
-A grade is about text. What a path leads to, and what a pattern matches, only the folder says: a runtime looks
-at the paths right before it runs the text. A read through a whole folder cannot be listed; it gets options
-that leave the names of credentials out.
+A grade is about text. The target of a path, and the matches of a pattern, depend on the folder: a runtime
+looks at the paths right before it runs the text. A read through a whole folder cannot be listed; it gets
+options that leave the names of credentials out.
 """
 
 import shlex
@@ -16,7 +16,7 @@ from windlass_protocol.frozen import sealed
 from windlass_protocol.lazy import lazy_pattern
 
 Edit = tuple[int, int, str]
-"""A piece of the text, and what takes its place."""
+"""Start and end of a piece of the text, and its replacement."""
 
 
 @sealed
@@ -94,12 +94,12 @@ def _edits(simple: Simple, use: Use) -> list[Edit]:
     if use.program in _GREPS:
         return _grep(simple)
     if use.program == "rg":
-        return [_added(simple, _words("left_out_of_rg"))]
+        return [_add_options(simple, _expansion("left_out_of_rg"))]
     if use.program == "diff":
         # Two folders are compared file by file, and links in them would be followed. Names come from a file:
         # diff repeats its options before each difference.
-        names = f"<(printf '%s\\n' {_words('left_out_of_diff')})"
-        return [_added(simple, f"--no-dereference -X {names}")]
+        names = f"<(printf '%s\\n' {_expansion('left_out_of_diff')})"
+        return [_add_options(simple, f"--no-dereference -X {names}")]
     return _git(simple, use) if use.program in _CONTENT else []
 
 
@@ -111,7 +111,7 @@ def _grep(simple: Simple) -> list[Edit]:
         return []
     # With -R links in the folder would be followed.
     edits = [(word.start, word.end, word.text.replace("R", "r")) for word in through if "R" in word.text]
-    return [*edits, _added(simple, _words("left_out_of_grep"))]
+    return [*edits, _add_options(simple, _expansion("left_out_of_grep"))]
 
 
 def _git(simple: Simple, use: Use) -> list[Edit]:
@@ -129,7 +129,7 @@ def _git(simple: Simple, use: Use) -> list[Edit]:
         return edits
     if is_patch or (use.program != "git log" and not is_summary):
         end = simple.words[-1].end
-        edits.append((end, end, f" {_words('left_out_of_git')}"))
+        edits.append((end, end, f" {_expansion('left_out_of_git')}"))
     return edits
 
 
@@ -138,11 +138,11 @@ def _before_dashes(simple: Simple) -> tuple[Word, ...]:
     return simple.words[: texts.index("--")] if "--" in texts else simple.words
 
 
-def _added(simple: Simple, options: str) -> Edit:
+def _add_options(simple: Simple, options: str) -> Edit:
     """Return the edit that adds options, after all others: of two that match a name the last one counts."""
     at = _before_dashes(simple)[-1].end
     return (at, at, f" {options}")
 
 
-def _words(name: str) -> str:
+def _expansion(name: str) -> str:
     return f'"${{{name}[@]}}"'

@@ -29,7 +29,7 @@ EVE_TYPES: Final = frozenset(
 )
 """The types of events that readers of eve know."""
 EVE_VERSION: Final = "0.13.8"
-"""The release of eve whose events these are: `eveVersion` of its `session.started`."""
+"""The release of eve that has these events: `eveVersion` of its `session.started`."""
 OUTPUT_NOT_FULFILLED: Final = "OUTPUT_SCHEMA_NOT_FULFILLED"
 """The error code of an output that does not fit its schema."""
 _FAILURES: Final = frozenset({"step.failed", "turn.failed", "session.failed"})
@@ -103,7 +103,7 @@ class EveGrammar:
                 words: JsonObject = {"code": "cancelled", "message": "The run was cancelled."}
                 yield from self._within_turn("turn.failed", {**data, **words})
             case "session.started":
-                yield kind, _started(data)
+                yield kind, _session_data(data)
             case "turn.waiting":
                 yield from self.flush()
                 if data["on"] == "input" and (self.is_turn_open or self._is_answered):
@@ -241,13 +241,13 @@ class EveGrammar:
         return {**action, **self._actions.get(str(action.get("name")), {})}
 
 
-def _started(data: JsonObject) -> JsonObject:
+def _session_data(data: JsonObject) -> JsonObject:
     """Return the fields of `session.started` that readers of eve know."""
-    shown = {name: data[name] for name in _OF_STARTED if name in data}
-    runtime = shown.get("runtime")
-    return (
-        {**shown, "runtime": {**runtime, "eveVersion": EVE_VERSION}} if isinstance(runtime, dict) else shown
-    )
+    fields = {name: data[name] for name in _OF_STARTED if name in data}
+    runtime = fields.get("runtime")
+    if isinstance(runtime, dict):
+        fields["runtime"] = {**runtime, "eveVersion": EVE_VERSION}
+    return fields
 
 
 def _actions(data: JsonObject) -> list[JsonObject]:

@@ -1,11 +1,11 @@
-"""Stalls of event loops: a thread signals to a loop four times a second, and sees when the answer is late.
+"""Stalls of event loops: a thread signals to a loop four times a second, and notices a late answer.
 
 Coroutines share a loop: while one computes, or calls a function that blocks, every session, request and timer
 of the process stands still. The thread samples what the loop runs when the answer is overdue, and logs and
-counts the stall once it is over. There is one thread for each loop, whatever number of runtimes it has.
+counts the stall once it is over. The runtimes of a loop share one thread.
 
-Limits. A stall of less than 250 ms is not seen, one of up to 500 ms may be missed, and the duration that is
-told is up to 250 ms short: the loop was already busy when the signal was sent. A process that is stopped or
+Limits. A stall of less than 250 ms is not seen, one of up to 500 ms may be missed, and the duration is up to
+250 ms short: the loop was already busy when the signal was sent. A process that is stopped or
 starved by others is counted, too. A task that is sampled is the one that ran when the thread looked: of
 several that were slow in turn, one is named.
 """
@@ -103,7 +103,7 @@ class LoopThread:
         """
         if self._sent_s is not None and self._answered_s is None:
             if self._sample is None and self._monotonic() - self._sent_s >= STALL_S:
-                self._sample = self._running()
+                self._sample = self._sample_loop()
             return
         if self._sent_s is not None and self._answered_s is not None:
             self._count(self._answered_s - self._sent_s)
@@ -128,7 +128,7 @@ class LoopThread:
         session_id = task.removeprefix(_SESSION) if task.startswith(_SESSION) else None
         self._counts.add(Stall(round(late_s * 1_000), session_id, task, code))
 
-    def _running(self) -> tuple[str, str]:
+    def _sample_loop(self) -> tuple[str, str]:
         """Return the name of the task that the loop runs, and its code."""
         task = asyncio.current_task(self._loop)
         # The documented way to see another thread.

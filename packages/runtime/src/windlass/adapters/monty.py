@@ -10,13 +10,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from importlib import metadata
 from threading import Lock, Timer
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final
 
 from pydantic_core import from_json
 
@@ -43,10 +43,8 @@ from windlass.ports.interpreter import (
 )
 from windlass_protocol import ErrorKind, JsonObject, RetryClass
 
-P = ParamSpec("P")
-R = TypeVar("R")
-_PATIENCE: Final = 4
-"""Seconds that a helper may take for each second of CPU time, before it is taken for stuck."""
+_SECONDS_PER_CPU_SECOND: Final = 4
+"""How long a helper may take for each second of its CPU time; after that it is stuck, and killed."""
 _JSON_BYTES_PER_CHAR_MAX: Final = 6
 _HEAD_BYTES: Final = 1_048_576
 """Bytes of an answer besides its values and its text: names, brackets and the message of a fault."""
@@ -59,7 +57,7 @@ class MontyInterpreter:
         self._version = f"monty/{_installed_version()}"
         self._threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="windlass-monty")
         self._lock = Lock()
-        self._idle: list[_HelperProcess] = []
+        self._idle: list[HelperProcess] = []
         self._is_closed = False
 
     @property
@@ -120,10 +118,7 @@ class MontyInterpreter:
     async def _ask(
         self, program: Program, request: JsonObject, snapshot: bytes = b""
     ) -> tuple[JsonObject, bytes, bytes]:
-        return await self._in_thread(self._ask_helper, program, request, snapshot)
-
-    async def _in_thread(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        work = partial(function, *args, **kwargs)
+        work = partial(self._ask_helper, program, request, snapshot)
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def _ask_helper(
@@ -133,7 +128,7 @@ class MontyInterpreter:
             if self._is_closed:
                 raise RuntimeError("the interpreter is closed")
             helper = self._idle.pop() if self._idle else None
-        helper = helper or self._start_helper()
+        helper = helper or HelperProcess()
         try:
             answer = helper.ask(request, snapshot, program.variables or b"", limits=program.limits)
         except BaseException:
@@ -148,9 +143,6 @@ class MontyInterpreter:
             raise _ERRORS.get(str(head["error"]), RuntimeError)(message)
         return head, saved, variables
 
-    def _start_helper(self) -> "_HelperProcess":
-        return _HelperProcess()
-
 
 class Crashed(Exception):
     """A process of the interpreter died."""
@@ -163,7 +155,7 @@ class Exceeded(Exception):
 _ERRORS: Final = {error.__name__: error for error in (Crashed, Diverged, NoSnapshot, NoVariables)}
 
 
-class _HelperProcess:
+class HelperProcess:
     """One helper process; one thread at a time asks it."""
 
     def __init__(self) -> None:
@@ -194,7 +186,7 @@ class _HelperProcess:
         requests, answers = self.process.stdin, self.process.stdout
         assert requests is not None
         assert answers is not None
-        watch = Timer(limits.total_ms / 1_000 * _PATIENCE, self._kill_stuck)
+        watch = Timer(limits.total_ms / 1_000 * _SECONDS_PER_CPU_SECOND, self._kill_stuck)
         watch.daemon = True
         watch.start()
         try:

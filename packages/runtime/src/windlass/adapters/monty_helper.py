@@ -43,7 +43,7 @@ from windlass.ports.interpreter import (
 from windlass_protocol import JsonObject
 from windlass_protocol.lazy import lazy_pattern
 
-_MORE: Final = """
+_BUILTIN_STUBS: Final = """
 from typing import Any
 class PermissionError(OSError): ...
 class FileNotFoundError(OSError): ...
@@ -58,7 +58,7 @@ _FAULT_CHARS_MAX: Final = 4_000
 _DEPTH_MAX: Final = 100
 """Levels of a value; records and arguments have room for fewer."""
 _PART_CHARS_MIN: Final = 16
-"""What a part of a value counts at least."""
+"""The least number of characters that a part of a value counts."""
 _DECIMAL_BITS_MAX: Final = 10_000
 """Size of an integer that is written in decimals: Python refuses those of thousands of digits."""
 _INPUT: Final = lazy_pattern(r"<python-input-\d+>")
@@ -72,7 +72,7 @@ _CALLS_MAX: Final = 10_000
 HELPER_MEMORY_BYTES_MAX: Final = 1 << 30
 """Address space of a helper, and of the worker of Monty that it starts."""
 MEMORY_EXIT: Final = 77
-"""Exit status of a helper whose memory did not suffice."""
+"""Exit status of a helper that ran out of memory."""
 TOO_MUCH: Final = "The program used too much time or memory."
 _TICK_S: Final = 0.001
 """The timer cannot be set to no time at all."""
@@ -94,7 +94,7 @@ class Helper:
         try:
             if head["task"] == "check":
                 return {"finding": self.check(program)}, b"", b""
-            outcomes = [_read_outcome(one) for one in cast(list[list[JsonValue]], head["outcomes"])]
+            outcomes = [_read_outcome(fields) for fields in cast(list[list[JsonValue]], head["outcomes"])]
             progress = self.run(program, outcomes, snapshot or None, allowance)
         except (Diverged, NoSnapshot, NoVariables) as error:
             return {"error": type(error).__name__, "message": _short(str(error))}, b"", b""
@@ -209,7 +209,7 @@ class Helper:
                 "max_suspensions": _SUSPENSIONS_MAX,
             },
             type_check=is_checked,
-            type_check_stubs=f"{program.stubs}{_MORE}" if is_checked else None,
+            type_check_stubs=f"{program.stubs}{_BUILTIN_STUBS}" if is_checked else None,
             type_check_format="concise",
             os_policy={
                 # A session that is loaded has the policy that it was dumped with, and so an old time.
@@ -390,12 +390,12 @@ class _Turn:
         if number >= len(self.numbers) or self.numbers[number] not in state.pending_call_ids:
             raise Diverged(f"the program does not wait for call {number}")
         self.plain = Plain(self._value_chars)
-        given: dict[str, object] = (
+        result: dict[str, object] = (
             {"exc_type": outcome.type_name, "message": outcome.message}
             if isinstance(outcome, CallError)
             else {"return_value": outcome.value}
         )
-        return self.go(state.resume({self.numbers[number]: given}))
+        return self.go(state.resume({self.numbers[number]: result}))
 
 
 def _function(name: str) -> Callable[[], None]:
@@ -405,8 +405,8 @@ def _function(name: str) -> Callable[[], None]:
     return call
 
 
-def _line_before(found: "re.Match[str]") -> str:
-    return f"{found[1]}{max(1, int(found[2]) - 1)}"
+def _line_before(line: "re.Match[str]") -> str:
+    return f"{line[1]}{max(1, int(line[2]) - 1)}"
 
 
 class TooLarge(Exception):
@@ -447,10 +447,10 @@ class Plain:
             case dict():
                 self._count(0)
                 pairs = cast(dict[object, object], value).items()
-                return {self._key(key, depth): self(one, depth + 1) for key, one in pairs}
+                return {self._key(key, depth): self(item, depth + 1) for key, item in pairs}
             case list() | tuple() | set() | frozenset():
                 self._count(0)
-                return [self(one, depth + 1) for one in cast(list[object], value)]
+                return [self(item, depth + 1) for item in cast(list[object], value)]
             case _:
                 # An object of a class of the program is shown by its attributes.
                 fields: object = getattr(value, "attributes", None)
@@ -476,7 +476,7 @@ def _digits(number: int) -> str:
 
 
 class _Printed:
-    """The beginning of what a program prints."""
+    """The text that a program prints, up to a limit."""
 
     def __init__(self, chars_max: int) -> None:
         self._left = chars_max
@@ -493,7 +493,7 @@ class _Printed:
 
 
 def _short(text: str) -> str:
-    # A long line of source may be in the middle: the place is before it, and the error after it.
+    # A long line of source may be in the middle: its number is before it, and the error after it.
     half = _FAULT_CHARS_MAX // 2
     return text if len(text) <= _FAULT_CHARS_MAX else f"{text[:half]}…{text[1 - half :]}"
 

@@ -118,8 +118,8 @@ class AgentSessions:
         change = StateChange({FACTS_KEY: cast(JsonObject, self._redactor.value(facts))})
         record = number(Draft("session.state_changed", at, change.data), name, seq=1, epoch=0)
         try:
-            told = Told(at, at, agent_id=agent_id, owner=owner)
-            await self._store.keep(SessionCopy(name, (StoredAppend((record,), epoch=0),), told))
+            entry = Told(at, at, agent_id=agent_id, owner=owner)
+            await self._store.keep(SessionCopy(name, (StoredAppend((record,), epoch=0),), entry))
         except Conflict:
             known = await self._store.listed_session(name)
             if known is None:

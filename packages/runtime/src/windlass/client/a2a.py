@@ -27,7 +27,7 @@ from windlass.client.remote import (
     REMOTE,
     WORDS_CHARS_MAX,
     Asked,
-    Away,
+    Outage,
     Reply,
     Report,
     fitting,
@@ -103,7 +103,7 @@ def a2a_tool(server: A2AServer, timeout_s: float) -> Tool[..., object]:
             task: The id of the same task, if it was begun before.
         """
         request = None if task else _message(ctx, _words(message or "", output_schema), reply)
-        report = await _done(server, ctx, request, task or "")
+        report = await _work(server, ctx, request, task or "")
         server.under_way.pop(ctx.session_id, None)
         if report.run_id:
             ctx.state.keep_own(_TASK, report.run_id)
@@ -145,21 +145,20 @@ async def _connected(server: A2AServer) -> AsyncGenerator["Client"]:
     try:
         # The environment is ignored: no proxy sees the key.
         inner = httpx.AsyncHTTPTransport(trust_env=False)
-        walls = Walls(httpx.URL(server.address), server.key(), inner)
-        async with httpx.AsyncClient(timeout=ANSWER_S, trust_env=False, transport=walls) as http:
+        transport = KeyTransport(httpx.URL(server.address), server.key(), inner)
+        async with httpx.AsyncClient(timeout=ANSWER_S, trust_env=False, transport=transport) as http:
             config = client_module.ClientConfig(httpx_client=http)
             yield await client_module.ClientFactory(config).create_from_url(server.address)
     except (errors.A2AError, httpx.HTTPError, client_module.A2AClientError) as error:
-        told = f"the A2A agent could not be asked: {str(error)[:ERROR_CHARS_MAX] or type(error).__name__}"
+        message = f"the A2A agent could not be asked: {str(error)[:ERROR_CHARS_MAX] or type(error).__name__}"
         cause = error if isinstance(error, httpx.TransportError) else error.__cause__
         if isinstance(cause, httpx.TransportError):
-            raise _Unreached(
-                told, is_unsent=isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout)
-            ) from None
-        raise ToolFailed(told) from None
+            is_unsent = isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout)
+            raise _Unreachable(message, is_unsent=is_unsent) from None
+        raise ToolFailed(message) from None
 
 
-class Walls:
+class KeyTransport:
     """The transport of a client: it decides where a request may go, and whether it carries the key."""
 
     def __init__(
@@ -223,7 +222,7 @@ def _origin(url: "httpx.URL") -> tuple[str, str, int]:
     return url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)
 
 
-class _Unreached(ToolFailed):
+class _Unreachable(ToolFailed):
     """The connection to the server failed."""
 
     def __init__(self, message: str, *, is_unsent: bool) -> None:
@@ -233,13 +232,13 @@ class _Unreached(ToolFailed):
 
 
 def a2a_probe(server: A2AServer) -> "Probe":
-    """Return the function that tells why the server cannot be reached: it asks for the card of the agent."""
+    """Return the probe of a server: it asks for the card of the agent."""
 
     async def problem() -> str | None:
         try:
             async with _connected(server):
                 return None
-        except _Unreached as error:
+        except _Unreachable as error:
             return str(error)
         except ToolFailed:
             return None
@@ -247,7 +246,7 @@ def a2a_probe(server: A2AServer) -> "Probe":
     return problem
 
 
-async def _done(
+async def _work(
     server: A2AServer, ctx: ToolContext, request: "wire.SendMessageRequest | None", task_id: str
 ) -> Report:
     """Send a message, or follow a task that was begun; a failed connection is reported if that is safe."""
@@ -261,16 +260,16 @@ async def _done(
         async with _connected(server) as client:
             if request is not None:
                 is_sent = True
-                answer = await _sent(client, request, begun)
+                answer = await _send(client, request, begun)
                 if answer is not None:
                     return answer
-            return await _followed(client, task_id)
-    except _Unreached as error:
+            return await _follow(client, task_id)
+    except _Unreachable as error:
         if is_sent and not task_id and not error.is_unsent:
             # The message may have arrived, and most servers do not know a repeated one.
             raise
         resume: JsonObject = {"task": task_id} if task_id else {}
-        return Report(run_id=task_id, away=Away(reason=str(error), resume=resume))
+        return Report(run_id=task_id, away=Outage(reason=str(error), resume=resume))
 
 
 def _message(ctx: ToolContext, text: str, reply: Reply | None) -> "wire.SendMessageRequest":
@@ -287,7 +286,7 @@ def _message(ctx: ToolContext, text: str, reply: Reply | None) -> "wire.SendMess
     return a2a.SendMessageRequest(message=message)
 
 
-async def _sent(
+async def _send(
     client: "Client", request: "wire.SendMessageRequest", begun: Callable[[str], None]
 ) -> Report | None:
     """Send a message and follow its task while it is streamed; a server may answer with a message alone."""
@@ -308,7 +307,7 @@ async def _sent(
     return None
 
 
-async def _followed(client: "Client", task_id: str) -> Report:
+async def _follow(client: "Client", task_id: str) -> Report:
     """Look at a task until it ends or asks."""
     a2a, clock = import_module("a2a.types.a2a_pb2"), parts.SystemClock()
     while True:

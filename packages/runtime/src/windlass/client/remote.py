@@ -82,7 +82,7 @@ class Asked(BaseModel):
     """The arguments of the local `ask_question` call."""
 
 
-class Away(BaseModel):
+class Outage(BaseModel):
     """A server that could not be reached: the work goes on when it is back."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -102,7 +102,7 @@ class Report(BaseModel):
     error: str | None = None
     usage: Usage | None = None
     asked: Asked | None = None
-    away: Away | None = None
+    away: Outage | None = None
 
 
 class Reply(BaseModel):
@@ -218,11 +218,7 @@ _ASK: Final = "ask_question"
 
 
 Probe = Callable[[], Awaitable[str | None]]
-"""Asks a server for nothing in particular; returns why it cannot be reached."""
-
-
-async def _reachable() -> None:
-    return None
+"""Sends a cheap request to a server; returns why it cannot be reached, or None."""
 
 
 class RemoteModel:
@@ -236,14 +232,14 @@ class RemoteModel:
     route_id = "remote"
     holds_beside_tools = True
 
-    def __init__(self, model_id: str, schema: JsonObject | None = None, probe: Probe = _reachable) -> None:
+    def __init__(self, model_id: str, probe: Probe, schema: JsonObject | None = None) -> None:
         self.model_id = model_id
         self._schema = schema
         self._probe = probe
 
     def with_output(self, schema: JsonObject) -> "RemoteModel":
         """Return the same model; the schema is sent to the server."""
-        return RemoteModel(self.model_id, schema, self._probe)
+        return RemoteModel(self.model_id, self._probe, schema)
 
     async def stream(
         self,
@@ -267,7 +263,7 @@ class RemoteModel:
                 problem = await self._probe()
                 if problem is not None:
                     raise _unreachable(problem)
-                yield self._call(messages, REMOTE, _again(messages, report.away))
+                yield self._call(messages, REMOTE, _resumed_arguments(messages, report.away))
             elif report.asked is not None:
                 _check_rounds(messages)
                 yield self._call(messages, _ASK, _question_of(report.asked, tools or ()))
@@ -314,7 +310,7 @@ def _answer(messages: Sequence[LLMMessage], told: LLMMessage) -> JsonObject:
     return {"reply": cast(JsonObject, reply.model_dump(mode="json", exclude_none=True))}
 
 
-def _again(messages: Sequence[LLMMessage], away: Away) -> JsonObject:
+def _resumed_arguments(messages: Sequence[LLMMessage], away: Outage) -> JsonObject:
     """Return the arguments of the last call, with those that go on with its work."""
     calls = next(message.tool_calls for message in reversed(messages) if message.tool_calls)
     return {**calls[0].arguments, **away.resume}
@@ -433,8 +429,8 @@ def remote_tool(server: RemoteServer, timeout_s: float) -> Tool[..., object]:
             key: The key of the same task, if it was sent before.
         """
         # Hashed for the HTTP header: the key of a call contains names with arbitrary characters.
-        sent = key or sha256(ctx.idempotency_key.encode()).hexdigest()
-        work = _Work(server, ctx, message or "", output_schema, reply, sent)
+        task_key = key or sha256(ctx.idempotency_key.encode()).hexdigest()
+        work = _Work(server, ctx, message or "", output_schema, reply, task_key)
         return (await work.done()).model_dump(mode="json", by_alias=True, exclude_none=True)
 
     return remote.with_options(reads=Taint.UNTRUSTED, is_outbound=True, metadata={"remote": server.facts})
@@ -463,7 +459,7 @@ class _Work:
                     reason, after_ms = error.message, error.retry_after_ms
                 failures += 1
                 if failures >= _FAILURES_MAX:
-                    away = Away(reason=reason[:ERROR_CHARS_MAX], resume={"key": self.key})
+                    away = Outage(reason=reason[:ERROR_CHARS_MAX], resume={"key": self.key})
                     return Report(away=away)
                 await client.link.pause(failures, FEEDS, retry_after_ms=after_ms)
 
@@ -601,7 +597,7 @@ def RemoteAgent(name: str, *, url: str, **options: Unpack[RemoteOptions]) -> Age
     return Agent(
         name,
         description=options.get("description", f"Works at {host}."),
-        model=RemoteModel(f"{agent or 'agent'}@{host}", probe=probe),
+        model=RemoteModel(f"{agent or 'agent'}@{host}", probe),
         retry_for_ms=options.get("retry_for_ms", AWAY_MS),
         tools=[work, ask_question],
         hooks=hooks,

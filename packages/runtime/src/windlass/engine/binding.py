@@ -105,7 +105,7 @@ class Binding:
     deps: object = None
     """The dependencies of the run, for the contexts of its tools."""
     output: OutputType | None = None
-    """What the output is checked with beyond its schema."""
+    """The type and the validators of the output, beyond its schema."""
     unstepped: "Binding | None" = None
     """The binding without the parts that are valid for one step only."""
     window: int | None = None

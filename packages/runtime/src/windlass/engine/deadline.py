@@ -43,7 +43,7 @@ async def run_with_deadline(
     loop = asyncio.get_running_loop()
     over: asyncio.Future[None] = loop.create_future()
     caller = asyncio.current_task()
-    # The work is that of the caller, also for who looks at the tasks of the loop.
+    # Named like the task of the caller: a stall of the event loop is logged with the name of its task.
     task = loop.create_task(_guarded(work, over), name=None if caller is None else caller.get_name())
     watch = _Watch(loop, over, timeout_s)
     try:

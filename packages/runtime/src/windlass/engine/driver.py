@@ -447,6 +447,8 @@ class Driver:
         self._events += self._tasks.collect()
         self._take_events(moment(self._clock))
         while self._tasks:
+            # Durable at once: another call may take as long as the drain, and the process may be killed.
+            await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None)
             # New items and timers are for the next owner; a cancel ends the wait for its run.
             self._wake_at_ms = None
             with suppress(AgentError):

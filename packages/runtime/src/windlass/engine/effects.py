@@ -115,7 +115,7 @@ class Tasks:
 
     def __init__(self, clock: Clock, session_id: str) -> None:
         self._clock = clock
-        # Like that of the driver: a stall of the event loop is told with its session.
+        # Like the task of the driver: a stall of the event loop is logged with its session.
         self._name = f"windlass session {session_id}"
         self.ring: Callable[[], None] = lambda: None
         """Called when an effect has ended."""

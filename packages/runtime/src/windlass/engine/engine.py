@@ -338,7 +338,7 @@ class Engine:
         self._is_told = False
         self._end_listening: Callable[[], None] = lambda: None
         self._draining: asyncio.Future[None] | None = None
-        self._is_hurried = asyncio.Event()
+        self._drain_end = asyncio.Event()
         self.is_draining = False
         """Whether no session is driven any more, apart from effects that may end."""
         self.is_closed = False
@@ -408,7 +408,7 @@ class Engine:
             self._ports.shared.bus.end(error)
 
     async def drain(self) -> None:
-        """Stop driving, and let effects under way end: for `drain_s` at most, or until `hurry`.
+        """Stop driving, and let effects under way end: for `drain_s` at most, or until `end_drain`.
 
         Sessions are released as their effects end, and other owners continue their runs. Items are still
         posted, and readers are still notified.
@@ -417,9 +417,9 @@ class Engine:
             self._draining = asyncio.ensure_future(self._drain())
         await asyncio.shield(self._draining)
 
-    def hurry(self) -> None:
+    def end_drain(self) -> None:
         """Wait no longer for effects under way."""
-        self._is_hurried.set()
+        self._drain_end.set()
 
     async def _drain(self) -> None:
         self.is_draining = True
@@ -428,28 +428,31 @@ class Engine:
         for driver in self._drivers.values():
             if driver is not None:
                 driver.stop()
-        ended = asyncio.create_task(self._end_of_drives())
-        hurried = asyncio.create_task(self._is_hurried.wait())
-        await self._await_effects(ended, hurried)
-        hurried.cancel()
+        drives = asyncio.create_task(self._await_drives())
+        early_end = asyncio.create_task(self._drain_end.wait())
+        await self._await_effects(drives, early_end)
+        early_end.cancel()
         self._give_up()
-        await ended
+        await drives
         await closing
 
-    async def _end_of_drives(self) -> None:
+    async def _await_drives(self) -> None:
         while self._tasks:
             await asyncio.wait(self._tasks.values())
 
     async def _await_effects(self, *ends: "asyncio.Task[None] | asyncio.Task[Literal[True]]") -> None:
-        """Wait for one of the ends, for `drain_s` at most; log what is waited for."""
+        """Wait for one of the ends, for `drain_s` at most; log the number of calls under way."""
         clock = self._ports.clock
         until_s = clock.monotonic() + self._ports.drain_s
-        while (left_s := until_s - clock.monotonic()) > 0 and not any(one.done() for one in ends):
+        while (left_s := until_s - clock.monotonic()) > 0 and not any(end.done() for end in ends):
             count = sum(len(driver.awaited) for driver in self._drivers.values() if driver is not None)
             if count:
-                told = f"{count:,} call{'s' * (count > 1)} under way, up to {left_s:.0f} s"
                 _RUNS_LOG.info(
-                    "draining: %s", told, extra={"windlass": {"calls": count, "leftS": round(left_s)}}
+                    "draining: %s call%s under way, up to %.0f s",
+                    f"{count:,}",
+                    "s" * (count > 1),
+                    left_s,
+                    extra={"windlass": {"calls": count, "leftS": round(left_s)}},
                 )
             pause = asyncio.ensure_future(clock.sleep(min(DRAIN_LOG_S, left_s)))
             await asyncio.wait((pause, *ends), return_when=asyncio.FIRST_COMPLETED)

@@ -248,7 +248,7 @@ class OutputCheck:
     redactor: Redactor
 
     async def run(self, checked: OutputChecked, text: str) -> OutputChecked:
-        """Return a value that fits the schema as the validators leave it, or the words of a refusal.
+        """Return a value that fits the schema as the validators leave it, or the message of a refusal.
 
         Raises:
             Rejected: a validator raised something else than a ValueError, took too long, or returned an
@@ -264,9 +264,9 @@ class OutputCheck:
             return OutputChecked(None, self._errors(error, value))
         except ValueError as error:
             return _unfit("validator", str(error) or type(error).__name__)
-        return checked if result is read else await self._recorded(result, text)
+        return checked if result is read else await self._record_changed(result, text)
 
-    async def _recorded(self, result: object, text: str) -> OutputChecked:
+    async def _record_changed(self, result: object, text: str) -> OutputChecked:
         """Return the JSON of an output that a validator changed."""
         step = f"an output validator of {self._kind}"
         try:
@@ -274,12 +274,14 @@ class OutputCheck:
             checked = check_value(self.contract, value, text=text)
             await self._call(partial(self.output.parse, value), step)
         except ValueError:
-            raise _broken(
+            raise _validator_failure(
                 f"{step} returned {kind_of(result)}, which {self._kind} cannot read again"
             ) from None
         if checked.errors:
             first = checked.errors[0]
-            raise _broken(f"{step} returned an output that misses the schema, at {first.path or '/'}")
+            raise _validator_failure(
+                f"{step} returned an output that misses the schema, at {first.path or '/'}"
+            )
         return checked
 
     async def _call(self, call: partial[object], step: str) -> object:
@@ -300,14 +302,14 @@ class OutputCheck:
                 raise
             log_failure(f"{step} failed", error, redactor=self.redactor)
             problem = f"failed ({type(error).__name__})"
-        raise _broken(f"{step} {problem}")
+        raise _validator_failure(f"{step} {problem}")
 
     @property
     def _kind(self) -> str:
         return "JSON" if self.output.kind is None else _name_of(self.output.kind)
 
     def _errors(self, error: ValidationError, value: JsonValue) -> tuple[OutputError, ...]:
-        """Return where a type refuses a value: in the words of its validators, without the value."""
+        """Return the places at which a type refuses a value, with the messages of its validators."""
         most = min(self.contract.max_errors_returned or OUTPUT_ERRORS, OUTPUT_ERRORS_MAX)
         issues = invalid(error, value).issues[:most]
         details = error.errors(include_url=False, include_input=False)
@@ -325,5 +327,5 @@ def _name_of(code: object) -> str:
     return getattr(code, "__name__", type(code).__name__)
 
 
-def _broken(problem: str) -> Rejected:
+def _validator_failure(problem: str) -> Rejected:
     return Rejected(problem, kind=ErrorKind.EXTENSION_FAILURE, retry=RetryClass.REPAIR_NEEDED)

@@ -318,7 +318,7 @@ class TooManyValues(ValueError):
 
 
 def load_yaml(text: str, values_max: int = YAML_VALUES_MAX) -> object:
-    """Return the value of a YAML document, whose aliases may stand for much: ten lines for a billion values.
+    """Return the value of a YAML document; aliases in ten lines may stand for a billion values.
 
     Values are shared where the text has aliases, and every reader counts them at each place. So their number
     is found before anything is made.
@@ -343,7 +343,7 @@ def _count_values(node: yaml.Node, counts: dict[int, int], values_max: int) -> i
     """Return the number of values in a node, each alias written out; each node is visited once."""
     if id(node) in counts:
         return counts[id(node)]
-    # What a node has while it is open is seen by an alias in it: a value that contains itself has no end.
+    # An alias inside the node sees this count: a value that contains itself has no end.
     counts[id(node)] = values_max + 1
     count = 1
     if isinstance(node, yaml.MappingNode):

@@ -180,7 +180,7 @@ class Judge(_Weighted):
 
 
 Criterion = Exact | Contains | Matches | Near | FitsSchema | Limit | Calls | PolicyOutcome | Check | Judge
-"""What a goal asks of a run."""
+"""A condition that a goal sets for a run."""
 KINDS: Final = get_args(Criterion)
 
 

@@ -25,7 +25,7 @@ class Ended:
     exit_code: int | None
     """None if the command was ended before it exited."""
     reason: str = ""
-    """Why it was ended; or, with an exit code, what its caller should know, such as a full folder."""
+    """Why it was ended; with an exit code, a note for its caller, such as about a full folder."""
 
 
 class Process(Protocol):

@@ -1088,13 +1088,13 @@ class PermitGrant:
 
 @runtime_checkable
 class WatchedStore(Protocol):
-    """A store that tells when it cannot write."""
+    """A store that reports when it cannot write."""
 
     @property
-    def trouble(self) -> str | None:
-        """Why nothing can be written now, in words and without names of files or hosts; None if writes work.
+    def write_problem(self) -> str | None:
+        """Why nothing can be written now, without names of files or hosts; None if writes work.
 
-        The store tries again by itself, and it ends with a write that succeeded.
+        The store tries again by itself; the problem ends with the first write that succeeds.
         """
         ...
 

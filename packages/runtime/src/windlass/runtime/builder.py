@@ -10,7 +10,7 @@ from dataclasses import replace as changed
 from typing import Final, Generic, Self, TypeVar, Unpack, cast
 
 from windlass.agent import Agent, AnyAgent
-from windlass.deps import DepsFactory, fits, name_of
+from windlass.deps import DepsFactory, can_provide, name_of
 from windlass.hooks import Hook
 from windlass.ports.clock import Clock, IdFactory, Random
 from windlass.ports.feed import EventBus
@@ -132,7 +132,7 @@ class AgentRuntimeBuilder(Generic[R]):
                 raise _given_before("factory of agent", agent.name)
             words = "a function of a RunInfo"
             check_callable(factory, what=f"the factory of agent {agent.name}", words=words)
-            if not fits(factory, agent.deps):
+            if not can_provide(factory, agent.deps):
                 raise bad_setup(
                     f"deps: the factory of agent {agent.name} makes {name_of(factory)}, and the agent needs "
                     f"{name_of(agent.deps)}"

@@ -320,7 +320,7 @@ class AgentRuntime(CoreRuntime):
         run_id = request.run_id
         if deps is not None:
             self._check_deps(agent, deps, run_id)
-        with self._ports.deps.keeping(run_id, deps, output_type_of(options.get("output"))):
+        with self._ports.deps.keep(run_id, deps, output_type_of(options.get("output"))):
             handle = await self.start_run(request)
         kind = None if isinstance(agent, str) else agent.output_type
         if kind is None:
@@ -387,7 +387,7 @@ class AgentRuntime(CoreRuntime):
 
         async def run(request: RunRequest) -> RunResult:
             async with turns:
-                with self._ports.deps.keeping(request.run_id, output=output_type_of(options.get("output"))):
+                with self._ports.deps.keep(request.run_id, output=output_type_of(options.get("output"))):
                     handle = await self.start_run(request)
                 return await handle.wait()
 
@@ -442,7 +442,7 @@ class AgentRuntime(CoreRuntime):
         else:
             wanted = output[0]
             request = await self._request(agent, message, {**options, "output": wanted}, what="run_typed")
-        with self._ports.deps.keeping(request.run_id, output=output_type_of(wanted)):
+        with self._ports.deps.keep(request.run_id, output=output_type_of(wanted)):
             handle = await self.start_run(request)
         return typed_result(await handle.wait(), wanted)
 

@@ -275,10 +275,10 @@ class CoreRuntime(RuntimeViews):
         if self._engine is not None:
             await self._engine.drain()
 
-    def hurry(self) -> None:
+    def end_drain(self) -> None:
         """Let a drain, or a close, wait no longer for tool calls under way."""
         if self._engine is not None:
-            self._engine.hurry()
+            self._engine.end_drain()
 
     async def aclose(self) -> None:
         """Close the runtime; tool calls under way may end first, see `drain`.

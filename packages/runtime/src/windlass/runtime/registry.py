@@ -276,7 +276,7 @@ class Dependencies:
         return None
 
     @contextmanager
-    def keeping(self, run_id: str, deps: object = None, output: object = None) -> Generator[None]:
+    def keep(self, run_id: str, deps: object = None, output: object = None) -> Generator[None]:
         """Keep the dependencies and the output type of a run that is started, unless the start fails."""
         values = ((self.given, deps), (self.outputs, output))
         before = [objects.get(run_id) for objects, _ in values]

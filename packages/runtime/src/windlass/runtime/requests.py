@@ -43,7 +43,7 @@ class RunHost(Protocol):
         ...
 
     def subscribe_run(
-        self, run_id: str, cursor: Cursor | None = None, *, until_terminal: bool = False
+        self, run_id: str, cursor: Cursor | str | None = None, *, until_terminal: bool = False
     ) -> EventStream:
         """Subscribe to the events of a run."""
         ...

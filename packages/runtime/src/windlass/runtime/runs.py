@@ -14,7 +14,6 @@ from windlass.agent import Output
 from windlass.deps import OutputT
 from windlass.engine.inbox import answers_in, each_item, has_answers
 from windlass.errors import Rejected, kind_of
-from windlass.feed.cursors import decode_cursor
 from windlass.output import parse_output
 from windlass.ports.feed import EventBus, EventStream, refused
 from windlass.ports.store import (
@@ -241,14 +240,14 @@ class Runs:
         asked |= {"runId": run_id, "agentId": row.agent_id, "sessionId": row.session_id}
         limits = budget or newest.budget
         if limits is not None:
-            left = await self._left(row, limits)
+            left = await self._budget_left(row, limits)
             asked["budget"] = {name: limit for name, limit in left.items() if limit is not None}
         while isinstance(first := facts.get("retryOf"), str):
             facts, said = await self._opening(await self.row(first))
         asked["input"] = said.get("parts") or said.get("message") or ""
         return RunRequest.model_validate(asked, by_alias=True, by_name=False)
 
-    async def _left(self, row: RunRow, limits: BudgetLimits) -> dict[str, int | None]:
+    async def _budget_left(self, row: RunRow, limits: BudgetLimits) -> dict[str, int | None]:
         """Return what a run that has ended leaves of some limits, by their wire names.
 
         Raises:
@@ -917,11 +916,9 @@ class RunHandle(Generic[OutputT]):
         raise bad_request(problem)
 
 
-def _cursor(run_id: str, after: object) -> Cursor | None:
-    if after is None or isinstance(after, BaseModel):
-        return cast(Cursor, after)  # the feed refuses a cursor of another kind
-    if isinstance(after, str):
-        return decode_cursor(after)
+def _cursor(run_id: str, after: object) -> Cursor | str | None:
+    if after is None or isinstance(after, BaseModel | str):
+        return cast("Cursor | str | None", after)  # the feed refuses a cursor of another kind
     if not isinstance(after, int) or isinstance(after, bool):
         raise refused(f"after must be the seq of an event or a cursor, found {kind_of(after)}")
     if not 0 <= after <= INTEGER_MAX:

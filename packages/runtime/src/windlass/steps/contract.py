@@ -67,7 +67,7 @@ class AgentTool:
 
 
 HarnessTool = Tool[..., object] | KeyedTool | AgentTool
-"""What the model of a loop may call."""
+"""A tool of a loop; an `AgentTool` is performed by the host."""
 ResolveModel = Callable[[ModelReference], LLMProvider | Awaitable[LLMProvider]]
 HandleEvent = Callable[[Event, Sequence[ModelMessage] | None], Awaitable[None] | None]
 """Gets each event in order, with `step.started` also the messages of the next model request.

@@ -116,7 +116,7 @@ class _Text:
         if self.is_preformatted:
             self.parts.append(words)
             return
-        words = _blanks_joined(words)
+        words = _join_blanks(words)
         if words == " " and (not self.parts or self.parts[-1].endswith((" ", "\n"))):
             return
         is_fresh = not self.parts or self.parts[-1].endswith(("\n", " "))
@@ -162,12 +162,12 @@ class _Text:
         return _GAPS.sub("\n\n", "\n".join(line.rstrip() for line in lines)).strip()
 
 
-def _blanks_joined(words: str) -> str:
+def _join_blanks(text: str) -> str:
     """Return a text with one space for each run of blanks.
 
     Piece by piece: nothing else runs in the process during one search of a pattern.
     """
-    pieces = [words[at : at + _PIECE_CHARS] for at in range(0, len(words), _PIECE_CHARS)]
+    pieces = [text[at : at + _PIECE_CHARS] for at in range(0, len(text), _PIECE_CHARS)]
     text = "".join(_BLANKS.sub(" ", piece) for piece in pieces)
     while "  " in text:
         # A run was cut.

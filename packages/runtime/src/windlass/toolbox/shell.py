@@ -2,7 +2,7 @@
 
 All processes of the command are ended when it ends, when its timeout is over, or when the call is cancelled.
 Without a sandbox, a command can do everything that the user of the process can. A command that is graded safe
-is checked against the folder right before it runs: see `read_text`.
+is checked against the folder right before it runs: see `text_to_run`.
 """
 
 import asyncio
@@ -148,7 +148,7 @@ def bash_tool(place: Place, environment: Mapping[str, str]) -> Tool[..., object]
             raise ToolFailed("the command contains a NUL character; leave it out")
         output = Streamed(ctx.progress, asyncio.get_running_loop().time)
         sandbox = await place.sandbox(ctx)
-        text = await in_thread(partial(read_text, command, sandbox.folder))
+        text = await in_thread(partial(text_to_run, command, sandbox.folder))
         try:
             ended = await sandbox.run(text, timeout_s=timeout_s, output=output.feed, environment=environment)
         except SandboxFailed as error:
@@ -165,7 +165,7 @@ def bash_tool(place: Place, environment: Mapping[str, str]) -> Tool[..., object]
 _LEFT_OUT: Final = "files with names of credentials are left out; a command that names one asks a person"
 
 
-def read_text(command: str, folder: Path) -> str:
+def text_to_run(command: str, folder: Path) -> str:
     """Return the text to run for a command: for one that is graded safe, without files of credentials.
 
     Raises:
@@ -186,9 +186,9 @@ def read_text(command: str, folder: Path) -> str:
                 if target != root and inside.startswith(os.pardir):
                     if path.shows_names_only and not os.path.isdir(target):
                         continue
-                    raise _unseen(name, f"leads to {shown_path(target)}, outside of the workspace")
+                    raise _refusal(name, f"leads to {shown_path(target)}, outside of the workspace")
                 if not path.shows_names_only and is_secret(inside):
-                    raise _unseen(name, f"is {shown_path(inside)}, which has the name of credentials")
+                    raise _refusal(name, f"is {shown_path(inside)}, which has the name of credentials")
     return read.text
 
 
@@ -209,5 +209,5 @@ def _names(text: str, base: str, *, is_pattern: bool) -> list[str]:
     return names
 
 
-def _unseen(name: str, why: str) -> ToolFailed:
+def _refusal(name: str, why: str) -> ToolFailed:
     return ToolFailed(f"{shown_path(name)} {why}; name that file itself, so that a person is asked")

@@ -507,8 +507,8 @@ async def _open_request(caller: Caller, row: RunRow, wanted: object) -> str:
     A named request may have an answer already: the runtime tells which.
     """
     if row.status in _OVER:
-        words = "the task has ended and waits for no answer: send a message with its contextId alone"
-        raise _error("UnsupportedOperationError", words)
+        problem = "the task has ended and waits for no answer: send a message with its contextId alone"
+        raise _error("UnsupportedOperationError", problem)
     for request in await caller.tenant.runtime.run_requests(row.run_id):
         if wanted == request.request_id or (wanted is None and not request.is_answered):
             return request.request_id

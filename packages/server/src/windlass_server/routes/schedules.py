@@ -44,11 +44,11 @@ async def list_schedules(caller: CallerDep, page: PageDep) -> Response:
     found = await caller.tenant.runtime.schedules.list(
         owner=caller.principal.user, after=page.after, limit=page.limit
     )
-    schedules = tuple(_seen(caller, schedule) for schedule in found.items)
+    schedules = tuple(_with_given_name(caller, schedule) for schedule in found.items)
     return reply(SchedulePage(schedules=schedules, next=found.next))
 
 
-def _seen(caller: Caller, schedule: ScheduleInfo) -> ScheduleInfo:
+def _with_given_name(caller: Caller, schedule: ScheduleInfo) -> ScheduleInfo:
     """Return a schedule with the name that its user gave."""
     return schedule.model_copy(update={"name": unscoped(caller, schedule.name)})
 
@@ -83,12 +83,12 @@ async def put(
         raise Problem(409, f"you have {SCHEDULES_MAX} schedules: delete one first")
     given = {name: getattr(wanted, name) for name in wire.NewSchedule.model_fields}
     given["name"] = scoped(caller, wanted.name) if before is None else before.name
-    given["session_id"] = await _session(caller, wanted.session_id)
+    given["session_id"] = await _session_for(caller, wanted.session_id)
     schedule = Schedule(**{name: value for name, value in given.items() if value is not None}, owner=user)
-    return reply(_seen(caller, await schedules.put(schedule)))
+    return reply(_with_given_name(caller, await schedules.put(schedule)))
 
 
-async def _session(caller: Caller, session_id: str | None) -> str | None:
+async def _session_for(caller: Caller, session_id: str | None) -> str | None:
     """Return the session of a schedule: one of the user, or a new one.
 
     The id of a new one is scoped, so the user does not learn whether others have a session with the id that
@@ -115,7 +115,7 @@ async def _session(caller: Caller, session_id: str | None) -> str | None:
 )
 async def get(caller: CallerDep, schedule: OwnSchedule) -> Response:
     """Return a schedule with its next and last ticks."""
-    return reply(_seen(caller, schedule))
+    return reply(_with_given_name(caller, schedule))
 
 
 @router.get(
@@ -144,7 +144,7 @@ async def ticks(caller: CallerDep, schedule: OwnSchedule) -> Response:
 )
 async def pause(caller: CallerDep, schedule: OwnSchedule) -> Response:
     """Start no further runs; those that go on are not affected."""
-    return reply(_seen(caller, await caller.tenant.runtime.schedules.pause(schedule.name)))
+    return reply(_with_given_name(caller, await caller.tenant.runtime.schedules.pause(schedule.name)))
 
 
 @router.post(
@@ -155,7 +155,7 @@ async def pause(caller: CallerDep, schedule: OwnSchedule) -> Response:
 )
 async def resume(caller: CallerDep, schedule: OwnSchedule) -> Response:
     """Start runs again, from the next tick on."""
-    return reply(_seen(caller, await caller.tenant.runtime.schedules.resume(schedule.name)))
+    return reply(_with_given_name(caller, await caller.tenant.runtime.schedules.resume(schedule.name)))
 
 
 @router.post(
@@ -188,4 +188,4 @@ async def run(caller: CallerDep, schedule: OwnSchedule) -> Response:
 async def delete(caller: CallerDep, schedule: OwnSchedule) -> Response:
     """Delete a schedule; its runs stay."""
     await caller.tenant.runtime.schedules.delete(schedule.name)
-    return reply(_seen(caller, schedule))
+    return reply(_with_given_name(caller, schedule))

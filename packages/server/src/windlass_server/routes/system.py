@@ -112,7 +112,7 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 async def health(request: Request) -> Response:
     """Return whether the server is alive; needs no credentials.
 
-    A store that cannot write is told as its `problem`: a restart would not help.
+    `problem` says why a store cannot write: a restart would not help.
     """
     return reply(_health(request))
 
@@ -148,7 +148,7 @@ def _health(request: Request) -> Health:
         status="closing" if streams.is_closing else "ok",
         version=windlass_server.__version__,
         pid=request.app.state.pid,
-        problem=tenants.trouble,
+        problem=tenants.write_problem,
     )
 
 

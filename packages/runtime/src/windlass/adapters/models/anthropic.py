@@ -225,7 +225,7 @@ class AnthropicReader:
     def _end(self) -> Iterator[LLMStreamChunk]:
         if self._reason is None or self._open:
             raise malformed("the answer ends with open blocks or without a stop_reason")
-        usage = _sum(self._before, _usage(self._usage))
+        usage = _add_usage(self._before, _usage(self._usage))
         if self._reason == _PAUSED:
             self.is_paused, self._before = True, usage
             self.pauses += 1
@@ -270,12 +270,13 @@ def _usage(usage: JsonObject) -> LLMUsage:
     )
 
 
-def _sum(first: LLMUsage, second: LLMUsage) -> LLMUsage:
+def _add_usage(first: LLMUsage, second: LLMUsage) -> LLMUsage:
     def total(name: str) -> int | None:
-        counts: list[int] = [one for one in (getattr(first, name), getattr(second, name)) if one is not None]
+        pair = (getattr(first, name), getattr(second, name))
+        counts: list[int] = [count for count in pair if count is not None]
         return sum(counts) if counts else None
 
-    return LLMUsage(**{one.name: total(one.name) for one in fields(LLMUsage)})
+    return LLMUsage(**{part.name: total(part.name) for part in fields(LLMUsage)})
 
 
 _CACHED: Final[JsonObject] = {"type": "ephemeral"}
@@ -493,7 +494,7 @@ class AnthropicProvider(ServedModel):
             settings=self._settings,
         )
 
-    def _continued(self, body: JsonObject, reader: Reader) -> JsonObject | None:
+    def _next_body(self, body: JsonObject, reader: Reader) -> JsonObject | None:
         """Return the request that continues a paused answer: with the answer so far as its last message.
 
         Raises:
@@ -503,10 +504,11 @@ class AnthropicProvider(ServedModel):
             return None
         if reader.pauses > PAUSES_MAX:
             raise malformed(f"the answer was paused more than {PAUSES_MAX} times")
-        said = cast(list[JsonObject], body["messages"])
+        messages = cast(list[JsonObject], body["messages"])
         if reader.pauses > 1:
-            said = said[:-1]
-        return {**body, "messages": [*said, {"role": "assistant", "content": reader.resume()}]}
+            # The last one is the answer as it was at the pause before.
+            messages = messages[:-1]
+        return {**body, "messages": [*messages, {"role": "assistant", "content": reader.resume()}]}
 
     def _reader(self, tools: Sequence[JsonObject]) -> AnthropicReader:
         return AnthropicReader(names_back(tools), self.model_id)

@@ -18,9 +18,9 @@ from windlass_protocol.frozen import sealed
 from windlass_protocol.lazy import lazy_pattern
 
 EVENT_BYTES_MAX: Final = 8 * 1_048_576
+"""Bytes of one event of a stream."""
 EVENT_VALUES_MAX: Final = 100_000
 """Values of one event: it is read at once, and nothing else runs in the process meanwhile."""
-"""Bytes of one event of a stream."""
 ERROR_BYTES_MAX: Final = 65_536
 """Bytes that are read of the answer of a server that refused a request."""
 Source = Literal["default", "variable", "argument"]

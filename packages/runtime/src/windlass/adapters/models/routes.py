@@ -22,14 +22,6 @@ COMPAT_BASE_URL: Final = "OPENAI_COMPAT_BASE_URL"
 COMPAT_KEY: Final = "OPENAI_COMPAT_API_KEY"
 
 
-class NoVariables:
-    """An environment without variables."""
-
-    def get(self, name: str, /) -> str | None:
-        """Return None."""
-        return None
-
-
 @sealed
 class ProviderOptions:
     """Options of a provider; keys and addresses that are None are read from the environment."""
@@ -166,7 +158,7 @@ def make_provider(route_id: str, model_id: str, options: ProviderOptions) -> LLM
     if make is None:
         return None
     if options.base_url is not None:
-        options = replace(options, environment=NoVariables())
+        options = replace(options, environment=dict[str, str]())
     return make(model_id, options)
 
 

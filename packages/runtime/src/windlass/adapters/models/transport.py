@@ -265,11 +265,11 @@ class ServedModel:
                     if event is not None:
                         for chunk in reader.take(event):
                             yield chunk
-            body = self._continued(body, reader)
+            body = self._next_body(body, reader)
         if not reader.is_finished:
             raise cut_off()
 
-    def _continued(self, body: JsonObject, reader: Reader) -> JsonObject | None:
+    def _next_body(self, body: JsonObject, reader: Reader) -> JsonObject | None:
         """Return the request that continues an answer which the server has paused; None if it has not."""
         return None
 

@@ -55,8 +55,8 @@ CPU_SECONDS: Final = 1_800
 FILE_BYTES: Final = 1_073_741_824
 DISK_BYTES: Final = 4 * 1_073_741_824
 FILES_MAX: Final = 500_000
-"""Files and folders in the folder of a session; in another one, by which the free ones of the disk may become
-fewer while a command runs."""
+"""Files and folders in the folder of a session; in another folder, files that one command may
+take from the disk."""
 HANDLES_MAX: Final = 1_024
 TEMPORARY_BYTES_MAX: Final = 268_435_456
 """Size of the home folder, of the temporary folder and of shared memory, each."""
@@ -256,8 +256,9 @@ class BubblewrapSandboxes(ProcessSandboxes[BubblewrapSandbox]):
         hosts = _hosts(spec)
         (etc / "passwd").write_text(f"agent:x:{USER_ID}:{USER_ID}::{HOME}:/bin/bash\n")
         (etc / "group").write_text(f"agent:x:{USER_ID}:\n")
-        proxy = partial(self._network, hosts) if hosts else _none
-        return BubblewrapSandbox(folder, spec, etc=etc, proxy=proxy, is_own=is_own)
+        return BubblewrapSandbox(
+            folder, spec, etc=etc, proxy=lambda: self._network(hosts) if hosts else None, is_own=is_own
+        )
 
 
 class Cgroup:
@@ -340,10 +341,6 @@ def _with_controllers(folder: Path) -> Path:
             file.flush()
             return place
     return folder
-
-
-def _none() -> None:
-    return None
 
 
 def _hosts(spec: SandboxSpec) -> tuple[str, ...]:

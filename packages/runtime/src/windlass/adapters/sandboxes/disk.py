@@ -1,4 +1,4 @@
-"""What a command takes of the disk: the size of its folder, and the free space of the file system.
+"""Disk usage of commands: the size of their folder, and the free space of the file system.
 
 A folder is counted by the blocks of its files, each once: a sparse file counts what it has, and one with many
 names counts once. Files that were removed while they are open are in no folder; the free space shows them.
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 INTERVAL_S: Final = 0.25
 """Between two looks at the free space."""
-PAUSES: Final = 4
-"""How much longer than it took to count a folder is the pause before it is counted again."""
+PAUSE_TIMES: Final = 4
+"""The pause before a folder is counted again, in times of the duration of the last count."""
 LEVELS_MAX: Final = 200
 """Levels of folders that are counted."""
 EXCESS_BYTES: Final = 1_073_741_824
@@ -34,7 +34,7 @@ _OPEN_FOLDER: Final = (
 
 @frozen
 class Usage:
-    """What a folder takes of the disk, or may take."""
+    """Disk usage of a folder, or its limit."""
 
     size: int
     """Bytes."""
@@ -58,7 +58,7 @@ class Count:
         """Files with more than one name that were counted."""
 
     def of(self, folder: Path) -> Usage:
-        """Return what a folder takes; commands may change it meanwhile.
+        """Return the usage of a folder; commands may change it meanwhile.
 
         Raises:
             OSError: it is not there any more.
@@ -81,7 +81,7 @@ class Count:
 
     @property
     def usage(self) -> Usage:
-        """What was counted so far."""
+        """The usage that was counted so far."""
         return Usage(self._size, self._files, self._closed)
 
     def _enter(self, parent: int, name: str, above: list[tuple[int, list[str]]]) -> None:
@@ -154,9 +154,9 @@ class Disk:
             self._used = Count(self._ceiling).of(self._folder)
             if self._used.is_over(self._limit):
                 return self.note
-        return self.lost()
+        return self.free_space_problem()
 
-    def lost(self) -> str:
+    def free_space_problem(self) -> str:
         """Return why the command must be ended, by the free space of the disk; or nothing."""
         now, most = os.statvfs(self._folder), self._most
         if (self._before.f_bavail - now.f_bavail) * now.f_frsize > most.size:
@@ -174,7 +174,7 @@ class Disk:
 
     @property
     def note(self) -> str:
-        """What a caller should know of a folder that is full; nothing if it is not."""
+        """A text for the caller of a command in a full folder; empty if it is not full."""
         if not self._used.is_over(self._most):
             return ""
         return (
@@ -200,10 +200,10 @@ async def watch(disk: Disk, running: "Running") -> None:
     while not problem:
         await asyncio.sleep(INTERVAL_S)
         try:
-            if loop.time() >= due or disk.lost() or disk.may_be_over():
+            if loop.time() >= due or disk.free_space_problem() or disk.may_be_over():
                 began = loop.time()
                 problem = await asyncio.to_thread(disk.problem)
-                due = loop.time() + PAUSES * (loop.time() - began)
+                due = loop.time() + PAUSE_TIMES * (loop.time() - began)
         except OSError:
             problem = _GONE
     running.end(problem)

@@ -120,7 +120,7 @@ class Running:
         self.reason = ""
         """Why the process was ended; set by whoever ends it."""
         self.note = ""
-        """What the caller should know of a command that ended by itself."""
+        """A text for the caller of a command that ended by itself, such as about a full folder."""
 
     def add_cleaner(self, clean: Clean) -> None:
         """Have a function called after the end."""

@@ -3,9 +3,9 @@
 A name must be on the list, and all addresses that it resolves to must be public, as for `web_fetch`. The
 proxy connects to an address that was checked, so that a second answer of a name server changes nothing.
 
-A connection carries one request: a tunnel to a port of https, or a request of http whose body is read by its
-length or its chunks. What a command sends after it goes nowhere, so that no second request reaches a host
-with another name or path than the one that was checked.
+A connection carries one request: a tunnel to a port of https, or a request of http with a body of a given
+length or in chunks. Bytes after it are not passed on, so that no second request reaches a host with another
+name or path than the one that was checked.
 """
 
 import asyncio

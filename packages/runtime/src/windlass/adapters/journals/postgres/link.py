@@ -267,7 +267,7 @@ def is_lost(error: Failure | None) -> bool:
 
 
 def outage_of(error: Failure) -> str | None:
-    """Return why the database cannot write now, in words and with its code; None if it refused a request."""
+    """Return why the database cannot write now, with its code; None if it refused a request."""
     kind = getattr(error, "sqlstate", None) or type(error).__name__
     if isinstance(error, failures.DiskFull):
         return f"the disk of the database is full ({kind})"

@@ -45,8 +45,8 @@ class Notifier:
 
     def __init__(self, address: Address, key: StoreKey) -> None:
         self._conninfo = address.conninfo
-        # A hash of the secret id: any user of the database may listen to a channel with a known name.
         self._store_id = key.store_id
+        # A hash of the secret id: any user of the database may listen to a channel with a known name.
         self._channel = f"windlass_{blake2b(key.store_id, digest_size=16, person=b'notify').hexdigest()}"
         self._me = os.urandom(8).hex()
         self._lock = Lock()
@@ -57,9 +57,9 @@ class Notifier:
         """Whether something was written that no session names."""
         self._listeners: list[Listener] = []
         self._owners: set[str] = set()
-        """Owners whose locks are wanted."""
+        """Owners of this process, which are to have their locks."""
         self._held: frozenset[str] = frozenset()
-        """Owners whose locks the connection has."""
+        """Owners that have their locks, on the present connection."""
         self._is_pooled = False
         """Whether the connection is one to a pooler, which holds no locks."""
         self._changed = Condition(self._lock)
@@ -141,7 +141,7 @@ class Notifier:
         with psycopg.connect(self._conninfo, autocommit=True) as connection:
             connection.add_notify_handler(lambda one: self._hear(one.payload))
             is_listening = False
-            # A pooler tells a number of its own.
+            # A pooler answers the connection with a number of its own.
             row = connection.execute("SELECT pg_backend_pid()").fetchone()
             is_pooled = row is None or row[0] != connection.info.backend_pid
             self._note_held(frozenset(), is_pooled=is_pooled)

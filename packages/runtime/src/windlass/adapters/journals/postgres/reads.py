@@ -72,8 +72,10 @@ class PostgresReads(Reads):
             return frozenset()
         # Read after the names: a lock is taken before its name is written.
         held = {lock for (lock,) in self._connection.execute(_OWNER_LOCKS).fetchall()}
-        found = (cast("str", name) for (name,) in names)
-        return frozenset(name for name in found if owner_lock(self._key.store_id, name) not in held)
+        owner_ids = (cast("str", name) for (name,) in names)
+        return frozenset(
+            owner_id for owner_id in owner_ids if owner_lock(self._key.store_id, owner_id) not in held
+        )
 
     def check_gap(self, last: int, first: int) -> None:
         """Accept any gap: a transaction that was undone leaves one. The chains show a missing record."""

@@ -83,9 +83,9 @@ class PostgresStore(SqlStore[PostgresTransaction, PostgresReads]):
         return cls(place, key, refusals_max=refusals_max)
 
     @property
-    def trouble(self) -> str | None:
+    def write_problem(self) -> str | None:
         """Why nothing can be written now; see `WatchedStore`."""
-        return self._writer.trouble
+        return self._writer.write_problem
 
     async def _write(
         self,

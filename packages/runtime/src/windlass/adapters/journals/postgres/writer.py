@@ -108,12 +108,12 @@ class Writer:
         return cast("T", await future)
 
     @property
-    def trouble(self) -> str | None:
+    def write_problem(self) -> str | None:
         """Why nothing can be written now; None if writes work, or the store is closed."""
         return self._failure if self._closed in (None, CLOSED) else self._closed
 
-    def note(self, error: Failure | None) -> None:
-        """Note whether a transaction was written, or that the database was not able to."""
+    def note_outcome(self, error: Failure | None) -> None:
+        """Note that a transaction was written, or that the database could not write."""
         failure = None if error is None else outage_of(error)
         if error is not None and failure is None:
             # The database works, and refused what was asked.
@@ -122,7 +122,7 @@ class Writer:
             if failure is None:
                 _LOG.warning("%s is written again", self._address.name)
             else:
-                _LOG.error("%s cannot be written: %s; it is tried again", self._address.name, failure)
+                _LOG.error("%s cannot be written: %s; the store tries again", self._address.name, failure)
         self._failure = failure
 
     def take(self) -> list[_Job] | None:
@@ -203,7 +203,7 @@ class _Hand:
         try:
             while (taken := self._writer.take()) is not None:
                 if not taken:
-                    self._writer.note(self._attempt([]))
+                    self._writer.note_outcome(self._attempt([]))
                     continue
                 jobs = taken
                 self._write(jobs)
@@ -228,7 +228,7 @@ class _Hand:
             error = self._attempt(jobs)
             if error is None:
                 self._is_down = False
-                self._writer.note(None)
+                self._writer.note_outcome(None)
                 return
             if is_lost(error) or (can_repeat(error) and attempt < GROUP_REPEATS):
                 continue
@@ -240,7 +240,7 @@ class _Hand:
                 break
         assert error is not None, "there is an attempt"
         self._is_down = is_lost(error)
-        self._writer.note(error)
+        self._writer.note_outcome(error)
         for job in jobs:
             job.error = translate(error, self._name)
 

@@ -195,7 +195,7 @@ class PostgresTransaction(ArchiveTransaction):
         is_noted = self._link.execute(_IS_PRESENT, (PRESENCE, owner_id)).fetchone() is not None
         is_present = self._leases.is_present(owner_id)
         if is_present and not is_noted:
-            # Rests of owners that a process of an older release retired.
+            # An older release retires owners without deleting these documents.
             self._link.execute(_FORGET_ABSENT, (PRESENCE,))
             self.put_document(Document(PRESENCE, owner_id, revision=1, body={}), "{}")
         elif is_noted and not is_present:

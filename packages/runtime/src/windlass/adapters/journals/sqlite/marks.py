@@ -128,11 +128,14 @@ class Marks:
         try:
             self._check()
         except BaseException:
-            self._let_go()
+            self._close_handle()
             raise
 
     def _open(self) -> int | None:
-        """Return the file, with a shared lock: who has it alone removes it; None if there is no file."""
+        """Return the file, with a shared lock; None if there is no file.
+
+        `close` removes it under an exclusive lock.
+        """
         for _ in range(LOCK_TRIES_MAX):
             try:
                 handle = open_private(self._path, os.O_RDWR)
@@ -153,7 +156,7 @@ class Marks:
         part = self._path.with_name(f"{self._path.name}{PART_SUFFIX}")
         slot = _slot_of(state)
         content = bytearray(FILE_BYTES)
-        mark = self._packed(state, _PROCESS)
+        mark = self._pack(state, _PROCESS)
         content[slot * SLOT_BYTES : slot * SLOT_BYTES + len(mark)] = mark
         for _ in range(LOCK_TRIES_MAX):
             is_made = False
@@ -162,7 +165,7 @@ class Marks:
                 fcntl.flock(handle, fcntl.LOCK_EX)
                 if _is_at(handle, part):
                     if self._path.exists():
-                        # Another process has made it, and this name is a rest.
+                        # Another process has made the file, and a killed one left this name.
                         part.unlink()
                     else:
                         os.ftruncate(handle, 0)
@@ -186,7 +189,7 @@ class Marks:
         found, store = self._found()
         if not marks:
             if store:
-                raise self._blank()
+                raise self._without_marks()
             # A release that named the file before its first mark was killed, and there is no store yet.
             return
         # Marks that were not synced may be damaged by a loss of power, and by nothing else.
@@ -205,7 +208,7 @@ class Marks:
             if mark.is_durable or not is_older or mark.store != store:
                 raise self._behind(found, mark.state)
             lost.append(mark.state)
-            # Told once. It stays until another mark is there.
+            # Logged once. The mark stays until there is another one.
             self._stale.append(mark.slot)
         if lost:
             _LOG.warning(
@@ -260,7 +263,7 @@ class Marks:
             f"delete {self._path.name}"
         )
 
-    def _blank(self) -> Corrupt:
+    def _without_marks(self) -> Corrupt:
         return corrupt(
             f"{self._path} has no mark, so it is not known whether {self._database.name} has all that it "
             "acknowledged: restore a backup, or compare its newest records with what you know, and then "
@@ -315,19 +318,20 @@ class Marks:
         if self._handle is None:
             return
         try:
-            _write_all(self._handle, self._packed(state, kind), slot * SLOT_BYTES)
+            _write_all(self._handle, self._pack(state, kind), slot * SLOT_BYTES)
         except OSError as error:
             self._fail(error)
         else:
             self._has_failed = False
 
-    def _packed(self, state: State, kind: bytes) -> bytes:
+    def _pack(self, state: State, kind: bytes) -> bytes:
+        """Return the bytes of a mark."""
         position, item, saves = state
         body = _BODY.pack(position, item, saves, self._boot, self._store, kind)
         return body + _SUM.pack(crc32(body))
 
     def _fail(self, error: OSError) -> None:
-        """Log the first failure of a row: the write itself has succeeded."""
+        """Log the first of several failures in a row: the commit itself has succeeded."""
         if not self._has_failed:
             self._has_failed = True
             _LOG.warning("a lost log would not be noticed: %s: %s", self._path, error.strerror)
@@ -341,9 +345,9 @@ class Marks:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not log.exists() and self._database.exists():
                 self._path.unlink()
-        self._let_go()
+        self._close_handle()
 
-    def _let_go(self) -> None:
+    def _close_handle(self) -> None:
         if self._handle is not None:
             os.close(self._handle)
 

@@ -346,7 +346,7 @@ def _migrate(connection: Connection, path: Path, migrations: Sequence[Iterable[s
         connection.execute(f"PRAGMA user_version = {len(migrations)}")
         connection.execute("COMMIT")
     except BaseException:
-        # A disk that failed has ended the transaction, and its error is the one to tell.
+        # A disk that failed has ended the transaction; the error of the disk is raised, not that of ROLLBACK.
         with suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
         raise
@@ -430,23 +430,23 @@ _CAUSES: Final = {
     sqlite3.SQLITE_IOERR_SHMSIZE: "the index of the log cannot be made",
     sqlite3.SQLITE_IOERR_SHMMAP: "the index of the log cannot be made",
 }
-"""Failures of a disk in words, by SQLite's extended codes."""
+"""Causes of disk failures, by SQLite's extended codes."""
 
 
-def is_of_disk(error: Failure) -> bool:
+def is_disk_failure(error: Failure) -> bool:
     """Return whether the disk failed, or is full."""
     return primary_code(error) in _DISK
 
 
 def cause_of(error: Failure | OSError) -> str:
-    """Return why a file could not be used, in words and with the name of the code."""
+    """Return why a file could not be used, with the name of the code."""
     if isinstance(error, OSError):
         name = errno.errorcode.get(error.errno or 0, type(error).__name__)
         return f"{error.strerror or 'the file cannot be used'} ({name})"
     code: object = getattr(error, "sqlite_errorcode", 0)
     name = str(getattr(error, "sqlite_errorname", "") or type(error).__name__)
-    words = _CAUSES.get(code) if isinstance(code, int) else None
-    return f"{words or _CAUSES.get(primary_code(error), 'the disk failed')} ({name})"
+    cause = _CAUSES.get(code) if isinstance(code, int) else None
+    return f"{cause or _CAUSES.get(primary_code(error), 'the disk failed')} ({name})"
 
 
 def primary_code(error: Failure) -> int:
@@ -484,7 +484,7 @@ def translate(error: Failure, *, is_commit: bool = False) -> AgentError:
         return unavailable(f"the database is busy ({name}), nothing was written: try again")
     if code in _REFUSED or (code == 0 and isinstance(error, _REFUSALS)):
         return rejected(f"the database cannot store a value ({name})")
-    if is_of_disk(error):
+    if is_disk_failure(error):
         return unavailable(f"{cause_of(error)}: nothing was written")
     return unavailable(f"the database could not be reached ({name}), nothing was written")
 

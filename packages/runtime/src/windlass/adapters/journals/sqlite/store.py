@@ -139,9 +139,9 @@ class SqliteStore(SqlStore[SqliteTransaction, SqliteReads]):
             raise
 
     @property
-    def trouble(self) -> str | None:
+    def write_problem(self) -> str | None:
         """Why nothing can be written now; see `WatchedStore`."""
-        return self._writer.trouble
+        return self._writer.write_problem
 
     async def _write(
         self,

@@ -6,7 +6,7 @@ switching threads would cost more than the write. While no request arrives, the 
 
 After a failure of the disk the thread tries to write again, with every request and with growing pauses. Its
 first commit takes the place of a failed one in the log, so a commit in doubt is settled: it was not written,
-and is repeated. Until then requests are refused, and the store says why (`Writer.trouble`).
+and is repeated. Until then requests are refused, and the store says why (`Writer.write_problem`).
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from windlass.adapters.journals.sqlite.schema import (
     Failure,
     cause_of,
     is_busy,
-    is_of_disk,
+    is_disk_failure,
     is_of_one,
     primary_code,
     translate,
@@ -86,11 +86,11 @@ class Writer:
         self._files = files
         self._path = files.path
         self._is_quick = is_quick
-        self._trouble: str | None = None
-        """Why the disk could not be written. This and what follows is guarded by `_hands`."""
+        self._disk_failure: str | None = None
+        """Why the disk could not be written. `_hands` guards it, and the three attributes after it."""
         self._must_repair = False
         """Whether the log may not be on the disk as it reads: see `write_again`."""
-        self._doubted: State | None = None
+        self._uncertain_state: State | None = None
         """The state of the store after the commit that is in doubt."""
         self._recover_s = RECOVER_S_MIN
         self._queue: SimpleQueue[list[Job[SqliteTransaction]] | None] = SimpleQueue()
@@ -123,9 +123,9 @@ class Writer:
         self._thread.start()
 
     @property
-    def trouble(self) -> str | None:
+    def write_problem(self) -> str | None:
         """Why nothing can be written now; None if writes work, or the store is closed."""
-        return self._trouble if self._closed in (None, CLOSED) else self._closed
+        return self._disk_failure if self._closed in (None, CLOSED) else self._closed
 
     async def do(self, work: Callable[[SqliteTransaction], T], *, size_bytes: int = 0) -> T:
         """Run a function in a transaction; return when it is durable.
@@ -141,7 +141,7 @@ class Writer:
         job.future = future = loop.create_future()
         with self._lock:
             if self._closed is not None:
-                raise self._doubt() if job.is_in_doubt else stopped(self._closed)
+                raise self._uncertain_error() if job.is_in_doubt else stopped(self._closed)
             if self._queued + len(self._gathered) >= WAITING_JOBS_MAX and not job.is_in_doubt:
                 raise unavailable(f"too many writes are waiting: {WAITING_JOBS_MAX:,}, nothing was written")
             if self._gathered and self._gathered[0].loop is not loop:
@@ -164,7 +164,7 @@ class Writer:
                 self._turn is not loop
                 and not self._gathered
                 and self._closed is None
-                and self._trouble is None
+                and self._disk_failure is None
             )
             is_small = job.size_bytes <= QUICK_BYTES_MAX and self._logged_bytes < CHECKPOINT_BYTES
             if not is_first or not is_small or not self._hands.acquire(blocking=False):
@@ -207,11 +207,11 @@ class Writer:
                         self._serve(jobs)
                         answer(jobs)
                         self._pause_s = IDLE_S
-                    elif is_open and self._trouble is not None:
+                    elif is_open and self._disk_failure is not None:
                         self._recover()
                     elif is_open:
                         self._tend()
-                    if self._trouble is None:
+                    if self._disk_failure is None:
                         self._tidy()
                         if not is_open:
                             self._clean()
@@ -232,7 +232,7 @@ class Writer:
                 return
             is_free = (
                 self._is_quick
-                and self._trouble is None
+                and self._disk_failure is None
                 and self._logged_bytes < CHECKPOINT_BYTES
                 and self._hands.acquire(blocking=False)
             )
@@ -252,7 +252,7 @@ class Writer:
                 self._put(jobs)
                 return
         for job in jobs:
-            self._is_doubted(job)
+            self._fail_uncertain(job)
         settle(jobs)
 
     def _hand_over(self) -> None:
@@ -294,10 +294,11 @@ class Writer:
 
     def _wait(self) -> list[Job[SqliteTransaction]] | None:
         """Return the next entry of the queue; an empty one if the thread has work of its own."""
-        while self._trouble is not None:
-            with suppress(Empty):
+        if self._disk_failure is not None:
+            try:
                 return self._queue.get(timeout=self._recover_s)
-            return []
+            except Empty:
+                return []
         while self._must_tend:
             with suppress(Empty):
                 return self._queue.get(timeout=self._pause_s)
@@ -315,7 +316,7 @@ class Writer:
         """Remove deleted words from the search index before the database is closed."""
         with suppress(*FAILURES):
             pieces = CLOSE_PIECES_MAX if self._transaction.has_deleted_words() else 0
-            while pieces and self._trouble is None and self._is_left(lambda tx: tx.clean()):
+            while pieces and self._disk_failure is None and self._is_left(lambda tx: tx.clean()):
                 pieces -= 1
 
     def _is_left(self, work: Callable[[SqliteTransaction], bool]) -> bool:
@@ -333,35 +334,35 @@ class Writer:
         """Run jobs in the thread. After a failure of the disk, those in doubt are run once more."""
         waiting = jobs
         for _ in range(2):
-            if self._trouble is not None:
+            if self._disk_failure is not None:
                 is_reached = self._recover()
                 if is_reached is None:
                     break
                 if is_reached:
                     # This commit, or those of other processes.
-                    waiting = [job for job in waiting if not self._is_doubted(job)]
+                    waiting = [job for job in waiting if not self._fail_uncertain(job)]
             self._write(waiting)
             waiting = [job for job in waiting if job.is_in_doubt]
             if not waiting:
                 return
         for job in waiting:
-            if not self._is_doubted(job):
+            if not self._fail_uncertain(job):
                 job.error = self._refusal()
 
-    def _is_doubted(self, job: Job[SqliteTransaction]) -> bool:
-        """Return whether a job may have been written; it gets the error that says so."""
+    def _fail_uncertain(self, job: Job[SqliteTransaction]) -> bool:
+        """Give a job that may have been written the error that says so; return whether it is one."""
         if job.is_in_doubt:
-            job.error = self._doubt()
+            job.error = self._uncertain_error()
         return job.is_in_doubt
 
-    def _doubt(self) -> Ambiguous:
-        cause = self._trouble or "the disk works again"
+    def _uncertain_error(self) -> Ambiguous:
+        cause = self._disk_failure or "the disk works again"
         return ambiguous(f"the commit failed ({cause}): it may or may not have been written, read it back")
 
     def _refusal(self) -> Unavailable:
         return unavailable(
-            f"the store cannot be written ({self._trouble}), nothing was written: it is tried again until "
-            "the disk works"
+            f"the store cannot be written ({self._disk_failure}), nothing was written: the store tries again "
+            "until the disk works"
         )
 
     def _recover(self) -> bool | None:
@@ -375,35 +376,35 @@ class Writer:
             if gone is not None:
                 raise FileNotFoundError(ENOENT, f"{gone} was removed or replaced")
             log = self._files.log if self._must_repair else None
-            is_reached = self._transaction.replace_failed(self._doubted, log=log)
+            is_reached = self._transaction.replace_failed(self._uncertain_state, log=log)
             self._transaction.checkpoint()
         except (*FAILURES, OSError, AgentError) as error:
             with suppress(sqlite3.Error):
                 self._transaction.rollback()
             # A later attempt settles nothing: the callers have their errors.
-            self._doubted = None
-            self._suffer(error)
+            self._uncertain_state = None
+            self._note_disk_failure(error)
             self._recover_s = min(2 * self._recover_s, RECOVER_S_MAX)
             return None
         _LOG.warning("%s is written again", self._path)
-        self._trouble, self._doubted, self._must_repair = None, None, False
+        self._disk_failure, self._uncertain_state, self._must_repair = None, None, False
         self._logged_bytes, self._recover_s = 0, RECOVER_S_MIN
         return is_reached
 
-    def _suffer(self, error: Failure | OSError | AgentError, *, is_in_doubt: bool = False) -> None:
+    def _note_disk_failure(self, error: Failure | OSError | AgentError, *, is_in_doubt: bool = False) -> None:
         """Note that the disk failed, and why; the thread tries again."""
         is_full = isinstance(error, sqlite3.Error) and primary_code(error) == sqlite3.SQLITE_FULL
         self._must_repair = self._must_repair or not is_full
         cause = error.message if isinstance(error, AgentError) else cause_of(error)
         if is_in_doubt:
-            self._doubted = self._transaction.state
-        if cause == self._trouble:
+            self._uncertain_state = self._transaction.state
+        if cause == self._disk_failure:
             return
-        _LOG.error("%s cannot be written: %s; it is tried again until the disk works", self._path, cause)
-        if self._trouble is None:
+        _LOG.error("%s cannot be written: %s; the store tries again until the disk works", self._path, cause)
+        if self._disk_failure is None:
             # An event loop may have met it, and the thread may wait without a limit.
             self._queue.put([])
-        self._trouble = cause
+        self._disk_failure = cause
 
     def _write(self, jobs: Sequence[Job[SqliteTransaction]]) -> bool:
         """Run jobs, in one transaction if none fails.
@@ -458,8 +459,8 @@ class Writer:
             self._transaction.rollback()
         for job in jobs:
             job.error = translate(error)
-        if is_of_disk(error):
-            self._suffer(error)
+        if is_disk_failure(error):
+            self._note_disk_failure(error)
 
     def _commit(self, jobs: Sequence[Job[SqliteTransaction]]) -> None:
         try:
@@ -467,7 +468,7 @@ class Writer:
         except OSError as error:
             with suppress(sqlite3.Error):
                 self._transaction.rollback()
-            self._suffer(error)
+            self._note_disk_failure(error)
             for job in jobs:
                 job.error = job.error or self._refusal()
             return
@@ -479,7 +480,7 @@ class Writer:
         except sqlite3.Error as error:
             failure = translate(error, is_commit=True)
             is_in_doubt = isinstance(failure, Ambiguous)
-            self._suffer(error, is_in_doubt=is_in_doubt)
+            self._note_disk_failure(error, is_in_doubt=is_in_doubt)
             with suppress(sqlite3.Error):
                 self._transaction.rollback()
             for job in jobs:
@@ -512,4 +513,4 @@ class Writer:
                 # Commits may still fit into the log.
                 _LOG.warning("the log of %s cannot be copied into it: %s", self._path, cause_of(error))
             else:
-                self._suffer(error)
+                self._note_disk_failure(error)

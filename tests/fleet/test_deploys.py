@@ -198,6 +198,8 @@ def test_a_server_that_drains_is_not_ready_and_still_answers(tmp_path: Path) -> 
             assert ready.headers["connection"] == "close"
             health = await client.get("/health")
             assert (health.status_code, health.json()["status"]) == (200, "closing")
+            eve = await client.get(f"{address}/eve/v1/health")
+            assert (eve.status_code, eve.json()["ok"]) == (503, False)
             later = await client.post("/sessions", json={"message": "Pay later"})
             assert later.status_code < 300, "a start is an item for the next process"
             till.is_open.set()

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import sqlite3
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -59,6 +60,7 @@ class Broken:
     """A connection that fails at a commit, once the test says so."""
 
     fails = False
+    failed = threading.Event()
 
     def __init__(self, path: Path) -> None:
         self._inner = connect(path)
@@ -69,6 +71,7 @@ class Broken:
         if self._writes and Broken.fails and sql == "COMMIT":
             error = sqlite3.OperationalError("disk I/O error")
             error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_IOERR, "SQLITE_IOERR"
+            Broken.failed.set()
             raise error
         return self._inner.execute(sql, parameters)
 
@@ -80,7 +83,7 @@ def broken(path: Path) -> Connection:
     return Broken(path)
 
 
-def test_waits_and_streams_of_a_failed_store_raise_unavailable(
+def test_waits_and_streams_go_on_when_a_disk_that_failed_works_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
@@ -93,15 +96,18 @@ def test_waits_and_streams_of_a_failed_store_raise_unavailable(
                 pass
             monkeypatch.setattr(Broken, "fails", True)
             gate.set()
-            with pytest.raises(Unavailable, match="stopped writing"):
-                await drain(stream)
-            with pytest.raises(Unavailable, match="stopped writing"):
-                await handle.wait()
+            following = asyncio.create_task(drain(stream))
+            waiting = asyncio.create_task(handle.wait())
+            await asyncio.to_thread(Broken.failed.wait, 300)
             assert (await handle.status()).value == "running", "and what is there can be read"
+            monkeypatch.setattr(Broken, "fails", False)
+            await following
+            assert (await waiting).status.value == "completed"
 
     with caplog.at_level(logging.WARNING, "windlass"):
         play(story())
-    assert len(caplog.messages) <= 2
+    assert [message for message in caplog.messages if "cannot be written: the disk failed" in message]
+    assert caplog.messages[-1].endswith("is written again")
 
 
 @pytest.mark.parametrize("was_open", [True, False])

@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from tests.runtime.runtime_rig import OtherRelease, play, until
 from tests.runtime.test_programs import coder, failure_of, output_of, pay, requests_of, result_of, run
 
 from windlass import Agent, AgentRuntime, Budget, tool
-from windlass.adapters.monty import HelperProcess
 from windlass.adapters.monty_helper import Plain, TooLarge
 from windlass.engine import programs
 from windlass.limits import (
@@ -24,7 +24,7 @@ from windlass.limits import (
     TOOL_OUTPUT_CHARS_MAX,
 )
 from windlass.parts import MontyInterpreter
-from windlass.ports.interpreter import Program
+from windlass.ports.interpreter import NoSnapshot, Program, ProgramLimits, ProgramValue
 from windlass.programs import Functions
 from windlass.runtime.runs import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, say
@@ -40,6 +40,7 @@ from windlass_protocol import (
 )
 
 SECRET = "hunter2hunter2"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 GATHER = "import asyncio\nawait asyncio.gather(pay(1), pay(2))"
 
 
@@ -192,27 +193,83 @@ def test_an_argument_that_is_given_twice_is_refused() -> None:
 
 
 class Dying(MontyInterpreter):
-    """An interpreter whose helper is killed before its first runs."""
+    """An interpreter whose helper is killed at its first runs."""
 
     def __init__(self, runs: int) -> None:
         super().__init__()
         self.runs = runs
 
-    def _ask_helper(
-        self, program: Program, request: JsonObject, snapshot: bytes
-    ) -> tuple[JsonObject, bytes, bytes]:
-        if request["task"] == "run" and self.runs:
-            self.runs -= 1
-            helper = self._idle[-1] if self._idle else HelperProcess()
-            self._idle[:] = [helper]
-            os.kill(helper.process.pid, signal.SIGKILL)
-        return super()._ask_helper(program, request, snapshot)
+    def _start_helper(self) -> Any:
+        helper = super()._start_helper()
+        ask = helper.ask
+
+        def ask_killed(
+            request: JsonObject, snapshot: bytes, variables: bytes, *, limits: ProgramLimits
+        ) -> tuple[JsonObject, bytes, bytes]:
+            if request["task"] == "run" and self.runs:
+                self.runs -= 1
+                os.kill(helper.process.pid, signal.SIGKILL)
+            return ask(request, snapshot, variables, limits=limits)
+
+        helper.ask = ask_killed
+        return helper
 
 
 def test_a_helper_that_is_killed_is_replaced_once() -> None:
     assert output_of(coder("await double(1)"), interpreter=Dying(1)) == 2
     code, message = failure_of(coder("await double(1)"), interpreter=Dying(2))
     assert (code, "ended its interpreter" in message) == ("program_failed", True)
+
+
+def plain_program(source: str) -> Program:
+    limits = programs._LIMITS  # pyright: ignore[reportPrivateUsage]
+    return Program(source, functions=(), stubs="", at=NOW, seed="", limits=limits)
+
+
+def test_a_program_runs_after_all_helpers_were_killed_between_two_programs() -> None:
+    async def story() -> None:
+        interpreter = MontyInterpreter()
+        helpers = [interpreter._start_helper() for _ in range(4)]  # pyright: ignore[reportPrivateUsage]
+        interpreter._idle += helpers  # pyright: ignore[reportPrivateUsage]
+        for helper in helpers:
+            os.kill(helper.process.pid, signal.SIGKILL)
+            os.waitid(os.P_PID, helper.process.pid, os.WEXITED | os.WNOWAIT)
+        progress = await interpreter.run(plain_program("1 + 1"), [])
+        assert progress.end == ProgramValue(2)
+        await interpreter.aclose()
+
+    asyncio.run(story())
+
+
+def test_closing_ends_a_helper_that_is_stuck_and_drops_the_programs_that_wait() -> None:
+    async def story() -> None:
+        interpreter = MontyInterpreter()
+        helper = interpreter._start_helper()  # pyright: ignore[reportPrivateUsage]
+        interpreter._idle.append(helper)  # pyright: ignore[reportPrivateUsage]
+        os.kill(helper.process.pid, signal.SIGSTOP)
+        count = 4 * (os.cpu_count() or 1)
+        asked = [asyncio.create_task(interpreter.check(plain_program("1 + 1"))) for _ in range(count)]
+        while interpreter._idle:  # pyright: ignore[reportPrivateUsage]
+            await asyncio.sleep(0)
+        await interpreter.aclose()
+        assert helper.process.returncode == -signal.SIGKILL
+        await asyncio.wait(asked)
+        assert asked[-1].cancelled()
+        with pytest.raises(RuntimeError):
+            await interpreter.check(plain_program("1"))
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("snapshot", [b"\n", b"x\ndump", b"7\ndump", b"[0]\n", b"[0]\ndump", bytes(100)])
+def test_a_snapshot_that_cannot_be_read_is_no_snapshot(snapshot: bytes) -> None:
+    async def story() -> None:
+        interpreter = MontyInterpreter()
+        with pytest.raises(NoSnapshot):
+            await interpreter.run(plain_program("1 + 1"), [], snapshot=snapshot)
+        await interpreter.aclose()
+
+    asyncio.run(story())
 
 
 PAIRS = "k = (1,)\nfor i in range(40):\n    k = (k, k)\n"

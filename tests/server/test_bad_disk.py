@@ -67,11 +67,15 @@ async def story(
         health = await client.get("/health")
         assert health.status_code == 200
         assert re.search(cause, health.json()["problem"])
+        eve = await client.get(f"http://127.0.0.1:{port}/eve/v1/health")
+        assert (eve.status_code, eve.json()["ok"], "retry-after" in eve.headers) == (503, False, True)
+        assert re.search(cause, eve.json()["error"])
         # What is stored is shown meanwhile.
         assert (await client.get(f"/runs/{begun['runId']}")).json()["run"]["status"] == "running"
         mend_disk()
         await until(client, "/ready", lambda answer: answer.status_code == 200)
         assert "problem" not in (await client.get("/health")).json()
+        assert (await client.get(f"http://127.0.0.1:{port}/eve/v1/health")).json()["ok"] is True
         ended = await until(
             client, f"/runs/{begun['runId']}", lambda answer: answer.json()["run"]["status"] != "running"
         )

@@ -1,6 +1,7 @@
 """Shapes of feeds that are resumed: after any cursor, a client gets the rest of the whole stream."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from tests.server.stories import STORIES, delta
 from tests.server.test_feeds import slow
 
 from windlass import Agent, Event, tool
-from windlass.testing import ScriptedModel, by_history, call, say
+from windlass.testing import ScriptedModel, by_history, call, fail, say
 from windlass_harness.views.stream import ChatFold
 from windlass_protocol import encode
 from windlass_server.streams import EveFrames, SteerableFrames
@@ -136,6 +137,39 @@ def test_a_server_resumes_the_steerable_shape_of_a_session_in_its_last_run(tmp_p
                 calls = [one.json for one in rest if one.data != "[DONE]" and one.json["type"] == "tool_call"]
                 assert call_id not in [one["payload"]["id"] for one in calls]
                 assert "tool_result" in kinds
+
+    run(main())
+
+
+@pytest.mark.parametrize("mode", ["conversation", "task"])
+@pytest.mark.parametrize("end", ["completed", "failed", "budget_exhausted"])
+def test_a_session_in_the_steerable_shape_says_done_once_per_turn_after_every_cursor(
+    tmp_path: Path, mode: str, end: str
+) -> None:
+    async def main() -> None:
+        answers = {"completed": [say("Yes."), say("Again.")], "failed": [fail(ValueError("broken"))] * 2}
+        endless = [call("look_up", {"place": "Oslo"})] * 4
+        agent = Agent("a", model=ScriptedModel(by_history(answers.get(end, endless))), tools=[look_up])
+        async with serving(tmp_path, [agent]) as server, server.client() as client:
+            budget = {"budget": {"maxSteps": 1}} if end == "budget_exhausted" else {}
+            body = {"message": "Go.", "mode": mode, **budget}
+            begun = (await client.post("/sessions", json=body)).json()
+            assert (await ended(client, begun["runId"]))["run"]["status"] == end
+            session = f"/sessions/{begun['sessionId']}"
+            if mode == "conversation":
+                again = (await client.post(f"{session}/messages", json={"message": "More.", **budget})).json()
+                await ended(client, again["runId"])
+            records = await watch(server.port, f"{session}/events?format=sse&follow=false")
+            events = [frame for frame in records if frame.id]
+            ends = [at for at, frame in enumerate(events) if frame.type == f"run.{end}"]
+            assert len(ends) == (2 if mode == "conversation" else 1)
+            shape = f"{session}/events?shape=steerable&follow=false"
+            for at, frame in enumerate(events):
+                rest = bodies(await watch(server.port, f"{shape}&after={frame.id}"))
+                done = [cursor for cursor, data in rest if json.loads(data)["type"] == "done"]
+                assert done == [events[place].id for place in ends if place > at][:1]
+                is_at_rest = at >= ends[-1]
+                assert not (is_at_rest and rest), "the end of the session repeats the end of the run"
 
     run(main())
 

@@ -472,6 +472,9 @@ class NdjsonFrames:
         return b""
 
 
+_SESSION_ENDS: Final = frozenset({"session.waiting", "session.completed", "session.failed"})
+
+
 class SteerableFrames:
     """Events in the Steerable shape: the few kinds that a chat needs, then `[DONE]`.
 
@@ -491,8 +494,11 @@ class SteerableFrames:
 
     def event(self, event: Event, raw: bytes, *, cursor: str) -> bytes:
         """Return an event in this shape; most are nothing."""
+        was_over = self._chat.is_run_over
         changes = self._chat.apply(event)
-        shown = to_sse(event, changes)
+        # The end of the run was the end of this stream: the session repeats it for a client that resumes.
+        is_repeated = was_over and event.type in _SESSION_ENDS
+        shown = () if is_repeated else to_sse(event, changes)
         self._is_over = any(one.type is SSEEventType.DONE for one in shown)
         return b"".join(sse_frame(one, cursor) for one in shown)
 

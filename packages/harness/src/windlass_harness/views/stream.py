@@ -363,6 +363,8 @@ class ChatFold:
         self._calls: dict[str, OpenCall] = {}
         self._asks: dict[str, Ask] = {}
         self._subagents: dict[str, str] = {}
+        self.is_run_over = False
+        """Whether a run has ended, and nothing but records of the session came after it."""
 
     def apply(self, event: Event | Record) -> list[Change]:
         """Apply the next event of a run or a session; return the changes of the chat.
@@ -372,6 +374,8 @@ class ChatFold:
         Raises:
             ValidationError: the data of a known type cannot be read.
         """
+        of_session = event.type.startswith("session.")
+        self.is_run_over = event.type in RUN_ENDS or (self.is_run_over and of_session)
         handle = _HANDLERS.get(event.type)
         return [] if handle is None else [*handle(self, event)]
 

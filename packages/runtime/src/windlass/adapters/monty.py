@@ -16,8 +16,9 @@ from contextlib import suppress
 from functools import partial
 from importlib import metadata
 from threading import Lock, Timer
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from pydantic import JsonValue
 from pydantic_core import from_json
 
 from windlass.adapters.monty_helper import (
@@ -44,7 +45,9 @@ from windlass.ports.interpreter import (
 from windlass_protocol import ErrorKind, JsonObject, RetryClass
 
 _SECONDS_PER_CPU_SECOND: Final = 4
-"""How long a helper may take for each second of its CPU time; after that it is stuck, and killed."""
+_TURN_SECONDS_PER_CPU_SECOND: Final = 10
+"""How long a helper may take for each second of its CPU time, in a whole request and in its turns; after that
+it is stuck, and killed."""
 _JSON_BYTES_PER_CHAR_MAX: Final = 6
 _HEAD_BYTES: Final = 1_048_576
 """Bytes of an answer besides its values and its text: names, brackets and the message of a fault."""
@@ -58,6 +61,7 @@ class MontyInterpreter:
         self._threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="windlass-monty")
         self._lock = Lock()
         self._idle: list[HelperProcess] = []
+        self._busy: set[HelperProcess] = set()
         self._is_closed = False
 
     @property
@@ -104,16 +108,20 @@ class MontyInterpreter:
         return _progress(*answer)
 
     async def aclose(self) -> None:
-        """End the helper processes, after the programs that run now."""
+        """End the helper processes, also in the middle of programs: these have no effects here."""
         await asyncio.get_running_loop().run_in_executor(None, self._close)
 
     def _close(self) -> None:
-        self._threads.shutdown()
+        self._threads.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             self._is_closed = True
-            helpers, self._idle = self._idle, []
-        for helper in helpers:
+            for helper in self._busy:
+                # Its thread closes it.
+                helper.kill_group()
+        self._threads.shutdown()
+        for helper in self._idle:
             helper.kill()
+        self._idle.clear()
 
     async def _ask(
         self, program: Program, request: JsonObject, snapshot: bytes = b""
@@ -124,24 +132,44 @@ class MontyInterpreter:
     def _ask_helper(
         self, program: Program, request: JsonObject, snapshot: bytes
     ) -> tuple[JsonObject, bytes, bytes]:
+        helper = self._take_idle() or self._start_helper()
         with self._lock:
+            self._busy.add(helper)
             if self._is_closed:
-                raise RuntimeError("the interpreter is closed")
-            helper = self._idle.pop() if self._idle else None
-        helper = helper or HelperProcess()
+                helper.kill_group()
         try:
             answer = helper.ask(request, snapshot, program.variables or b"", limits=program.limits)
         except BaseException:
             # It may be in the middle of an answer.
+            self._put_back(helper, is_idle=False)
             helper.kill()
             raise
-        with self._lock:
-            self._idle.append(helper)
+        self._put_back(helper)
         head, saved, variables = answer
         if "error" in head:
             message = str(head["message"])
             raise _ERRORS.get(str(head["error"]), RuntimeError)(message)
         return head, saved, variables
+
+    def _take_idle(self) -> "HelperProcess | None":
+        """Return a helper that lives; those that were killed meanwhile, perhaps all of them, are removed."""
+        while True:
+            with self._lock:
+                if self._is_closed:
+                    raise RuntimeError("the interpreter is closed")
+                helper = self._idle.pop() if self._idle else None
+            if helper is None or helper.process.poll() is None:
+                return helper
+            helper.kill()
+
+    def _put_back(self, helper: "HelperProcess", *, is_idle: bool = True) -> None:
+        with self._lock:
+            self._busy.discard(helper)
+            if is_idle:
+                self._idle.append(helper)
+
+    def _start_helper(self) -> "HelperProcess":
+        return HelperProcess()
 
 
 class Crashed(Exception):
@@ -186,7 +214,7 @@ class HelperProcess:
         requests, answers = self.process.stdin, self.process.stdout
         assert requests is not None
         assert answers is not None
-        watch = Timer(limits.total_ms / 1_000 * _SECONDS_PER_CPU_SECOND, self._kill_stuck)
+        watch = Timer(_time_limit_s(request, limits), self._kill_stuck)
         watch.daemon = True
         watch.start()
         try:
@@ -203,26 +231,34 @@ class HelperProcess:
 
     def kill(self) -> None:
         """End the process and the worker of Monty that it has started."""
-        self._kill_group()
+        self.kill_group()
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
                 with suppress(BrokenPipeError):
                     stream.close()
 
-    def _kill_group(self) -> None:
+    def kill_group(self) -> None:
+        """End it while another thread asks it, which gets `Crashed`."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
     def _kill_stuck(self) -> None:
         self._is_stuck = True
-        self._kill_group()
+        self.kill_group()
 
     def _death(self) -> Exception:
         status = self.process.wait()
         if self._is_stuck or status in (-signal.SIGPROF, MEMORY_EXIT):
             return Exceeded()
         return Crashed(f"exit status {status}")
+
+
+def _time_limit_s(request: JsonObject, limits: ProgramLimits) -> float:
+    """Return how long a request may take; the program has a turn after each outcome of a call."""
+    outcomes = cast(list[JsonValue], request.get("outcomes", []))
+    turns_ms = limits.turn_ms * (1 + len(outcomes)) * _TURN_SECONDS_PER_CPU_SECOND
+    return min(turns_ms, limits.total_ms * _SECONDS_PER_CPU_SECOND) / 1_000
 
 
 def _answer_bytes_max(limits: ProgramLimits) -> int:

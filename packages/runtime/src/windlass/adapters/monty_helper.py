@@ -155,7 +155,7 @@ class Helper:
                     state = session.feed_start(program.source, print_callback=printed)
                 else:
                     head, _, dump = snapshot.partition(b"\n")
-                    turn.numbers = list(from_json(head))
+                    turn.numbers = _read_numbers(head)
                     state = self._load(session, dump, printed)
                 state = turn.go(state)
                 for number, outcome in outcomes:
@@ -287,6 +287,13 @@ def _read_program(head: JsonObject, variables: bytes) -> Program:
         variables=variables or None,
         keeps_variables=fields["keeps_variables"],
     )
+
+
+def _read_numbers(head: bytes) -> list[int]:
+    try:
+        return [int(number) for number in from_json(head)]
+    except (TypeError, ValueError) as error:
+        raise NoSnapshot("it does not begin with the numbers of its calls") from error
 
 
 def outcome_fields(number: int, outcome: CallOutcome) -> list[JsonValue]:

@@ -28,12 +28,13 @@ from windlass_protocol import NewMessage as Message
 from windlass_protocol import NewSession as Session
 from windlass_server.models import Text, Wire
 from windlass_server.openapi import answers, body_example
-from windlass_server.problems import RETRY_S, Problem, not_found
+from windlass_server.problems import Problem, not_found
 from windlass_server.requests import EVE_PREFIX, Caller, CallerDep, OwnSession, reply
 from windlass_server.routes import feeds, sessions
+from windlass_server.routes.system import require_ready
 from windlass_server.routing import Route
 from windlass_server.settings import THREAD_ANSWERS_MAX
-from windlass_server.streams import NDJSON_TYPE, Streams
+from windlass_server.streams import NDJSON_TYPE
 
 router = APIRouter(prefix=EVE_PREFIX, tags=["clients of eve"], route_class=Route)
 SESSION_HEADER: Final = "x-eve-session-id"
@@ -152,10 +153,11 @@ _HEALTHY: Final[JsonObject] = {"ok": True, "status": "ready", "workflowId": "win
     summary="Health of the server, for clients of eve",
 )
 async def health(request: Request) -> Response:
-    """Return whether the server accepts requests; needs no credentials."""
-    streams: Streams = request.app.state.streams
-    if streams.is_closing:
-        raise Problem(503, "the server shuts down: retry later", retry_s=RETRY_S)
+    """Return whether the server accepts requests, as `/v1/ready` does; needs no credentials.
+
+    503 while the server shuts down, and while a store cannot be written.
+    """
+    require_ready(request)
     return reply(EveHealth())
 
 

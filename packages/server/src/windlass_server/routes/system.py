@@ -133,12 +133,21 @@ async def ready(request: Request) -> Response:
     503 from the signal that ends the server on: it still answers requests until its runs are drained. 503
     also while a store cannot be written, such as on a full disk, until a write has succeeded.
     """
+    return reply(require_ready(request))
+
+
+def require_ready(request: Request) -> Health:
+    """Return the health of a server that accepts requests.
+
+    Raises:
+        Problem: 503, the server shuts down, or a store cannot be written.
+    """
     state = _health(request)
     if state.status == "closing":
         raise Problem(503, "the server shuts down: send requests elsewhere", retry_s=RETRY_S)
     if state.problem is not None:
         raise Problem(503, f"the store cannot be written: {state.problem}", retry_s=RETRY_S)
-    return reply(state)
+    return state
 
 
 def _health(request: Request) -> Health:

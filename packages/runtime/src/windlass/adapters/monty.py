@@ -48,8 +48,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _PATIENCE: Final = 4
 _TURN_PATIENCE: Final = 10
-"""Seconds that a helper may take for each second of CPU time, of the whole request and of its turns, before it
-is taken for stuck."""
+"""Seconds that a helper may take for each second of CPU time, of the whole request and of its turns, before
+it is taken for stuck."""
 _JSON_BYTES_PER_CHAR_MAX: Final = 6
 _HEAD_BYTES: Final = 1_048_576
 """Bytes of an answer besides its values and its text: names, brackets and the message of a fault."""

@@ -11,6 +11,19 @@ from tests.server.rig import FAST, http_client, run, serving, talker
 from windlass_server import Settings, Tenants, create_app
 
 DOCUMENT = "/v1/openapi.json"
+ACCEPTED = {
+    "*": True,
+    "br, *;q=0.5": True,
+    "gzip;q=0": False,
+    "gzip; q=0.000": False,
+    "*, gzip;q=0": False,
+    "*;q=0, gzip": True,
+    "*;q=0": False,
+    "gzip;q=0.001": True,
+    "GZIP;Q=0, br": False,
+    "br": False,
+}
+"""Whether `Accept-Encoding` allows gzip."""
 FEW = replace(FAST, requests_burst=3, requests_per_s=0.001)
 
 
@@ -32,6 +45,13 @@ def test_the_document_is_rendered_once_and_a_client_that_has_it_gets_nothing(tmp
             head = await client.head(DOCUMENT, headers=plain)
             assert (head.content, int(head.headers["content-length"])) == (b"", len(first.content))
             assert (await client.post(DOCUMENT)).status_code == 405
+            for seen in ("*", tag.removeprefix("W/"), f'{tag.removeprefix("W/")},"x"'):
+                known = await client.get(DOCUMENT, headers={"if-none-match": seen})
+                assert (known.status_code, known.content) == (304, b"")
+            for accepted, is_packed in ACCEPTED.items():
+                answer = await client.get(DOCUMENT, headers={"accept-encoding": accepted})
+                assert ("content-encoding" in answer.headers, accepted) == (is_packed, accepted)
+                assert answer.json() == first.json()
 
     run(main())
 
@@ -58,5 +78,29 @@ def test_an_address_is_limited_in_what_it_asks_for_without_credentials(tmp_path:
             # A proxy on this machine names the client.
             other = {"x-forwarded-for": "203.0.113.7"}
             assert (await client.get(DOCUMENT, headers=other)).status_code == 200
+
+    run(main())
+
+
+def test_addresses_of_one_network_and_names_that_a_client_wrote_itself_count_as_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            serving(tmp_path, settings=Settings(limits=FEW)) as server,
+            http_client(f"http://127.0.0.1:{server.port}") as client,
+        ):
+
+            async def statuses(*addresses: str) -> list[int]:
+                headers = [{"x-forwarded-for": address} for address in addresses]
+                return [(await client.get(DOCUMENT, headers=one)).status_code for one in headers]
+
+            own_network = [f"2001:db8:0:1::{number:x}" for number in range(4)]
+            assert await statuses(*own_network) == [200, 200, 200, 429]
+            assert await statuses("2001:db8:0:2::1", "192.0.2.1") == [200, 200]
+            # What a proxy adds stands last.
+            written = [f"198.51.100.{number}, 203.0.113.7" for number in range(3)]
+            assert await statuses(*written, "203.0.113.7") == [200, 200, 200, 429]
+            mapped = ["192.0.2.9", "::ffff:192.0.2.9", "::ffff:c000:209", "192.0.2.9"]
+            assert await statuses(*mapped) == [200, 200, 200, 429]
+            assert await statuses("198.51.100.1", "unknown") == [200, 200]
 
     run(main())

@@ -234,6 +234,8 @@ def test_the_credentials_are_there_to_be_shown(planted: Path) -> None:
         "cat notes",
         "cat docs/link",
         "cat linked/x",
+        "tar tf docs/link",
+        "unzip -l notes",
         "head < notes",
         "ls linked",
         "cd linked && ls",
@@ -291,6 +293,8 @@ def test_a_hash_shows_commits_and_no_file_without_its_name(planted: Path) -> Non
         f"git cat-file -p {blob[:9]}",
         f"git diff {blob} {blob}",
         f"git grep -h one {blob}",
+        f"git show x-g{blob}",
+        f"git cat-file -p v1-0-g{blob[:9]}",
     ]
     assert shown(planted, [*hidden, f"git diff {blob}..{blob}", f"git show {commit}"]) == []
     assert "one plain line" in outputs(planted, [text_to_run(f"git show {commit[:10]}", planted)])

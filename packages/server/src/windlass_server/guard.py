@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from dataclasses import field
 from functools import partial
 from http import HTTPStatus
+from ipaddress import IPv6Address, IPv6Network, ip_address
 from math import ceil
 from time import thread_time
 from typing import Final
@@ -395,6 +396,8 @@ DOCUMENT: Final = f"{PREFIX}/openapi.json"
 HEALTH: Final = frozenset({f"{PREFIX}/health", f"{PREFIX}/ready", f"{EVE_PREFIX}/health"})
 PUBLIC: Final = HEALTH | {DOCUMENT}
 """Paths that need no credentials."""
+_SOURCE_CHARS_MAX: Final = 64
+"""Characters of what a proxy calls the address of a client, if it is none."""
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -499,7 +502,7 @@ class Guard:
         if path in HEALTH:
             return  # never refused: a supervisor may end a process that does not answer
         if path in PUBLIC or not path.startswith(PREFIXES):
-            self._refuse_over(self._public, _address(scope), amount=1, reason="rate")
+            self._refuse_over(self._public, _source(scope), amount=1, reason="rate")
             return
         asked = _asked(scope)
         principal = await self._who(scope, asked)
@@ -539,8 +542,7 @@ class Guard:
 
         The body is read before the sender is known, so its address is limited, not its user.
         """
-        address = _address(scope)
-        held.slot = await self._slots.take(f"webhook {address}")
+        held.slot = await self._slots.take(f"webhook {_source(scope)}")
         declared = declared_length(_header(scope, b"content-length"))
         try:
             webhook = self._tenants.webhooks.find(scope["path"].removeprefix(WEBHOOKS))
@@ -582,7 +584,7 @@ class Guard:
 
         Only failed authentication counts: valid users may share the address.
         """
-        retry_s = self._failures.take(_address(scope))
+        retry_s = self._failures.take(_source(scope))
         if retry_s:
             self._metrics.refused.labels("failures").inc()
             raise Problem(429, "too many requests: retry later", retry_s=retry_s) from None
@@ -619,6 +621,21 @@ def _told(scope: Scope, *, status: int, seconds: float | None = None) -> dict[st
 def _address(scope: Scope) -> str:
     client = scope.get("client")
     return client[0] if client else ""
+
+
+def _source(scope: Scope) -> str:
+    """Return what a request counts for: its address, or the network of 64 bits of an address of IPv6.
+
+    A client of IPv6 has such a network, and could send each request from another address of it.
+    """
+    text = _address(scope)
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return text[:_SOURCE_CHARS_MAX]
+    if not isinstance(address, IPv6Address):
+        return str(address)
+    return str(address.ipv4_mapped or IPv6Network((address, 64), strict=False))
 
 
 async def _always() -> bool:

@@ -81,12 +81,12 @@ async def _pack(request: Request, response: Response) -> None:
 
 
 def takes_gzip(accepted: str) -> bool:
-    """Whether `Accept-Encoding` allows gzip; `gzip;q=0` does not."""
-    for one in accepted.lower().split(","):
-        name, _, quality = one.partition(";")
-        if name.strip() in ("gzip", "*"):
-            return quality.strip().removeprefix("q=").rstrip("0.") != "" or not quality
-    return False
+    """Whether `Accept-Encoding` allows gzip; `gzip;q=0` does not, and counts more than `*`."""
+    takes: dict[str, bool] = {}
+    for item in accepted.lower().split(","):
+        name, _, quality = item.partition(";")
+        takes[name.strip()] = quality.strip().removeprefix("q=").rstrip("0.") != "" or not quality
+    return takes.get("gzip", takes.get("*", False))
 
 
 _PACKED_KINDS: Final = ("text/", "application/json", "application/javascript", "image/svg+xml")
@@ -106,7 +106,9 @@ class StaticBody:
         """Return the response: the body, compressed if the client accepts that, or 304."""
         request = Headers(scope=scope)
         headers = {**headers, "etag": self.tag, "vary": "accept-encoding"}
-        if self.tag in [tag.strip() for tag in request.get("if-none-match", "").split(",")]:
+        # Compared weakly, as the tag is the same for both codings.
+        seen = [tag.strip().removeprefix("W/") for tag in request.get("if-none-match", "").split(",")]
+        if "*" in seen or self.tag.removeprefix("W/") in seen:
             return Response(status_code=304, headers=headers)
         body = self.raw
         if self.packed is not None and takes_gzip(request.get("accept-encoding", "")):

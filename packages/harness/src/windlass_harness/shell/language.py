@@ -54,6 +54,10 @@ _GLOB: Final = lazy_pattern(r"[*?\[]")
 _BRACKETS: Final = lazy_pattern(r"\[[!^]?\]?[^\]]*\]")
 _OBJECT: Final = lazy_pattern(r"\^\{(?!tree\}|commit\})")
 """A revision of git that may be the content of any file."""
+PATCH: Final = lazy_pattern(
+    r"-p|-u|-U.*|--patch|--unified.*|--word-diff.*|--color-words.*|-W|--function-context|-c|--cc|-m|--check"
+)
+"""Options of git that show what is in files."""
 _NAME_CHARS_MAX: Final = 255
 _NUMBER_OPTION: Final = lazy_pattern(r"-[0-9]{1,9}")
 _SECRET_SAMPLES: Final = tuple(
@@ -129,16 +133,16 @@ def _check_program(command: Simple, use: Use, *, is_moved: bool) -> Use:
         case _ if len(words) == 1 and words[0].text in programs.VERSIONS.get(name, ()):
             pass
         case _ if longer in programs.PROGRAMS and words:
-            _check_words(_grammar(longer), words[1:], Use(longer, use.paths))
+            _check_words(grammar_of(longer), words[1:], Use(longer, use.paths))
         case _ if name in programs.PROGRAMS:
-            _check_words(_grammar(name), words, use)
+            _check_words(grammar_of(name), words, use)
         case _:
             raise Outside(_CAUTIONS.get(name, "unknown/program"), name)
     return use
 
 
 @lru_cache(maxsize=256)
-def _grammar(name: str) -> Grammar:
+def grammar_of(name: str) -> Grammar:
     is_git = name.startswith("git ")
     options, operands = programs.GIT[name[4:]] if is_git else programs.PROGRAMS[name]
     flags: set[str] = set()
@@ -234,6 +238,9 @@ def _check_operands(operands: Sequence[Word], kinds: tuple[str, ...], use: Use, 
 def _check_value(word: Word, kind: str, use: Use) -> None:
     if kind in ("P", "F", "G"):
         _check_path(word, kind, use)
+    elif kind == "ARCHIVE":
+        _check_kind(word.text, kind, word.text)
+        _check_path(word, "F", use)
     elif word.is_glob:
         raise Outside("unknown/option", word.text)
     else:
@@ -356,9 +363,17 @@ def _check_git(words: Sequence[Word], use: Use) -> Use:
         name = f"git {' '.join(texts[:count])}"
         if len(texts) >= count and name[4:] in programs.GIT:
             git_use = Use(name, use.paths)
-            _check_words(_grammar(name), words[at + count :], git_use)
+            _check_words(grammar_of(name), words[at + count :], git_use)
+            _check_follow(words[at + count :], git_use)
             return git_use
     raise Outside("unknown/git", " ".join(texts) or "git")
+
+
+def _check_follow(words: Sequence[Word], use: Use) -> None:
+    """Refuse patches of a followed path: it may be a folder, and git then takes no names to leave out."""
+    texts = [word.text for word in words]
+    if "--follow" in texts and (use.program != "git log" or any(map(PATCH.fullmatch, texts))):
+        raise Outside("unknown/option", "--follow")
 
 
 def _check_cd(words: Sequence[Word], use: Use) -> None:

@@ -19,15 +19,17 @@ Operands are kinds in order; `*` after the last one repeats it, and without oper
 
 from typing import Final
 
-_SED_PATTERN: Final = r"/(?:[^/\\\[]|\\.|\[[^\]/\\]+\])*/"
-"""No slash within brackets: versions of sed differ on where such a pattern ends."""
+_BRACKETS: Final = r"\[(?!\^?\])(?:[^\]\[/\\]|\[:[a-z]+:\])+\]"
+"""No slash within brackets, and no bracket that is one of their characters: programs differ on where a
+pattern with them ends, and what follows it would be code."""
+_SED_PATTERN: Final = rf"/(?:[^/\\\[]|\\.|{_BRACKETS})*/"
 _SED_ADDRESS: Final = rf"(?:[0-9]{{1,9}}|\$|{_SED_PATTERN})"
 _SED: Final = (
     rf"(?:{_SED_ADDRESS}(?:,{_SED_ADDRESS})?)? ?"
     rf"(?:[pdq=]|s{_SED_PATTERN}(?:[^/\\]|\\.)*/[gIip0-9]{{0,4}})"
 )
 _AWK_FIELD: Final = r"(?:\$(?:[0-9]{1,4}|NF)|NR|FNR|NF|\"[^\"\\]*\")"
-_AWK_PATTERN: Final = r"/(?:[^/\\\[]|\\.|\[[^\]/\\]+\])+/"
+_AWK_PATTERN: Final = rf"/(?:[^/\\\[]|\\.|{_BRACKETS})+/"
 _AWK_ATOM: Final = (
     r"(?:(?:NR|FNR|NF|\$[0-9]{1,4}|length(?:\(\$[0-9]{1,4}\))?) ?(?:[<>]=?|[=!]=) ?"
     r"(?:[0-9]{1,9}|\"[^\"\\]*\")"
@@ -162,7 +164,7 @@ PROGRAMS: Final = {
         "JQ P*",
     ),
     "ls": (
-        "+aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxX1 --all --almost-all --human-readable --recursive --reverse"
+        "+aAbBcCdfFgGhHiklmnNopqQrRsStuUvxX1 --all --almost-all --human-readable --recursive --reverse"
         " --directory"
         " --inode --size --full-time --group-directories-first --numeric-uid-gid --classify --color"
         " --color:WHEN"

@@ -10,7 +10,7 @@ from typing import Final
 
 from windlass_harness.shell import programs
 from windlass_harness.shell.classify import classify_shell_command
-from windlass_harness.shell.language import Use, use_of
+from windlass_harness.shell.language import PATCH, Use, grammar_of, use_of
 from windlass_harness.shell.parser import Simple, Word, parse_literal
 from windlass_protocol.frozen import sealed
 from windlass_protocol.lazy import lazy_pattern
@@ -52,14 +52,11 @@ _LISTS: Final = {
 }
 """The words that leave the names of credentials out, by the name of their list in the text."""
 _GREPS: Final = frozenset({"grep", "egrep", "fgrep"})
-_LETTERS: Final = lazy_pattern(r"-[A-Za-z0-9]+")
-_HASH: Final = lazy_pattern(r"\^?[0-9a-fA-F]{4,64}")
+_HASH: Final = lazy_pattern(r"\^?(?:.*-g)?[0-9a-fA-F]{4,64}")
+"""The hash of an object, also as `git describe` writes it."""
 _RANGE: Final = lazy_pattern(r"(\.{2,3})")
 _CONTENT: Final = frozenset({"git cat-file", "git diff", "git grep", "git log", "git show"})
 """Subcommands of git that show what is in files, with the right options."""
-_PATCH: Final = lazy_pattern(
-    r"-p|-u|-U.*|--patch|--unified.*|--word-diff.*|--color-words.*|-W|--function-context|-c|--cc|-m|--check"
-)
 _SUMMARY: Final = lazy_pattern(
     r"--stat|--numstat|--shortstat|--dirstat|--summary|--name-only|--name-status|--raw|-s|--no-patch|--quiet"
 )
@@ -105,7 +102,8 @@ def _edits(simple: Simple, use: Use) -> list[Edit]:
 
 def _grep(simple: Simple) -> list[Edit]:
     words = [word for word in _before_dashes(simple) if word.text.startswith("-")]
-    letters = [word for word in words if _LETTERS.fullmatch(word.text)]
+    flags = grammar_of("grep").letters
+    letters = [word for word in words if flags.issuperset(word.text[1:])]
     through = [word for word in letters if set(word.text) & {"r", "R"}]
     if not through and all(word.text != "--recursive" for word in words):
         return []
@@ -123,9 +121,9 @@ def _git(simple: Simple, use: Use) -> list[Edit]:
         parts = [f"{part}^{{commit}}" if _HASH.fullmatch(part) else part for part in _RANGE.split(word.text)]
         if word in before and "".join(parts) != word.text:
             edits.append((word.start, word.end, shlex.quote("".join(parts))))
-    is_patch = any(_PATCH.fullmatch(text) for text in texts)
+    is_patch = any(PATCH.fullmatch(text) for text in texts)
     is_summary = any(_SUMMARY.fullmatch(text) for text in texts)
-    if use.program == "git cat-file" or "--follow" in texts:
+    if use.program == "git cat-file":
         return edits
     if is_patch or (use.program != "git log" and not is_summary):
         end = simple.words[-1].end

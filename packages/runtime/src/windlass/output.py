@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, field
 from hashlib import sha256
-from inspect import isroutine
+from inspect import isroutine, signature
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from pydantic import JsonValue, TypeAdapter
@@ -69,6 +69,19 @@ def wanted_deps(validator: Callable[..., object]) -> object:
         return None
     contexts = [one for one in hints.values() if get_origin(one) is OutputContext]
     return get_args(contexts[0])[0] if contexts else None
+
+
+def takes_context_and_output(validator: Callable[..., object]) -> bool:
+    """Return whether a validator can be called with a context and an output; True if it does not say."""
+    try:
+        parameters = signature(validator)
+    except (TypeError, ValueError):  # a builtin
+        return True
+    try:
+        parameters.bind(None, None)
+    except TypeError:
+        return False
+    return True
 
 
 @frozen

@@ -89,6 +89,16 @@ def test_schedules_of_the_project_are_made_when_a_command_drives_the_store(
         assert (told.code, words in told.err) == (2, True), told.err
 
 
+def test_a_schedule_of_the_project_with_an_unknown_agent_is_named(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = '[schedules.nightly]\nagent = "clrek"\nmessage = "Report."\ncron = "0 3 * * *"\n'
+    (here / "windlass.toml").write_text(f'agents = "shop.py"\n{table}', encoding="utf-8")
+    ran = run_here(capsys, "run", "Hello.")
+    assert ran.code == 0
+    assert "Schedule nightly starts no runs here: unknown agent clrek; known are clerk\n" in ran.err
+
+
 def test_a_server_with_keys_takes_no_schedules_of_a_file(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -305,6 +305,10 @@ def keep(_: OutputContext, slot: Slot) -> Slot:
     return slot
 
 
+def without_context(slot: Slot) -> Slot:
+    return slot
+
+
 def raises(_: OutputContext, slot: Slot) -> Slot:
     raise KeyError("hidden")
 
@@ -312,7 +316,7 @@ def raises(_: OutputContext, slot: Slot) -> Slot:
 @pytest.mark.parametrize(
     ("validator", "words"),
     [
-        (nothing, "an output validator of Slot returned NoneType, which Slot cannot read again"),
+        (nothing, "output validator nothing returned None: it must return the output"),
         (other, "an output validator of Slot returned Slot, which Slot cannot read again"),
         (text, "an output validator of Slot returned object, which Slot cannot read again"),
         (raises, "output validator raises failed (KeyError)"),
@@ -335,6 +339,10 @@ def test_a_function_that_breaks_fails_the_run(validator: Callable[..., Any], wor
     [
         ({"output_validators": [keep]}, "output_validators check an output; write Agent(…, output=Type)"),
         ({"output": Slot, "output_validators": keep}, "output_validators must be a list of functions"),
+        (
+            {"output": Slot, "output_validators": [without_context]},
+            "output validator without_context must take two parameters, an OutputContext and the output",
+        ),
         ({"output": Slot, "output_validators": [Slot]}, "must be functions of an OutputContext and the"),
         (
             {"output": Slot, "output_validators": [is_free]},

@@ -217,6 +217,22 @@ def test_a_form_of_github_and_a_rotated_secret_are_understood(
     run(main())
 
 
+def test_json_that_is_sent_as_a_form_is_refused_with_the_content_type_to_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with receiving(tmp_path, monkeypatch) as (_, client):
+            headers = {
+                **signed_by("github", ISSUE, secret=SECRETS["OLD"]),
+                "content-type": "application/x-www-form-urlencoded",
+            }
+            answer = await client.post("../webhooks/issues", content=ISSUE, headers=headers)
+            assert (answer.status_code, answer.json()["code"]) == (400, "webhook_payload")
+            assert "send JSON as application/json" in answer.json()["detail"]
+
+    run(main())
+
+
 def test_a_function_chooses_the_message_or_ignores_the_event(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

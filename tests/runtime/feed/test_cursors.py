@@ -114,7 +114,7 @@ def _at_end(scope: str) -> dict[str, int]:
 def test_something_that_is_no_cursor_is_refused() -> None:
     async def main() -> None:
         world = await three_records()
-        with pytest.raises(Rejected, match="expected all, found no cursor"):
+        with pytest.raises(Rejected, match="not a cursor: expected the cursor of a stream, found str"):
             world.feed.subscribe_all("a.3")  # pyright: ignore[reportArgumentType] callers without a checker
 
     run(main)

@@ -620,7 +620,7 @@ class Command:
             runtime, capture_content=settings.is_on("telemetry.capture_content")
         )
         async with runtime, exported:
-            await put_schedules(settings, runtime)
+            await put_schedules(self, runtime)
             yield runtime
 
     @asynccontextmanager
@@ -673,12 +673,16 @@ async def _check_tables(address: str) -> None:
         )
 
 
-async def put_schedules(settings: Settings, runtime: "AgentRuntime") -> None:
+async def put_schedules(command: Command, runtime: "AgentRuntime") -> None:
     """Make the schedules of the project, which belong to the user of this machine.
 
     Raises:
         Problem: one of them cannot be used.
     """
+    settings = command.settings
+    if not settings.schedules:
+        return
+    names = [agent.name for agent in command.agents()]
     for name, options in settings.schedules.items():
         try:
             given = cast("dict[str, str]", options)
@@ -687,6 +691,13 @@ async def put_schedules(settings: Settings, runtime: "AgentRuntime") -> None:
             told = error.message if isinstance(error, windlass.Rejected) else "agent and message are needed"
             source = settings.values["schedules"].source
             raise Problem(f"schedules.{name}: {told}", f"Change it: {source}.") from None
+        if schedule.agent not in names:
+            # Not refused: another process of the same store may have the agent.
+            known = ", ".join(names)
+            command.terminal.say(
+                f"Schedule {name} starts no runs here: unknown agent {schedule.agent}; known are {known}",
+                "yellow",
+            )
         await runtime.schedules.put(schedule)
 
 

@@ -41,7 +41,7 @@ from windlass.limits import (
     TOOLS_PER_AGENT_MAX,
     WAIT_MS_MAX,
 )
-from windlass.output import OutputValidator, schema_hash, wanted_deps
+from windlass.output import OutputValidator, schema_hash, takes_context_and_output, wanted_deps
 from windlass.ports.model import LLMProvider
 from windlass.sandbox import Bubblewrap, NoSandbox
 from windlass.skills import Skill, Skills
@@ -565,6 +565,11 @@ class Agent(Generic[DepsT, OutputT]):
                 raise wrong(
                     f"{where}: output_validators must be functions of an OutputContext and the output, found "
                     f"{kind_of(validator)}"
+                )
+            if not takes_context_and_output(validator):
+                raise wrong(
+                    f"{where}: output validator {_named(validator)} must take two parameters, an "
+                    "OutputContext and the output"
                 )
         object.__setattr__(self, "output_validators", validators)
 

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, field
 from hashlib import sha256
+from inspect import signature
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast, get_args, get_origin
 
 from pydantic import JsonValue, TypeAdapter
@@ -62,6 +63,19 @@ def wanted_deps(validator: Callable[..., object]) -> object:
     """Return the dependencies that a validator needs, `OutputContext[…]`; None if it names none."""
     contexts = [hint for hint in hints_of(validator).values() if get_origin(hint) is OutputContext]
     return get_args(contexts[0])[0] if contexts else None
+
+
+def takes_context_and_output(validator: Callable[..., object]) -> bool:
+    """Return whether a validator can be called with a context and an output; True if it does not say."""
+    try:
+        parameters = signature(validator)
+    except (TypeError, ValueError):  # a builtin
+        return True
+    try:
+        parameters.bind(None, None)
+    except TypeError:
+        return False
+    return True
 
 
 @frozen

@@ -136,7 +136,8 @@ async def _open_request(backend: Backend, request_id: str) -> "RequestRow":
     if isinstance(found, SettledRequest):
         by = f" by {found.responder}" if found.responder else ""
         raise Problem(
-            f"the request is resolved already: {found.option_id or found.outcome.value}{by}",
+            f"the request is resolved already: {found.option_id or found.outcome.value}{by}, "
+            f"at {when(found.at)}",
             f"Show the run: windlass runs show {found.run_id}",
         )
     return found

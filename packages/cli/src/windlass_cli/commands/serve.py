@@ -336,7 +336,7 @@ async def _schedule(command: Command) -> None:
         settings.address or settings.store, agents=(), durability=settings.durability
     )
     async with runtime:
-        await put_schedules(settings, runtime)
+        await put_schedules(command, runtime)
 
 
 def server_settings(command: Command, port: int | None, origins: "Sequence[str]" = ()) -> "Settings":

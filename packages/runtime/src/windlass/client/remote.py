@@ -448,7 +448,8 @@ class _Work:
     async def done(self) -> Report:
         """Return the end of the work, a request to a person, or that the server is away."""
         failures = 0
-        async with self.server.client() as client:
+        # One attempt for each request: the pauses between attempts are here, and later those of the run.
+        async with self.server.client(_ONE_ATTEMPT) as client:
             while True:
                 try:
                     return await self._try(client)

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Final
 from weakref import ReferenceType, ref
 
-from windlass.errors import AgentError
+from windlass.errors import AgentError, kind_of
 from windlass.feed.cursors import EVENTS_PER_READ, checked_id
 from windlass.feed.live import LiveStep, PublishedRecord, StepDeltas, show, weight
 from windlass.feed.overflow import QueuedSubscription
@@ -362,8 +362,10 @@ def _call_id(record: Record) -> str:
 def _check_scope(cursor: Cursor, start: Cursor) -> None:
     """Refuse a cursor of another stream."""
     found = getattr(cursor, "scope", None)
+    if found is None:
+        raise refused(f"not a cursor: expected the cursor of a stream, found {kind_of(cursor)}")
     if found != start.scope:
-        raise refused(f"cursor of another scope: expected {start.scope}, found {found or 'no cursor'}")
+        raise refused(f"cursor of another scope: expected {start.scope}, found {found}")
     for name in ("session_id", "run_id", "agent_id", "fingerprint"):
         if getattr(cursor, name, None) != getattr(start, name, None):
             raise refused(f"cursor of another {start.scope}: expected the cursor of this one")

@@ -297,7 +297,9 @@ def _parsed(webhook: Webhook, headers: Mapping[str, str], body: bytes) -> Signed
         try:
             raw = parse_qs(body.decode(), strict_parsing=True, max_num_fields=16)["payload"][0].encode()
         except (ValueError, KeyError):
-            raise PayloadRefused("the form has no field payload") from None
+            raise PayloadRefused(
+                f"the body is {_FORM} and has no field payload: send JSON as application/json"
+            ) from None
     count = count_values(raw, VALUES_MAX)
     if count > VALUES_MAX:
         raise PayloadRefused(f"the body has too many values: {count:,}, limit {VALUES_MAX:,}")

@@ -9,7 +9,10 @@ from tests.faults.scene import Scene, agent_of, ends_of, records_of
 
 from windlass import AgentRuntime, tool
 from windlass.adapters.journals.memory import MemoryStore
+from windlass.adapters.journals.rules import unavailable
+from windlass.engine.writer import DELAY_S_MAX
 from windlass.limits import DRAIN_S_MAX, OWNER_LEASE_MS
+from windlass.ports.store import Appended, Batch
 from windlass.testing import Answer, ScriptedModel, call, say
 from windlass.testing.models import by_history
 
@@ -22,6 +25,17 @@ class OpenStore(MemoryStore):
 
     async def aclose(self) -> None:
         pass
+
+
+class FullStore(OpenStore):
+    """A store that cannot be written for a while."""
+
+    is_full = False
+
+    async def append(self, batch: Batch) -> Appended:
+        if self.is_full:
+            raise unavailable("disk full")
+        return await super().append(batch)
 
 
 class Bank:
@@ -103,6 +117,30 @@ def test_a_result_is_durable_while_the_drain_waits_for_another_call() -> None:
         await runtime.aclose()
 
     Scene(store=OpenStore()).play(story)
+
+
+@pytest.mark.promise("J5")
+@pytest.mark.parametrize(("full_s", "end"), [(25, ("completed", 0)), (60, ("waiting", 1))])
+def test_a_result_is_written_in_the_drain_as_soon_as_the_store_can_be_written(
+    full_s: int, end: tuple[str, int]
+) -> None:
+    store = FullStore()
+
+    async def story(scene: Scene) -> None:
+        bank = Bank(scene, takes_s=5)
+        runtime = bank.runtime(drain_s=40)
+        await bank.start(runtime)
+        store.is_full = True
+        began = scene.clock.monotonic()
+        closing = asyncio.create_task(runtime.aclose())
+        await scene.clock.sleep(full_s)
+        store.is_full = False
+        await closing
+        assert scene.clock.monotonic() - began <= full_s + DELAY_S_MAX
+        assert await bank.finish(drain_s=1) == end
+        assert bank.paid == ["item 0"]
+
+    Scene(store=store).play(story)
 
 
 def test_a_call_that_outlives_the_drain_is_given_up_and_its_id_is_logged(

@@ -233,7 +233,7 @@ def test_a_program_runs_after_all_helpers_were_killed_between_two_programs() -> 
         interpreter._idle += helpers  # pyright: ignore[reportPrivateUsage]
         for helper in helpers:
             os.kill(helper.process.pid, signal.SIGKILL)
-            os.waitid(os.P_PID, helper.process.pid, os.WEXITED | os.WNOWAIT)
+            await asyncio.to_thread(os.waitid, os.P_PID, helper.process.pid, os.WEXITED | os.WNOWAIT)
         progress = await interpreter.run(plain_program("1 + 1"), [])
         assert progress.end == ProgramValue(2)
         await interpreter.aclose()
@@ -249,7 +249,7 @@ def test_closing_ends_a_helper_that_is_stuck_and_drops_the_programs_that_wait() 
         os.kill(helper.process.pid, signal.SIGSTOP)
         count = 4 * (os.cpu_count() or 1)
         asked = [asyncio.create_task(interpreter.check(plain_program("1 + 1"))) for _ in range(count)]
-        while interpreter._idle:  # pyright: ignore[reportPrivateUsage]
+        while helper not in interpreter._busy:  # pyright: ignore[reportPrivateUsage]  # noqa: ASYNC110
             await asyncio.sleep(0)
         await interpreter.aclose()
         assert helper.process.returncode == -signal.SIGKILL

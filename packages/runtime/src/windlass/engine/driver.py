@@ -123,9 +123,10 @@ class Driver:
     def stop(self) -> None:
         """Start nothing more; tool calls and deliveries under way may finish until `give_up`.
 
-        The run does not end: the next owner of the session continues it.
+        Their results are written when the store can be written, also until then. The run does not end: the
+        next owner of the session continues it.
         """
-        self._is_stopping = self._writer.is_stopping = True
+        self._is_stopping = True
         self._effects.stop()
         self._tasks.stop(CallModel.key, Compact.key)
         self._interruptible.break_off()
@@ -133,7 +134,7 @@ class Driver:
 
     def give_up(self) -> None:
         """Wait no longer for effects under way; their results are not recorded."""
-        self._is_given_up = True
+        self._is_given_up = self._writer.is_given_up = True
         self._tasks.abandon()
 
     @property
@@ -144,7 +145,7 @@ class Driver:
     def lose(self) -> None:
         """Do nothing more: the session has another owner."""
         self.is_lost = True
-        self._is_stopping = self._writer.is_stopping = True
+        self._is_stopping = self._writer.is_given_up = True
         self._interruptible.break_off()
         self._tasks.abandon()
 

@@ -120,8 +120,8 @@ class SessionWriter:
         """Called with each session that received an inbox item."""
         self.session_id = claim.session_id
         self.is_released = False
-        self.is_stopping = False
-        """Whether the driver is stopping: results are then not retried for long."""
+        self.is_given_up = False
+        """Whether nothing more is to be awaited: results are then not retried for long."""
         self.state = state
         self._claim = claim
         self.journal = journal
@@ -289,7 +289,7 @@ class SessionWriter:
 
     def _holds_results(self, batch: Batch) -> bool:
         """Whether a batch holds results of effects, which cannot be produced again."""
-        return not self.is_stopping and any(draft.type in _RESULT_RECORDS for draft in batch.drafts)
+        return not self.is_given_up and any(draft.type in _RESULT_RECORDS for draft in batch.drafts)
 
     async def _look(self, batch: Batch) -> Appended | None:
         """Read back an ambiguous append; None if it did not happen."""

@@ -117,11 +117,15 @@ def test_an_unanswered_approval_is_sent_back_as_a_denial(
     assert (reply.option_id, reply.text) == (option, text)
 
 
+async def reachable() -> None:
+    """The probe of a server that answers."""
+
+
 def going_on(*messages: LLMMessage) -> list[LLMStreamChunk]:
     async def main() -> list[LLMStreamChunk]:
         tools: list[dict[str, Any]] = [{"name": "ask_question"}]
         told = [LLMMessage("user", "Go."), *messages]
-        return [chunk async for chunk in RemoteModel("m").stream(told, tools=tools)]
+        return [chunk async for chunk in RemoteModel("m", reachable).stream(told, tools=tools)]
 
     return asyncio.run(main())
 

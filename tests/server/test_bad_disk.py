@@ -90,7 +90,9 @@ def serving(
 ) -> AbstractContextManager[tuple[subprocess.Popen[str], int]]:
     """Serve in a process of its own."""
     effects.mkdir()
-    return process(data, "--effects", str(effects), "--durability", durability, module="tests.server.slow_tool")
+    return process(
+        data, "--effects", str(effects), "--durability", durability, module="tests.server.slow_tool"
+    )
 
 
 @pytest.mark.promise("J1")

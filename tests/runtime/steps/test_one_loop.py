@@ -42,7 +42,7 @@ SCHEMA: JsonObject = {
 COLORS: JsonObject = {"prompt": "Which?", "options": [{"id": "red", "label": "Red"}]}
 BUSY = Unavailable("busy", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.RETRYABLE)
 NO_MODEL = Rejected("no such model", kind=ErrorKind.PROVIDER_FAILURE, retry=RetryClass.NOT_RETRYABLE)
-NOT_OF_THE_LOOP = {"packageFingerprint", "packageId", "routeId", "modelId", "messageId", "epoch"}
+NOT_OF_THE_LOOP = {"packageFingerprint", "packageId", "routeId", "modelId", "messageId", "answerId", "epoch"}
 """Names that the host gives, and the number of the owner: a session of steps has one."""
 WAITS = {"run.waiting", "session.waiting", "session.completed", "session.failed"}
 ROUNDS_MAX = 8

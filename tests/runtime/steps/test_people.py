@@ -185,6 +185,12 @@ def test_several_requests_are_answered_in_parts() -> None:
     play(stage.answer("approve"), stage)
     assert calls == [{"cents": 1, "to": "bank"}]
     assert [part.tool_call_id for part in results(stage)] == ["call-1", "call-2", "call-3"]
+    answer_ids = [
+        str(resolution["answerId"])
+        for data in stage.data("input.resolved")
+        for resolution in cast(list[JsonObject], data["resolutions"])
+    ]
+    assert len({*answer_ids}) == 2, "each answer has an id of its own"
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from windlass.engine.clocks import PauseClock, moment
 from windlass.engine.driver import Driver
 from windlass.engine.effects import EffectPorts, Effects
 from windlass.engine.hooks import BoundHook, Hooks
-from windlass.engine.inbox import ANSWER
+from windlass.engine.inbox import ANSWER, item_key
 from windlass.engine.masking import SecretInputs
 from windlass.engine.subagents import Task
 from windlass.engine.writer import SessionWriter
@@ -338,7 +338,8 @@ class _Step:
         self._loop = open_loop(session, state)
         self._unknown_results: list[str] = []
         self._items = [
-            InboxItem(at, session.session_id, kind, f"{at}", body)
+            # The key is the `answerId` of answers: other steps have other records before them.
+            InboxItem(at, session.session_id, kind, item_key(kind, f"{self._loop.seq}.{at}"), body)
             for at, (kind, body) in enumerate(self._mail(given), 1)
         ]
         self._new_contract = given.output_schema is not None and self._loop.run is not None

@@ -203,7 +203,8 @@ describe("a page over the bridge of docs/electron.md", () => {
     for (const url of ["https://example.com/", `${PAGE_URL}.example.com/`, `${PAGE_URL}?other`]) {
       page.navigate(url);
       bridge.windlass.connect();
-      await Promise.resolve();
+      await new Promise(setImmediate);
+      expect(page.pagePorts.length).toBe(0);
     }
     page.navigate(`${PAGE_URL}#s1`);
     expect(await new SidecarClient(await connect()).ping()).toMatchObject({ status: "ok" });

@@ -13,9 +13,9 @@ function isApp(name: string): boolean {
   return (JSON.parse(readFileSync(join(WEB, name, "package.json"), "utf8")) as { private?: boolean }).private === true;
 }
 
-/** The programs of a README, as files that would lie in the package. */
-function programs(name: string): Map<string, string> {
-  const text = readFileSync(join(WEB, name, "README.md"), "utf8");
+/** The programs of a page, its README when absent, as files that would lie in the package. */
+function programs(name: string, page = join(WEB, name, "README.md")): Map<string, string> {
+  const text = readFileSync(page, "utf8");
   const blocks = [...text.matchAll(FENCE)];
   return new Map(
     blocks.map(([, kind = "", code = ""], at) => [join(WEB, name, "test", `readme-${at + 1}.${kind}`), code]),
@@ -46,6 +46,10 @@ function problems(files: ReadonlyMap<string, string>): string[] {
 
 it("every program of every README fits the types of its package, and one that does not would be found", () => {
   const files = new Map(PACKAGES.flatMap((name) => [...programs(name)]));
+  for (const [path, code] of programs("ui", join(WEB, "..", "docs", "electron.md"))) {
+    const name = /^\/\/ (\S+)\n/u.exec(code)?.[1] ?? "";
+    files.set(join(dirname(path), name), code);
+  }
   expect(new Set([...files.keys()].map((path) => dirname(path))).size).toBe(PACKAGES.length);
   const wrong = join(WEB, "protocol", "test", "readme-wrong.ts");
   files.set(wrong, "export const wrong: number = 'text';");

@@ -140,6 +140,27 @@ test("a port carries the same frames", async () => {
   expect(await failure(here.call("double"))).toBeInstanceOf(RpcClosed);
 });
 
+test("a port that is closed here ends the calls under way, also where a page gets no close event", async () => {
+  const { port1, port2 } = new MessageChannel();
+  const gone = new Promise((resolve) => port2.once("close", resolve));
+  const page = { addEventListener: () => undefined, postMessage: () => undefined, close: port1.close.bind(port1) };
+  const here = new RpcPeer(portDuplex(page));
+  const call = failure(here.call("x"));
+  here.close();
+  expect(await here.closed).toBeUndefined();
+  expect(await call).toBeInstanceOf(RpcClosed);
+  await gone;
+});
+
+test("a message of a port that is no text ends the connection on both sides", async () => {
+  const { port1, port2 } = new MessageChannel();
+  const gone = new Promise((resolve) => port2.once("close", resolve));
+  const here = new RpcPeer(portDuplex(port1 as unknown as MessagePortLike));
+  port2.postMessage({ jsonrpc: "2.0" });
+  expect(await here.closed).toMatchObject({ name: "ProtocolError" });
+  await gone;
+});
+
 test.each([
   ["is too long", new Uint8Array(FRAME_CHARS_MAX + 1).fill(97)],
   ["is no UTF-8", new Uint8Array([0xff, 0xfe])],

@@ -85,15 +85,21 @@ export interface MessagePortLike {
 
 /** Frames as messages of a port, such as the one that Electron's main process bridges to a sidecar. */
 export function portDuplex(port: MessagePortLike): Duplex {
+  let closed: (error?: Error) => void = () => undefined;
+  // A page gets no close event of a port that it closed itself.
+  const close = (error?: Error): void => {
+    port.close();
+    closed(error);
+  };
   return {
     send: (frame) => {
       port.postMessage(frame);
     },
     listen: (listener) => {
-      const closed = once(listener);
+      closed = once(listener);
       port.addEventListener("message", ({ data }) => {
         if (typeof data === "string") listener.frame(data);
-        else closed(new ProtocolError(`expected a frame as text, found ${typeof data}`));
+        else close(new ProtocolError(`expected a frame as text, found ${typeof data}`));
       });
       port.addEventListener("close", () => {
         closed();
@@ -101,7 +107,7 @@ export function portDuplex(port: MessagePortLike): Duplex {
       port.start?.();
     },
     close: () => {
-      port.close();
+      close();
     },
   };
 }

@@ -271,6 +271,59 @@ def test_functions_are_called_in_order_and_their_change_is_the_recorded_output()
     play(story())
 
 
+def test_an_output_that_a_function_changes_in_place_is_recorded_as_it_leaves_it() -> None:
+    class Note(BaseModel):
+        words: list[str]
+        place: str = "here"
+
+    async def story() -> None:
+        def add(_: OutputContext, note: Note) -> Note:
+            note.words.append("two")
+            return note
+
+        def look(_: OutputContext, note: Note) -> Note:
+            return note
+
+        def rename(_: OutputContext, value: Any) -> Any:
+            value["words"] = ["three"]
+            return value
+
+        async def outcome(output: Any, validator: Callable[..., Any]) -> Any:
+            agent = Agent(
+                "a", model=model_of('{"words": ["one"]}'), output=output, output_validators=[validator]
+            )
+            result, events = await ran(agent)
+            (completed,) = [event for event in events if event.type == "result.completed"]
+            assert completed.data["result"] == result.structured_output
+            return result.structured_output
+
+        assert await outcome(Note, add) == {"words": ["one", "two"], "place": "here"}
+        assert await outcome(Note, look) == {"words": ["one"]}
+        schema = {"type": "object", "properties": {"words": {"type": "array"}}}
+        assert await outcome(schema, rename) == {"words": ["three"]}
+
+    play(story())
+
+
+def test_json_that_a_function_changes_in_place_must_fit_the_schema() -> None:
+    async def story() -> None:
+        def spoil(_: OutputContext, value: Any) -> Any:
+            value["n"] = "many"
+            return value
+
+        schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+        result, _ = await ran(
+            Agent("a", model=model_of('{"n": 1}'), output=schema, output_validators=[spoil])
+        )
+        assert result.status is RunStatus.FAILED
+        assert (
+            result.error.message
+            == "an output validator of JSON returned an output that misses the schema, at /n"
+        )
+
+    play(story())
+
+
 def test_functions_check_json_of_a_schema_too() -> None:
     async def story() -> None:
         def is_small(_: OutputContext, value: Any) -> Any:
@@ -313,6 +366,22 @@ def raises(_: OutputContext, slot: Slot) -> Slot:
     raise KeyError("hidden")
 
 
+def spoils(_: OutputContext, slot: Slot) -> Slot:
+    slot.end = cast("int", "late")
+    return slot
+
+
+async def cancels(_: OutputContext, slot: Slot) -> Slot:
+    task = asyncio.create_task(asyncio.sleep(60))
+    task.cancel()
+    await task
+    return slot
+
+
+def is_cancelled(_: OutputContext, slot: Slot) -> Slot:
+    raise asyncio.CancelledError
+
+
 @pytest.mark.parametrize(
     ("validator", "words"),
     [
@@ -320,6 +389,9 @@ def raises(_: OutputContext, slot: Slot) -> Slot:
         (other, "an output validator of Slot returned Slot, which Slot cannot read again"),
         (text, "an output validator of Slot returned object, which Slot cannot read again"),
         (raises, "output validator raises failed (KeyError)"),
+        (spoils, "an output validator of Slot returned Slot, which Slot cannot read again"),
+        (cancels, "output validator cancels failed (CancelledError)"),
+        (is_cancelled, "output validator is_cancelled failed (CancelledError)"),
     ],
 )
 def test_a_function_that_breaks_fails_the_run(validator: Callable[..., Any], words: str) -> None:

@@ -97,6 +97,21 @@ def test_the_paths_are_those_of_operands_and_redirections_in_each_folder_of_the_
     ]
 
 
+@pytest.mark.parametrize(
+    ("command", "folders"),
+    [
+        ("ls", ()),
+        ("git status", ("",)),
+        ("git --version", ("",)),
+        ("git -P -C src log | grep x; git -C a -C b diff", ("src", "a/b")),
+    ],
+)
+def test_a_read_says_in_which_folders_git_runs(command: str, folders: tuple[str, ...]) -> None:
+    read = read_of(command)
+    assert read is not None
+    assert read.repositories == folders
+
+
 @pytest.mark.parametrize("name", ["src", "*.md", "docs/*.py", "*/*.ts", "*.log", "src/*.html", "a*b.cfgx"])
 def test_a_pattern_of_ordinary_names_reaches_no_secret(name: str) -> None:
     assert not may_reach_secret(name.split("/"))

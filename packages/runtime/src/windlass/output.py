@@ -110,9 +110,9 @@ def dump_output(kind: object, output: object) -> JsonValue:
     """
     if kind is None:
         return cast(JsonValue, output)
-    return cast(
-        JsonValue, TypeAdapter(cast("type[object]", kind)).dump_python(output, mode="json", by_alias=True)
-    )
+    adapter = TypeAdapter(cast("type[object]", kind))
+    # A warning would show the value; the dump is read again, and refused if it does not fit.
+    return cast(JsonValue, adapter.dump_python(output, mode="json", by_alias=True, warnings=False))
 
 
 def schema_hash(schema: JsonObject) -> str:

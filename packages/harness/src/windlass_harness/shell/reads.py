@@ -35,6 +35,8 @@ class Read:
 
     text: str
     paths: tuple[ReadPath, ...]
+    repositories: tuple[str, ...]
+    """Folders in which git is run."""
 
 
 _FILES: Final = programs.LEFT_OUT_FILES
@@ -69,11 +71,14 @@ def read_of(command: str) -> Read | None:
     folders: tuple[str, ...] = ("",)
     paths: list[ReadPath] = []
     edits: list[Edit] = []
+    repositories: list[str] = []
     for simple in parse_literal(command):
         use = use_of(simple, is_moved=False)
         names_only = use.program in programs.NAMES_ONLY
         paths += [ReadPath(word.text, word.is_glob, names_only, folders) for word in use.paths]
         edits += _edits(simple, use)
+        if simple.words[0].text == "git":
+            repositories.append("/".join(_folders(simple)))
         if use.program == "cd":
             folders += tuple(f"{folder}{use.paths[0].text}/" for folder in folders)
     text = command
@@ -83,7 +88,19 @@ def read_of(command: str) -> Read | None:
     lists = [
         f"{name}=({' '.join(map(shlex.quote, words))})\n" for name, words in _LISTS.items() if name in text
     ]
-    return Read("".join([*lists, text]), tuple(paths))
+    return Read("".join([*lists, text]), tuple(paths), tuple(repositories))
+
+
+def _folders(simple: Simple) -> list[str]:
+    """Return the folders that the options of git name before its subcommand."""
+    texts = [word.text for word in simple.words[1:]]
+    folders: list[str] = []
+    while texts[0].startswith("-"):
+        if texts.pop(0) == "-C":
+            folders.append(texts.pop(0))
+        if not texts:
+            break
+    return folders
 
 
 def _edits(simple: Simple, use: Use) -> list[Edit]:

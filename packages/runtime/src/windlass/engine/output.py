@@ -5,6 +5,7 @@ sent to the provider may be stricter or looser than the contract.
 """
 
 import re
+from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -17,7 +18,7 @@ from pydantic_core import to_json
 
 from windlass.engine.deadline import DeadlineExceeded, await_within
 from windlass.engine.masking import log_failure
-from windlass.errors import Rejected, is_for_us, kind_of
+from windlass.errors import Rejected, is_for_us, is_told_to_end, kind_of
 from windlass.json_schema import error_text, schema_problem, value_errors
 from windlass.limits import (
     OUTPUT_BYTES,
@@ -257,6 +258,7 @@ class OutputCheck:
         value = checked.value
         try:
             read = result = await self._call(partial(self.output.parse, value), f"type {self._kind}")
+            before = await self._json(read)
             for validator in self.output.validators:
                 step = f"output validator {_name_of(validator)}"
                 result = await self._call(partial(validator, self.context, result), step)
@@ -266,7 +268,18 @@ class OutputCheck:
             return OutputChecked(None, self._errors(error, value))
         except ValueError as error:
             return _unfit("validator", str(error) or type(error).__name__)
-        return checked if result is read else await self._record_changed(result, text)
+        # A validator may have changed the output itself, and returned it.
+        is_same = result is read and await self._json(result) == before
+        return checked if is_same else await self._record_changed(result, text)
+
+    async def _json(self, result: object) -> bytes | None:
+        """Return an output as it would be recorded; None if no validator can change it, or it has no JSON."""
+        if not self.output.validators:
+            return None
+        try:
+            return cast(bytes, await self._call(partial(_json_of, self.output.kind, result), self._kind))
+        except (ValueError, Rejected):
+            return None
 
     async def _record_changed(self, result: object, text: str) -> OutputChecked:
         """Return the JSON of an output that a validator changed."""
@@ -299,6 +312,10 @@ class OutputCheck:
             problem = f"took over {OUTPUT_VALIDATOR_TIMEOUT_MS:,} ms"
         except ValueError:
             raise
+        except CancelledError:
+            if is_told_to_end():
+                raise
+            problem = "failed (CancelledError)"
         except BaseException as error:  # code of the application: any exception is a failure of it
             if is_for_us(error):
                 raise
@@ -323,6 +340,10 @@ class OutputCheck:
             )
             for issue, detail in zip(issues, details, strict=False)
         )
+
+
+def _json_of(kind: object, output: object) -> bytes:
+    return to_json(dump_output(kind, output))
 
 
 def _name_of(code: object) -> str:

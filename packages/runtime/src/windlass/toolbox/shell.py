@@ -29,6 +29,7 @@ from windlass.toolbox.limits import (
     PROGRESS_CHARS_MAX,
     PROGRESS_INTERVAL_S,
 )
+from windlass.toolbox.repository import stray_place
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.calling import in_thread
 from windlass.tools.context import ToolContext
@@ -189,6 +190,13 @@ def text_to_run(command: str, folder: Path) -> str:
                     raise _refusal(name, f"leads to {shown_path(target)}, outside of the workspace")
                 if not path.shows_names_only and is_secret(inside):
                     raise _refusal(name, f"is {shown_path(inside)}, which has the name of credentials")
+    for repository in read.repositories:
+        stray = stray_place(os.path.realpath(os.path.join(root, repository)), root)
+        if stray is not None:
+            raise ToolFailed(
+                f"the repository of this folder leads to {shown_path(stray)}, outside of the workspace; "
+                "name it with git --git-dir, so that a person is asked"
+            )
     return read.text
 
 

@@ -263,7 +263,7 @@ class OutputCheck:
                 step = f"output validator {_name_of(validator)}"
                 result = await self._call(partial(validator, self.context, result), step)
                 if result is None and read is not None:
-                    raise _broken(f"{step} returned None: it must return the output")
+                    raise _validator_failure(f"{step} returned None: it must return the output")
         except ValidationError as error:
             return OutputChecked(None, self._errors(error, value))
         except ValueError as error:

@@ -913,8 +913,8 @@ class CoreRuntime(RuntimeViews):
             try:
                 posted = [await self._post_answers(answers) for answers in await check()]
             except Conflict:
-                # Another process may have posted the same answers, with the same key, at another time. A check
-                # reads requests, then the inbox: answers that are taken in between are found by the next one.
+                # Another process may have posted the same answers with the same key. A check reads requests,
+                # then the inbox: answers that are taken in between are found by the next check.
                 if key is None or (await check() and await check()):
                     raise
                 return

@@ -16,6 +16,7 @@ from windlass.adapters.sandboxes import bubblewrap, disk
 from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes
 from windlass.adapters.sandboxes.disk import Count, Usage
 from windlass.ports.sandbox import SandboxFailed
+from windlass.private_files import remove_tree
 from windlass_protocol import SandboxSpec
 
 pytestmark = pytest.mark.promise("S3")
@@ -42,6 +43,7 @@ async def session(tmp_path: Path) -> AsyncGenerator[tuple[Run, Path]]:
         yield run, (await sandboxes.open(SPEC, key="s1")).folder
     finally:
         await sandboxes.aclose()
+        remove_tree(tmp_path / "root")  # deeper than pytest can remove
 
 
 def python(source: str) -> str:
@@ -161,20 +163,54 @@ def test_the_names_in_a_folder_are_counted_over_all_commands(
     play(story())
 
 
-def test_folders_that_are_too_deep_to_count_are_over_the_limit(tmp_path: Path) -> None:
-    deep = "for at in {1..250}; do mkdir d && cd d; done"
+def test_folders_of_any_depth_are_counted(tmp_path: Path) -> None:
+    enter = (
+        "import os\nfor at in range({levels}):\n    os.path.isdir('d') or os.mkdir('d')\n    os.chdir('d')\n"
+    )
 
     async def story() -> None:
-        async with session(tmp_path) as (run, _):
-            outcome = await run(deep)
+        async with session(tmp_path) as (run, folder):
+            # Deeper than a path can be long, and than a process can have handles.
+            deep = enter.format(levels=3_000)
+            assert await run(python(f"{deep}open('low', 'wb').write(bytes(12 << 20))")) == Outcome(0, "")
+            assert await run(
+                "mkdir -p {a,d/e}/f; head -c 1M /dev/zero | tee a/f/high > d/e/f/high"
+            ) == Outcome(0, "")
+            usage = Count(Usage(1 << 40, 10_000)).of(folder)
+            assert (usage.files, usage.closed) == (3_000 + 4 + 3, 0)
+            assert usage.size >= 14 * MIB
+            outcome = await run(python(f"{deep}open('more', 'wb').write(bytes(20 << 20))"))
             assert outcome.exit_code is None
-            assert "1 folders cannot be counted" in outcome.reason
-            # Deeper than a path can be long.
-            outcome = await run(
-                f"cd d; mkdir e; cd e; for at in {{1..30}}; do name={'x' * 250}; mkdir $name; cd $name; done"
-            )
-            assert "folders cannot be counted" in outcome.reason
+            assert OVER in outcome.reason
             assert await run("rm -rf d") == Outcome(0, "")
+
+    play(story())
+
+
+def test_a_full_folder_does_not_grow_by_files_in_memory(tmp_path: Path) -> None:
+    holes = "import os\nfor at in range(4):\n    os.truncate(os.open(f's{at}', 66, 0o600), 20 << 20)"
+    fill = """
+import mmap, os
+for at in range(4):
+    file = os.open(f"s{at}", os.O_RDWR)
+    for flags in (mmap.MAP_SHARED, 3):
+        try:
+            mmap.mmap(file, 20 << 20, flags=flags)[:] = bytes(20 << 20)
+        except OSError as error:
+            print(error.strerror)
+print(len(mmap.mmap(-1, 1 << 20)), len(mmap.mmap(file, 1 << 20, flags=mmap.MAP_PRIVATE)))
+"""
+
+    async def story() -> None:
+        async with session(tmp_path) as (run, folder):
+            assert await run(python(holes)) == Outcome(0, "")
+            assert OVER in (await run("head -c 40M /dev/zero > big")).reason
+            before = Count(Usage(1 << 40, 1_000)).of(folder)
+            outcome = await run(python(fill))
+            assert outcome.output == "Operation not supported\n" * 8 + "1048576 1048576\n", outcome
+            assert Count(Usage(1 << 40, 1_000)).of(folder) == before
+            assert await run("rm big") == Outcome(0, "")
+            assert OVER in (await run(python(fill))).reason, "in a folder that is not full it may be mapped"
 
     play(story())
 
@@ -235,7 +271,7 @@ def test_a_folder_that_its_owner_closed_is_not_taken_for_empty() -> None:
     code = f"""
 import os, sys
 from pathlib import Path
-from windlass.adapters.sandboxes.disk import Count, Usage
+from windlass.adapters.sandboxes.disk import Count, Disk, Usage
 if os.geteuid() == 0:
     os.setresuid({NOBODY}, {NOBODY}, {NOBODY})
 folder = Path(sys.argv[1])
@@ -244,6 +280,15 @@ folder = Path(sys.argv[1])
 (folder / "d").chmod(0)
 usage = Count(Usage(1 << 40, 1_000)).of(folder)
 print(usage.closed, usage.is_over(Usage(1 << 40, 1_000)))
+# Before a command starts, they are opened: what is in them counts.
+(folder / "e").mkdir()
+(folder / "e" / "large").write_bytes(bytes(1 << 20))
+(folder / "e").chmod(0o400)
+(folder / "way").symlink_to("/")
+folder.chmod(0)
+disk = Disk(folder, Usage(3 << 19, 1_000), is_own=True)
+print(disk.is_full, "bytes of the disk, limit" in disk.note)
+print(*(oct((folder / name).stat().st_mode & 0o777) for name in (".", "d", "e")))
 """
     with TemporaryDirectory() as name:
         if os.geteuid() == 0:
@@ -251,7 +296,7 @@ print(usage.closed, usage.is_over(Usage(1 << 40, 1_000)))
         done = subprocess.run(
             [sys.executable, "-c", code, name], capture_output=True, text=True, check=False, timeout=GUARD_S
         )
-    assert done.stdout == "1 True\n", done.stderr
+    assert done.stdout == "1 True\nTrue True\n0o700 0o700 0o700\n", done.stderr
 
 
 def _made(path: Path) -> Path:

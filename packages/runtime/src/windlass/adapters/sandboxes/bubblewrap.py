@@ -105,6 +105,9 @@ RESERVING_CALLS: Final = {"x86_64": (285, 16), "aarch64": (47, 29)}
 """Numbers of `fallocate` and `ioctl`: the first takes any space of the disk in no time."""
 _RESERVING_REQUESTS: Final = (0x4030_5828, 0x4030_582A, 0x4030_5839)
 """Requests of `ioctl` that do the same: FS_IOC_RESVSP, FS_IOC_RESVSP64, FS_IOC_ZERO_RANGE."""
+MAPPING_CALLS: Final = {"x86_64": 9, "aarch64": 222}
+"""The number of `mmap`: what is written to a shared mapping of a file passes by the limit of its size."""
+_MAP_SHARED, _MAP_ANONYMOUS = 0x01, 0x20
 _ETC_KEY: Final = "\0etc"
 """The key of the folder with the files of `/etc` that are made; no session has it."""
 _numbers: Final = count(1)
@@ -142,7 +145,10 @@ class BubblewrapSandbox(ProcessSandbox):
         proxy, cgroup = self._proxy(), Cgroup.make(spec)
         inner = _shell(command, spec, is_counted=cgroup is not None, is_full=disk.is_full)
         options = _walls(self.folder, self._etc, spec, has_network=proxy is not None)
-        walls, refused = _handle(b"".join(os.fsencode(one) + b"\0" for one in options)), _handle(_filter())
+        walls, refused = (
+            _handle(b"".join(os.fsencode(one) + b"\0" for one in options)),
+            _handle(_filter(is_full=disk.is_full)),
+        )
         argv = [bwrap, "--args", str(walls), "--seccomp", str(refused), "--", *inner]
         if cgroup is not None:
             argv = cgroup.around(argv)
@@ -401,14 +407,15 @@ def _handle(content: bytes) -> int:
     return read_end
 
 
-def _filter() -> bytes:
+def _filter(*, is_full: bool) -> bytes:
     """Return the filter of system calls, a program of the kernel's classic BPF.
 
     Calls of `REFUSED_CALLS` fail with EPERM, and so do all calls of another architecture, whose numbers
-    differ. Calls that reserve space fail as on a file system that cannot do so: programs then write.
+    differ. Calls that reserve space fail as on a file system that cannot do so: programs then write. So do
+    shared mappings of files while the folder is full: they would be writes.
     """
     machine = os.uname().machine
-    load, equal, at_least, give = 0x20, 0x15, 0x35, 0x06
+    load, equal, at_least, has_bit, give = 0x20, 0x15, 0x35, 0x45, 0x06
     refuse, unsupported = 0x0005_0000 | errno.EPERM, 0x0005_0000 | errno.EOPNOTSUPP
     ends = {"allow": 0x7FFF_0000, "refuse": refuse, "unsupported": unsupported}
     fallocate, ioctl = RESERVING_CALLS[machine]
@@ -420,13 +427,18 @@ def _filter() -> bytes:
         (at_least, 0x4000_0000, "refuse", ""),  # x32 calls of x86_64
         *((equal, number, "refuse", "") for number in REFUSED_CALLS[machine]),
         (equal, fallocate, "unsupported", ""),
+        *([(equal, MAPPING_CALLS[machine], "mapping", "")] if is_full else []),
         (equal, ioctl, "", "allow"),
         (load, 24, "", ""),  # the second argument
         *((equal, request, "unsupported", "") for request in _RESERVING_REQUESTS),
+        (give, ends["allow"], "", ""),
+        (load, 40, "", ""),  # the fourth argument, at "mapping"
+        (has_bit, _MAP_ANONYMOUS, "allow", ""),
+        (has_bit, _MAP_SHARED, "unsupported", "allow"),
         *((give, answer, "", "") for answer in ends.values()),
     ]
     first = len(code) - len(ends)
-    jumps = {"": 0, **{name: first + at for at, name in enumerate(ends)}}
+    jumps = {"": 0, "mapping": first - 3, **{name: first + at for at, name in enumerate(ends)}}
     return b"".join(
         struct.pack("HBBI", kind, *(jumps[way] and jumps[way] - at - 1 for way in ways), operand)
         for at, (kind, operand, *ways) in enumerate(code)

@@ -20,8 +20,8 @@ INTERVAL_S: Final = 0.25
 """Between two looks at the free space."""
 PAUSE_TIMES: Final = 4
 """The pause before a folder is counted again, in times of the duration of the last count."""
-LEVELS_MAX: Final = 200
-"""Levels of folders that are counted."""
+HANDLES_MAX: Final = 200
+"""Levels of folders that are open at once while a folder is counted."""
 EXCESS_BYTES: Final = 1_073_741_824
 EXCESS_FILES: Final = 50_000
 """How far above its limit a folder may be for commands to start, which may then read and delete."""
@@ -30,6 +30,7 @@ _BLOCK_BYTES: Final = 512
 _OPEN_FOLDER: Final = (
     os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 )
+_NAME_FOLDER: Final = _OPEN_FOLDER | getattr(os, "O_PATH", 0)
 
 
 @frozen
@@ -41,7 +42,7 @@ class Usage:
     files: int
     """Names in it: of files, folders and others."""
     closed: int = 0
-    """Folders that could not be counted: they cannot be opened, or are too deep."""
+    """Folders that could not be counted: they cannot be opened, or were moved meanwhile."""
 
     def is_over(self, most: "Usage") -> bool:
         """Whether it is more than a limit."""
@@ -57,26 +58,26 @@ class Count:
         self._linked: set[tuple[int, int]] = set()
         """Files with more than one name that were counted."""
 
-    def of(self, folder: Path) -> Usage:
+    def of(self, folder: Path, *, opens: bool = False) -> Usage:
         """Return the usage of a folder; commands may change it meanwhile.
 
+        With `opens`, folders that their owner closed are opened again, so that nothing in them is left out.
+
         Raises:
-            OSError: it is not there any more.
+            OSError: it is not there any more, or cannot be opened.
         """
         # Handles and not paths: a path can be too long, or be led elsewhere by a link.
-        top = os.open(folder, _OPEN_FOLDER)
-        above: list[tuple[int, list[str]]] = [(top, [])]
+        levels = [_Level(_opened(str(folder), None, opens=opens))]
         try:
-            above[0][1].extend(self._names(top))
-            while above and not self.usage.is_over(self._most):
-                handle, names = above[-1]
-                if not names:
-                    os.close(above.pop()[0])
-                    continue
-                self._enter(handle, names.pop(), above)
+            self._list(levels[0], opens=opens)
+            while levels and not self.usage.is_over(self._most):
+                if levels[-1].names:
+                    self._enter(levels, opens=opens)
+                else:
+                    self._leave(levels)
         finally:
-            for handle, _ in above:
-                os.close(handle)
+            for level in levels:
+                level.close()
         return self.usage
 
     @property
@@ -84,23 +85,37 @@ class Count:
         """The usage that was counted so far."""
         return Usage(self._size, self._files, self._closed)
 
-    def _enter(self, parent: int, name: str, above: list[tuple[int, list[str]]]) -> None:
+    def _enter(self, levels: "list[_Level]", *, opens: bool) -> None:
+        """Count the next folder of the last level, which becomes a level."""
         try:
-            if len(above) > LEVELS_MAX:
-                raise PermissionError
-            handle = os.open(name, _OPEN_FOLDER, dir_fd=parent)
+            level = _Level(_opened(levels[-1].names.pop(), levels[-1].handle, opens=opens))
         except FileNotFoundError:
             return  # removed in the meantime
         except OSError:
             self._closed += 1
             return
-        above.append((handle, []))
-        above[-1][1].extend(self._names(handle))
+        levels.append(level)
+        if len(levels) > HANDLES_MAX:
+            levels[-HANDLES_MAX - 1].close()
+        self._list(level, opens=opens)
 
-    def _names(self, handle: int) -> list[str]:
-        """Count what is in an open folder; return the names of the folders in it."""
-        names: list[str] = []
-        with os.scandir(handle) as entries:
+    def _leave(self, levels: "list[_Level]") -> None:
+        """Go back to the level above the last one."""
+        left = levels.pop()
+        try:
+            if levels and levels[-1].handle is None and not levels[-1].reopen(left):
+                # Moved while it was counted: the rest of the levels above is not reached.
+                self._closed += 1
+                levels.clear()
+        finally:
+            left.close()
+
+    def _list(self, level: "_Level", *, opens: bool) -> None:
+        """Count the names of a level, and keep those of its folders."""
+        assert level.handle is not None
+        if opens and os.fstat(level.handle).st_mode & stat.S_IXUSR == 0:
+            os.fchmod(level.handle, stat.S_IRWXU)
+        with os.scandir(level.handle) as entries:
             for entry in entries:
                 try:
                     status = entry.stat(follow_symlinks=False)
@@ -108,19 +123,68 @@ class Count:
                     continue
                 except OSError:
                     self._closed += 1
-                    return names
+                    return
                 self._files += 1
                 if self._files > self._most.files:
-                    break
+                    return
                 if stat.S_ISDIR(status.st_mode):
-                    names.append(entry.name)
+                    level.names.append(entry.name)
                 elif status.st_nlink > 1:
                     file = status.st_dev, status.st_ino
                     if file in self._linked:
                         continue
                     self._linked.add(file)
                 self._size += status.st_blocks * _BLOCK_BYTES
-        return names
+
+
+class _Level:
+    """A folder between the one that is counted and the place of the count, or that place."""
+
+    def __init__(self, handle: int) -> None:
+        self.handle: int | None = handle
+        """None while it is too far above to be kept open."""
+        self.names: list[str] = []
+        """Folders in it that are not counted yet."""
+        self._identity = _identity(handle)
+
+    def close(self) -> None:
+        """Close the handle."""
+        if self.handle is not None:
+            os.close(self.handle)
+            self.handle = None
+
+    def reopen(self, below: "_Level") -> bool:
+        """Open the handle again from the folder below; return whether that is still in the same folder."""
+        try:
+            handle = os.open("..", _OPEN_FOLDER, dir_fd=below.handle)
+        except OSError:
+            return False
+        if _identity(handle) != self._identity:
+            os.close(handle)
+            return False
+        self.handle = handle
+        return True
+
+
+def _identity(handle: int) -> tuple[int, int]:
+    status = os.fstat(handle)
+    return status.st_dev, status.st_ino
+
+
+def _opened(name: str, parent: int | None, *, opens: bool) -> int:
+    """Return the handle of a folder; with `opens` its owner gets the right to open it."""
+    try:
+        return os.open(name, _OPEN_FOLDER, dir_fd=parent)
+    except PermissionError:
+        if not opens:
+            raise
+    # A handle that needs no rights: the name may have become a link.
+    handle = os.open(name, _NAME_FOLDER, dir_fd=parent)
+    try:
+        os.chmod(f"/proc/self/fd/{handle}", stat.S_IRWXU)
+    finally:
+        os.close(handle)
+    return os.open(name, _OPEN_FOLDER, dir_fd=parent)
 
 
 class Disk:
@@ -133,9 +197,9 @@ class Disk:
     def __init__(self, folder: Path, most: Usage, *, is_own: bool) -> None:
         self._folder = folder
         self._limit = self._most = most
-        self._ceiling = Usage(most.size + max(most.size, EXCESS_BYTES), most.files + EXCESS_FILES, 1_000)
+        self._ceiling = Usage(most.size + max(most.size, EXCESS_BYTES), most.files + EXCESS_FILES)
         self._is_own = is_own
-        self._used = Count(self._ceiling).of(folder) if is_own else Usage(0, 0)
+        self._used = Count(self._ceiling).of(folder, opens=True) if is_own else Usage(0, 0)
         self._before = self._last = os.statvfs(folder)
         self.is_full = self._used.is_over(most)
         """Whether the folder has reached its limit: its commands may read and delete."""
@@ -187,10 +251,7 @@ class Disk:
             return f"the folder takes {self._used.size:,} bytes of the disk, limit {self._most.size:,}"
         if self._used.files > self._most.files:
             return f"the folder has {self._used.files:,} files and folders, limit {self._most.files:,}"
-        return (
-            f"{self._used.closed:,} folders cannot be counted: let their owner read them, or have fewer than "
-            f"{LEVELS_MAX} levels"
-        )
+        return f"{self._used.closed:,} folders cannot be counted: let their owner read them"
 
 
 async def watch(disk: Disk, running: "Running") -> None:

@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +16,17 @@ from tests.runtime.steps.steps_rig import Stage
 from tests.sandbox.rig import require_bwrap
 from tests.toolbox.rig import play
 
-from windlass import Agent, AgentRuntime, LLMMessage, PolicySet, Rejected, Rule, ToolContext, tool
+from windlass import (
+    Agent,
+    AgentRuntime,
+    LLMMessage,
+    PolicySet,
+    Rejected,
+    Rule,
+    ToolContext,
+    session_sandbox,
+    tool,
+)
 from windlass.agent import agent_tool
 from windlass.evals import Case, Contains, Dataset, Experiment
 from windlass.parts import HostSandboxes, MemoryStore, RulesPolicy
@@ -355,6 +366,30 @@ def test_a_session_goes_on_with_whatever_a_command_leaves_in_its_folder(kind: st
         assert [*(tmp_path / "a.db.sandboxes").iterdir()] == []
 
     play(story())
+
+
+def test_files_that_change_while_they_are_read_do_not_pass_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_sandbox, "SANDBOX_KEPT_BYTES_MAX", 1_000_000)
+    change = """
+import os, sys
+files = [os.open(f"{sys.argv[1]}/f{at}", os.O_RDWR | os.O_CREAT) for at in range(3)]
+print(flush=True)
+while True:
+    for size in (900_000, 0):
+        for file in files:
+            os.truncate(file, size)
+"""
+    with subprocess.Popen([sys.executable, "-c", change, tmp_path], stdout=subprocess.PIPE) as changing:
+        try:
+            assert changing.stdout is not None
+            changing.stdout.readline()
+            for _ in range(500):
+                files = session_sandbox._read_changed(tmp_path, {})  # pyright: ignore[reportPrivateUsage]
+                assert sum(len(file.body or b"") for file in files or ()) <= 1_000_000
+        finally:
+            changing.kill()
 
 
 def test_attachments_are_files_in_the_folder() -> None:

@@ -308,12 +308,11 @@ def _read_changed(folder: Path, known: dict[str, tuple[tuple[int, ...], str]]) -
     are left out.
     """
     found: list[_Found] = []
-    total = 0
+    room = SANDBOX_KEPT_BYTES_MAX
     try:
         top = os.open(folder, _OPEN_FOLDER)
         for path, handle, status in _entries(top, PurePosixPath(), levels=KEPT_LEVELS_MAX):
-            total += status.st_size
-            if total > SANDBOX_KEPT_BYTES_MAX or len(found) >= SANDBOX_KEPT_FILES_MAX:
+            if len(found) >= SANDBOX_KEPT_FILES_MAX:
                 return None
             # Suppressed: it was removed in the meantime.
             with suppress(FileNotFoundError):
@@ -321,8 +320,13 @@ def _read_changed(folder: Path, known: dict[str, tuple[tuple[int, ...], str]]) -
                     target = os.readlink(path.name, dir_fd=handle)
                     f"{path}{target}".encode()  # only names of text are kept
                     found.append(_Found(str(path), 0, None, target))
+                    room -= status.st_size
                 else:
-                    found.append(_read_one(str(path), path.name, handle, known.get(str(path))))
+                    file, size = _read_one(str(path), path.name, handle, known.get(str(path)), room=room)
+                    found.append(file)
+                    room -= size
+            if room < 0:
+                return None
     except (OSError, UnicodeError):
         return None
     return found
@@ -357,7 +361,10 @@ def _entries(
         os.close(handle)
 
 
-def _read_one(path: str, name: str, parent: int, known: tuple[tuple[int, ...], str] | None) -> _Found:
+def _read_one(
+    path: str, name: str, parent: int, known: tuple[tuple[int, ...], str] | None, *, room: int
+) -> tuple[_Found, int]:
+    """Return a file and its size, which is read as far as there is room and one byte more."""
     path.encode("utf-8")
     handle = os.open(name, _READ, dir_fd=parent)
     with os.fdopen(handle, "rb") as file:
@@ -365,8 +372,10 @@ def _read_one(path: str, name: str, parent: int, known: tuple[tuple[int, ...], s
         stamp = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         mode = stat.S_IMODE(status.st_mode) & 0o777
         if known is not None and known[0] == stamp:
-            return _Found(path, mode, stamp, known[1])
-        return _Found(path, mode, stamp, "", file.read(SANDBOX_KEPT_BYTES_MAX))
+            return _Found(path, mode, stamp, known[1]), status.st_size
+        # A command that still runs may change the size at any time.
+        body = file.read(room + 1) if status.st_size <= room else b""
+        return _Found(path, mode, stamp, "", body), max(status.st_size, len(body))
 
 
 def _write_all(folder: Path, entries: Iterable[Sequence[str | int]], bodies: dict[str, bytes]) -> None:

@@ -1,6 +1,7 @@
 """The card of an A2A agent does not decide where the key goes, with real servers on this machine."""
 
 import asyncio
+import gzip
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -11,8 +12,8 @@ import pytest
 from tests.toolbox.rig import play
 
 from windlass import Agent, AgentRuntime
-from windlass.client import RemoteAgent
-from windlass.client.a2a import KeyTransport
+from windlass.client import RemoteAgent, a2a
+from windlass.client.a2a import A2AServer, KeyTransport, a2a_probe
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools import ToolFailed
 
@@ -136,6 +137,48 @@ def test_redirects_of_the_card_and_of_the_task_are_not_followed(monkeypatch: pyt
             host.gets = redirect
             await ask(host, monkeypatch)
             assert other.connections == 0
+
+    play(story())
+
+
+@pytest.mark.parametrize(
+    ("interface", "words"),
+    [
+        ({"protocolBinding": "GRPC"}, "no compatible transports"),
+        ({"url": "http://[::1"}, "Invalid port"),
+        ({"url": "http://127.0.0.1/\r\nx: y"}, "Invalid non-printable"),
+        ({"url": "http://0177.0.0.1/"}, "Invalid IPv4"),
+    ],
+)
+def test_a_card_that_cannot_be_used_fails_the_call_and_is_no_outage(
+    interface: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with Host().serving() as host:
+            given = json.loads(card(f"http://127.0.0.1:{host.port}/work"))
+            given["supportedInterfaces"][0] |= interface
+            host.body = json.dumps(given).encode()
+            told = await ask(host, monkeypatch)
+            assert "the A2A agent could not be asked: " in told, told
+            assert words in told
+            server = A2AServer(f"a2a://127.0.0.1:{host.port}/research", key=lambda: KEY, key_env=None)
+            assert await a2a_probe(server)() is None
+
+    play(story())
+
+
+def test_an_answer_is_bounded_and_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with Host().serving() as host:
+            host.body = card(f"http://127.0.0.1:{host.port}/work")
+            monkeypatch.setattr(a2a, "ANSWER_BYTES_MAX", len(host.body))
+            assert "500" in await ask(host, monkeypatch), "at the limit"
+            monkeypatch.setattr(a2a, "ANSWER_BYTES_MAX", len(host.body) - 1)
+            assert "the answer of the A2A agent is too large" in await ask(host, monkeypatch)
+            monkeypatch.undo()
+            host.body, host.gets = gzip.compress(host.body), "200 OK\r\nContent-Encoding: gzip\r\n"
+            assert "compressed answer" in await ask(host, monkeypatch)
+            assert all("accept-encoding: identity" in head.lower() for head in host.heard)
 
     play(story())
 

@@ -9,7 +9,7 @@ the other server chose them.
 """
 
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import field
 from hashlib import sha256
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 POLL_S: Final = 1.0
 """Interval between two looks at a task whose stream has ended."""
 ANSWER_S: Final = 60.0
+ANSWER_BYTES_MAX: Final = 64 * 1_048_576
+"""Size of one answer: a card, a task, or a stream of its events."""
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _STATE: Final = "TASK_STATE_"
 _TASK: Final = "windlass.a2a_task"
@@ -149,7 +151,15 @@ async def _connected(server: A2AServer) -> AsyncGenerator["Client"]:
         async with httpx.AsyncClient(timeout=ANSWER_S, trust_env=False, transport=transport) as http:
             config = client_module.ClientConfig(httpx_client=http)
             yield await client_module.ClientFactory(config).create_from_url(server.address)
-    except (errors.A2AError, httpx.HTTPError, client_module.A2AClientError) as error:
+    except (
+        errors.A2AError,
+        httpx.HTTPError,
+        client_module.A2AClientError,
+        # A card or an answer that the SDK cannot use.
+        httpx.InvalidURL,
+        ValueError,
+        RecursionError,
+    ) as error:
         message = f"the A2A agent could not be asked: {str(error)[:ERROR_CHARS_MAX] or type(error).__name__}"
         cause = error if isinstance(error, httpx.TransportError) else error.__cause__
         if isinstance(cause, httpx.TransportError):
@@ -178,15 +188,23 @@ class KeyTransport:
         """Send a request.
 
         Raises:
-            ToolFailed: its address is one that a card must not name.
+            ToolFailed: its address is one that a card must not name, or its answer is compressed. Reading an
+                answer that is too large raises it too.
         """
+        # The size of an answer is bounded as it comes, and not as it could be unpacked.
+        request.headers["accept-encoding"] = "identity"
         request.headers.pop("authorization", None)
         if _origin(request.url) == self._origin:
             if self._key is not None:
                 request.headers["authorization"] = f"Bearer {self._key}"
         else:
             await self._pin(request)
-        return await self._inner.handle_async_request(request)
+        response = await self._inner.handle_async_request(request)
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            await response.aclose()
+            raise ToolFailed("the A2A agent sent a compressed answer, which was not asked for")
+        response.stream = _bounded(cast("httpx.AsyncByteStream", response.stream))
+        return response
 
     async def _pin(self, request: "httpx.Request") -> None:
         """Have a request to another origin sent to a public address that was checked."""
@@ -220,6 +238,27 @@ class KeyTransport:
 
 def _origin(url: "httpx.URL") -> tuple[str, str, int]:
     return url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)
+
+
+def _bounded(content: "httpx.AsyncByteStream") -> "httpx.AsyncByteStream":
+    """Return the content of an answer, which fails once it is too large."""
+    import httpx  # noqa: PLC0415 - an extra
+
+    class Bounded(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            async for chunk in content:
+                size += len(chunk)
+                if size > ANSWER_BYTES_MAX:
+                    raise ToolFailed(
+                        f"the answer of the A2A agent is too large: limit {ANSWER_BYTES_MAX:,} bytes"
+                    )
+                yield chunk
+
+        async def aclose(self) -> None:
+            await content.aclose()
+
+    return Bounded()
 
 
 class _Unreachable(ToolFailed):

@@ -46,6 +46,22 @@ def numbered(*drafts: Draft) -> list[Record]:
     ]
 
 
+@pytest.mark.parametrize(
+    ("status", "ended_at", "shown"),
+    [
+        (RunStatus.COMPLETED, LATER, ("words", None, None)),
+        (RunStatus.FAILED, LATER, ("", "words", None)),
+        (RunStatus.WAITING, None, ("", None, "words")),
+        (RunStatus.RUNNING, None, ("", None, None)),
+    ],
+)
+def test_the_words_of_a_run_are_its_answer_its_error_or_what_it_waits_for(
+    status: RunStatus, ended_at: str | None, shown: tuple[str, str | None, str | None]
+) -> None:
+    run = RunFacts(status=status, ended_at=ended_at, output="words")
+    assert (run.answer, run.error_message, run.waits_for) == shown
+
+
 def test_the_records_of_a_step_change_no_listing() -> None:
     assert told_by([]) is None
     assert told_by([fact("step.started"), fact("action.result"), fact("step.completed")]) is None

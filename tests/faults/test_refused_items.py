@@ -112,8 +112,9 @@ def test_the_answer_of_a_message_that_the_journal_refuses_is_noted_and_does_not_
             await runtime.steer("shop", POISON, session_id="s1", responses=[answer])
             assert (await handle.wait(timeout=WAIT_S)).status == "completed"
             records = await records_of(scene.store)
-            noted = [one.data for one in records if one.type == "approval.candidate"]
-            assert noted == [{"requestId": request_id}]
+            [noted] = [one.data for one in records if one.type == "approval.candidate"]
+            assert (noted["requestId"], str(noted["answerId"]).partition(":")[0]) == (request_id, "steer")
+            assert len(noted) == 2, "and nothing of the answer"
             results = [one.data["status"] for one in records if one.type == "action.result"]
             assert results == ["rejected"]
 

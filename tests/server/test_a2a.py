@@ -335,7 +335,7 @@ def test_cancelling_the_caller_cancels_a_task_that_asks_or_works(
 ) -> None:
     async def main() -> None:
         begun, known = asyncio.Event(), asyncio.Event()
-        sent = a2a._sent  # pyright: ignore[reportPrivateUsage]
+        sent = a2a._send  # pyright: ignore[reportPrivateUsage]
 
         async def watched(
             client: Client, request: wire.SendMessageRequest, note: Callable[[str], None]
@@ -346,7 +346,7 @@ def test_cancelling_the_caller_cancels_a_task_that_asks_or_works(
 
             return await sent(client, request, noted)
 
-        monkeypatch.setattr(a2a, "_sent", watched)
+        monkeypatch.setattr(a2a, "_send", watched)
         async with serving(tmp_path / "data", [payer(), stuck(begun)]) as server:
             url = f"a2a://127.0.0.1:{server.port}/v1/a2a/{other}"
             model = ScriptedModel(by_history([call("helper", {"message": "Pay."}), say("Done.")]))

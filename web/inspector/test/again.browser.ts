@@ -31,7 +31,7 @@ inBrowser("a run that failed after a payment", () => {
     await expect.poll(() => status(runId)).toBe("failed");
     const { page, faults } = await openPage(server.url, `/chat/${sessionId}`);
     await page.getByRole("button", { name: "Continue", exact: true }).click();
-    await page.getByText("The card was charged.").waitFor();
+    await page.getByRole("log").getByText("The card was charged.").waitFor();
     expect(await payments(sessionId)).toBe(1);
     await page.getByRole("button", { name: "Continue", exact: true }).waitFor({ state: "detached" });
     expect(await flaws(page)).toEqual([]);

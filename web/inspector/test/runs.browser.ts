@@ -30,7 +30,7 @@ inBrowser("the page of runs", () => {
     await page.getByRole("button", { name: /waiting for a person/u }).click();
     await row("Use weather.").waitFor();
     await page.getByRole("button", { name: "+ filter" }).click();
-    await page.getByLabel("Error").selectOption("any");
+    await page.getByLabel("Error", { exact: true }).selectOption("any");
     await row("Use weather.").waitFor({ state: "hidden" });
     expect(await flaws(page)).toEqual([]);
     // Until a minute long ago nothing had started; from that minute on everything has.

@@ -165,7 +165,7 @@ inBrowser("the first five minutes", () => {
     await page.getByRole("button", { name: "Stop" }).click();
     await page.getByRole("dialog", { name: "Stop the run?" }).getByRole("button", { name: "Stop the run" }).click();
     await status(page, "cancelled").waitFor();
-    await page.getByRole("button", { name: "Retry" }).click();
+    await page.getByRole("button", { name: "Ask again" }).click();
     await page.getByRole("button", { name: "Stop" }).waitFor();
     await page.getByLabel("Message").fill("And count.");
     await page.getByRole("button", { name: "Steer" }).click();

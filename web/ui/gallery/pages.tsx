@@ -28,6 +28,7 @@ import {
   JsonView,
   Panel,
   QuestionCard,
+  RepeatDialog,
   RequestCard,
   SessionList,
   SSEStreamView,
@@ -952,6 +953,38 @@ function Opener(): ReactNode {
   );
 }
 
+const repeat: GalleryPage = {
+  name: "RepeatDialog",
+  about: "Names the calls that may be made a second time, before a message is sent again.",
+  states: [
+    { name: "One call", draw: () => <Repeater calls={[call("pay")]} /> },
+    { name: "Hostile", draw: () => <Repeater calls={[call(HOSTILE)]} /> },
+  ],
+};
+
+function Repeater({ calls }: { readonly calls: readonly CallView[] }): ReactNode {
+  const [isOpen, setIsOpen] = useState(false);
+  return (
+    <>
+      <Button
+        onClick={() => {
+          setIsOpen(true);
+        }}
+      >
+        Ask again…
+      </Button>
+      <RepeatDialog
+        calls={calls}
+        isOpen={isOpen}
+        onClose={() => {
+          setIsOpen(false);
+        }}
+        onRepeat={() => undefined}
+      />
+    </>
+  );
+}
+
 const code: GalleryPage = {
   name: "CodeView",
   about: "A text as it is, with its language in colour.",
@@ -1086,6 +1119,7 @@ export const PAGES: readonly GalleryPage[] = [
   chip,
   panel,
   dialog,
+  repeat,
   code,
   json,
   changed,

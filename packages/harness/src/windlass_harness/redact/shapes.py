@@ -507,7 +507,7 @@ SHAPES: Final = (
     ),
     Shape(
         ":aws_key",
-        ("kia[a-z0-9]{16}", "sia[a-z0-9]{16}", "bia[a-z0-9]{16}", "cca[a-z0-9]{16}"),
+        ("kia[a-z0-9]{16}", "sia[a-z0-9]{16}", "bia[a-z0-9]{16}", "cca(?<=acca)[a-z0-9]{16}"),
         # The neighbour checks exclude base64 data, which contains any four letters by chance.
         r"(?<![A-Za-z0-9+/])()()(A(?:KI|SI|BI|CC)A[A-Z0-9]{16})(?![A-Za-z0-9+/=])",
         None,

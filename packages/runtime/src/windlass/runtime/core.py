@@ -913,8 +913,9 @@ class CoreRuntime(RuntimeViews):
             try:
                 posted = [await self._post_answers(answers) for answers in await check()]
             except Conflict:
-                # Another process may have posted the same answers, with the same key, at another time.
-                if key is None or await check():
+                # Another process may have posted the same answers with the same key. A check reads requests,
+                # then the inbox: answers that are taken in between are found by the next check.
+                if key is None or (await check() and await check()):
                     raise
                 return
         await self._check_first(posted)

@@ -33,6 +33,7 @@ const INSIDE: Readonly<Record<string, string>> = {
   MessageList: "Nothing was said yet.",
   Chip: "fold waits, errors only",
   Dialog: "Stop the run? What was said stays.",
+  RepeatDialog: "Ask again",
   Arguments: "Arguments of refund: cents, reason. The lamp arrived broken. Twice.",
   EditButton: "Arguments of refund: cents, reason. The lamp arrived broken. Twice.",
   SessionList: "Book the hotel",

@@ -9,10 +9,19 @@ from pathlib import Path
 
 from tests.sandbox.rig import NOBODY, command
 
+from windlass.adapters.sandboxes import launch
 from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes
 from windlass_protocol import SandboxSpec
 
 SPEC = SandboxSpec(adapter="bubblewrap", processes=64, memory_bytes=268_435_456, file_bytes=8_388_608)
+
+
+def use_copied_launcher(folder: Path) -> None:
+    """Copy the first process of a command: in the checkout, that user may not be able to read it."""
+    program = folder / "launch.py"
+    program.write_bytes(Path(launch.__file__).read_bytes())
+    program.chmod(0o644)
+    launch.__file__ = str(program)
 
 
 async def main() -> None:
@@ -20,6 +29,7 @@ async def main() -> None:
     # Once as root, to load all modules: the interpreter may be in a folder that the other user cannot read.
     for spec in (SPEC, SPEC.model_copy(update={"network": ("example.com",)})):
         await command(BubblewrapSandboxes(), "true", spec=spec, folder=folder)
+    use_copied_launcher(folder.parent)
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)

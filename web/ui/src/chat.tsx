@@ -632,12 +632,12 @@ function AfterFailure({ chat }: { readonly chat: ChatStream }): ReactNode {
   const [isAsking, setIsAsking] = useState(false);
   const { run } = chat.conversation;
   const lastMessage = chat.messages.findLast(({ role }) => role === "user");
-  const hasFailed = run !== undefined && ENDED_BADLY.has(run.status);
-  if (!hasFailed || lastMessage === undefined || lastMessage.content === "") return null;
-  const calls = changingCalls(chat.items, lastMessage.id);
+  if (run === undefined || !ENDED_BADLY.has(run.status)) return null;
+  const text = lastMessage?.content ?? "";
+  const calls = lastMessage === undefined ? [] : changingCalls(chat.items, lastMessage.id);
   const { resume } = chat;
   const askAgain = (): void => {
-    chat.sendUserMessage(lastMessage.content).catch(() => undefined);
+    chat.sendUserMessage(text).catch(() => undefined);
   };
   return (
     <>
@@ -653,17 +653,19 @@ function AfterFailure({ chat }: { readonly chat: ChatStream }): ReactNode {
           {words.resume}
         </button>
       )}
-      <button
-        type="button"
-        className={BUTTONS.default}
-        title={words.againTitle(lastMessage.content)}
-        onClick={() => {
-          if (calls.length === 0) askAgain();
-          else setIsAsking(true);
-        }}
-      >
-        {words.again}
-      </button>
+      {text !== "" && (
+        <button
+          type="button"
+          className={BUTTONS.default}
+          title={words.againTitle(text)}
+          onClick={() => {
+            if (calls.length === 0) askAgain();
+            else setIsAsking(true);
+          }}
+        >
+          {words.again}
+        </button>
+      )}
       <RepeatDialog
         calls={calls}
         isOpen={isAsking}

@@ -47,6 +47,15 @@ it("continues a failed run, and says nothing again", async () => {
   });
 });
 
+it("continues a failed run that began without words, such as with files alone", async () => {
+  const { heard, user } = open(new Journal().begin("").fail("unavailable", "gone"));
+  await user.click(await screen.findByRole("button", { name: "Continue" }));
+  await waitFor(() => {
+    expect(heard).toEqual(["retry r1"]);
+  });
+  expect(screen.queryByRole("button", { name: "Ask again" })).toBeNull();
+});
+
 it("names the calls that may be repeated before words are sent again", async () => {
   const { heard, user } = open(failedAfter("charge", "external"));
   const again = await screen.findByRole("button", { name: "Ask again" });

@@ -54,6 +54,8 @@ _GLOB: Final = lazy_pattern(r"[*?\[]")
 _BRACKETS: Final = lazy_pattern(r"\[[!^]?\]?[^\]]*\]")
 _OBJECT: Final = lazy_pattern(r"\^\{(?!tree\}|commit\})")
 """A revision of git that may be the content of any file."""
+_TREE_HASH: Final = lazy_pattern(r"[0-9a-fA-F]{4,64}:")
+"""A path below a hash, which may be that of a folder of credentials."""
 PATCH: Final = lazy_pattern(
     r"-p|-u|-U.*|--patch|--unified.*|--word-diff.*|--color-words.*|-W|--function-context|-c|--cc|-m|--check"
 )
@@ -262,7 +264,7 @@ def _check_path(word: Word, kind: str, use: Use) -> None:
     """Refuse a path that leaves the folder, that may name a secret, or that may become an option."""
     text = word.text
     segments = text.split("/")
-    if is_secret(text) or (kind == "G" and ":" in text and is_secret(text.rpartition(":")[2])):
+    if is_secret(text) or (kind == "G" and ":" in text and _shows_secret(text)):
         raise Outside("read/secret", text)
     if text == "/dev/null" or (text == "-" and kind != "G"):
         return
@@ -270,9 +272,19 @@ def _check_path(word: Word, kind: str, use: Use) -> None:
         raise Outside("unknown/outside", text)
     if not text or text.startswith(("-", "+", ":(")) or "=" in text or (kind == "G" and _OBJECT.search(text)):
         raise Outside("unknown/option", text)
+    if use.program == "strings" and text.startswith("@"):
+        # A file of further arguments.
+        raise Outside("unknown/option", text)
     if word.is_glob:
         _check_pattern(text, kind, use.program)
     use.paths.append(word)
+
+
+def _shows_secret(text: str) -> bool:
+    """Say whether `REVISION:PATH` of git may show credentials: a tree shows paths without their beginning."""
+    path = text.rpartition(":")[2]
+    is_beginning = path.strip("/").rpartition("/")[2].lower() in programs.LEFT_OUT_FOLDERS
+    return is_secret(path) or is_beginning or _TREE_HASH.match(text) is not None
 
 
 def _check_pattern(text: str, kind: str, program: str) -> None:

@@ -12,7 +12,7 @@ SCRIPTS := 'web/**/*.{ts,tsx,mjs,css}' '*.{js,ts}'
 # build, read pages, ask Node, try examples by chance or repeat what other tests reach; nothing is ever counted there.
 # To collect a folder takes seconds, so only PURE, where each `make test` counts, is collected by two lanes.
 PURE := tests/protocol tests/harness
-RUNTIME := tests/runtime tests/contracts
+RUNTIME := tests/runtime tests/contracts tests/code_mode tests/models tests/steps tests/storage
 COMMANDS := tests/cli tests/client tests/fleet tests/mcp
 HARD := tests/faults tests/sim
 APART := tests/contracts/test_store_machine.py tests/harness/loop/test_crash.py \
@@ -119,7 +119,8 @@ command-tests: $(VENV)/.ready
 hard-tests: $(VENV)/.ready programs
 	$(BIN)/pytest $(HARD)
 
-apart-tests: $(VENV)/.ready programs
+# With the inspector: a measurement opens its pages in a browser.
+apart-tests: $(VENV)/.ready $(INSPECTOR) programs
 	$(BIN)/pytest $(APART)
 
 slow-tests: $(VENV)/.ready web-built

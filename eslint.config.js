@@ -2,6 +2,8 @@ import js from "@eslint/js";
 import reactHooks from "eslint-plugin-react-hooks";
 import tseslint from "typescript-eslint";
 
+const ADDRESS = "The address is read by useSearch and written by to: see addresses.ts.";
+
 export default tseslint.config(
   { ignores: ["**/dist/**", "**/node_modules/**", "web/*/src/generated/**", "**/*.mjs"] },
   js.configs.recommended,
@@ -17,6 +19,21 @@ export default tseslint.config(
     files: ["web/ui/**", "web/inspector/**"],
     plugins: { "react-hooks": reactHooks },
     rules: { "react-hooks/rules-of-hooks": "error", "react-hooks/exhaustive-deps": "error" },
+  },
+  {
+    files: ["web/inspector/src/**"],
+    rules: { "max-lines-per-function": ["error", { max: 80 }] },
+  },
+  {
+    files: ["web/inspector/src/**"],
+    ignores: ["web/inspector/src/router.tsx"],
+    rules: {
+      "no-restricted-globals": ["error", { name: "URLSearchParams", message: ADDRESS }],
+      "no-restricted-syntax": [
+        "error",
+        { selector: "MemberExpression[property.name=/^(searchParams|search)$/]", message: ADDRESS },
+      ],
+    },
   },
   {
     files: ["web/ui/src/**"],

@@ -1,21 +1,19 @@
 /**
  * Scrolls and opens pages of an inspector in Chromium, and writes what it took as JSON.
  *
- * node benchmarks/inspector.mjs ADDRESS RUN_ID CHROMIUM: the last two are the run with the long trace, and the browser.
+ * node benchmarks/inspector.mjs ADDRESS RUN_ID CHROMIUM SCROLL_S QUIET_MS DEEP_ROWS SLOWED: the run with the long
+ * trace, the browser, how long to scroll, how long a page is quiet when it is done, the rows that are read before the
+ * long list is scrolled, and how much slower the processor seems to pages that are opened.
  */
 import process from "node:process";
 import { chromium } from "playwright-core";
 
-const [, , address, runId, executablePath] = process.argv;
+const [, , address, runId, executablePath, ...paces] = process.argv;
+const [SCROLL_S, QUIET_MS, DEEP_ROWS, SLOWED] = paces.map(Number);
 const VIEWPORT = { width: 1_440, height: 900 };
-const SLOWED = 4;
-const QUIET_MS = 5_000;
 const LOAD_MS_MAX = 120_000;
 /** Pixels a second: a hand that looks for something, and one that flies over the list. */
 const SPEEDS = [4_000, 16_000];
-const SCROLL_S = 8;
-/** Rows that are read before the long list is scrolled. */
-const DEEP_ROWS = 10_000;
 
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
 

@@ -8,6 +8,7 @@ import asyncio
 import gc
 import json
 import os
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -16,7 +17,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time
 
-from benchmarks.measure import Row, compare
+from benchmarks.goals import Numbers
+from benchmarks.measure import Effort, Row, compare
+from benchmarks.samples import TEXT
 from windlass import (
     Agent,
     AgentRuntime,
@@ -29,13 +32,16 @@ from windlass import (
     hook,
     tool,
 )
-from windlass.adapters.models.anthropic import anthropic_body, anthropic_turns
-from windlass.adapters.models.openai import openai_body, openai_messages, openai_turns
-from windlass.adapters.models.transport import ModelSettings
-from windlass.hooks import Hook
+from windlass.agent.hooks import Hook
+from windlass.models.anthropic import anthropic_body, anthropic_turns
+from windlass.models.openai import openai_body, openai_messages, openai_turns
+from windlass.models.transport import ModelSettings
 from windlass_protocol import JsonObject
 
 READERS = (1, 100)
+TURNS_TO_READER = 100
+UNCOMPACTED_TOKENS = 10_000_000
+"""More than a history has: its model writes no summaries."""
 STREAM_CHUNKS = 200
 REQUEST_TOOLS = 20
 REQUEST_MESSAGES = 400
@@ -55,7 +61,7 @@ class Size:
 
 
 FULL = Size(steps=50, deltas=1_000, rounds=7, runs=(50, 2_000))
-SHORT = Size(steps=20, deltas=200, rounds=2, runs=(20, 200))
+QUICK = Size(steps=2, deltas=10, rounds=1, runs=(2, 4))
 
 
 @hook("before_tool_call", right="veto")
@@ -79,27 +85,48 @@ class Workload:
 
 PLAIN = Workload("tools: 1")
 FIVE_CALLS = Workload("five calls in one answer", calls=5)
+WITH_HOOK = Workload("one hook before each call", hooks=(allow,))
+SYNC_TOOL = Workload("a sync tool", runs_in_thread=True)
+EACH_CALL = "… of these, each call"
+HELD = "tokens of prose held back by masking"
 WORKLOADS = (
     PLAIN,
     Workload("tools: 20", tools=20),
     Workload("tools: 100", tools=100),
     FIVE_CALLS,
-    Workload("one hook before each call", hooks=(allow,)),
-    Workload("a sync tool", runs_in_thread=True),
+    WITH_HOOK,
+    SYNC_TOOL,
     Workload(f"registered secrets: {len(SECRETS)}", secrets=SECRETS),
 )
 
 
-def loop_rows(size: Size = FULL) -> list[Row]:
+def loop_rows(size: Size, effort: Effort) -> list[Row]:
     """Return the lines of the table."""
     return [
         *asyncio.run(_step_rows(size)),
         *asyncio.run(_program_rows(size)),
         *asyncio.run(_stream_rows(size)),
         *asyncio.run(_delta_rows(size)),
-        *_request_rows(),
+        *_request_rows(effort),
+        *asyncio.run(_held_rows()),
         *asyncio.run(_read_rows(size)),
     ]
+
+
+def loop_numbers(rows: Sequence[Row]) -> Numbers:
+    """Return the numbers of the goals."""
+    costs = {row.what: row.cost for row in rows}
+    plain, hook_us, sync_us = (
+        costs[f"a step in memory, {each.name}"] for each in (PLAIN, WITH_HOOK, SYNC_TOOL)
+    )
+    programs = [costs[_program_name(name)] for name in PROGRAMS]
+    return {
+        "hook_ms": (hook_us - plain) / 1e3,
+        "sync_tool_ms": (sync_us - plain) / 1e3,
+        "parallel_call": costs[EACH_CALL] / plain,
+        "program_ms": max(programs) / 1e3,
+        "held_tokens": costs[HELD],
+    }
 
 
 class Caller:
@@ -118,6 +145,8 @@ class Caller:
     ) -> AsyncIterator[LLMStreamChunk]:
         step = len(messages) // (1 + len(self._calls))
         if step == self._steps:
+            if step and PAGE not in messages[-1].content:
+                raise RuntimeError(f"the tool returned no page: {messages[-1].content[:200]}")
             yield LLMStreamChunk(content_delta="All pages are here.", finish_reason="stop")
             return
         for number in self._calls:
@@ -205,7 +234,7 @@ async def _step_rows(size: Size) -> list[Row]:
         for _ in range(size.rounds):
             for workload, runtime in runtimes.items():
                 handle = await runtime.start("bench", "Collect the pages.")
-                keep(workload.name, await _cpu(handle.wait()) / size.steps)
+                keep(workload.name, await _cpu(_end_of(handle)) / size.steps)
             keep("memory", await _cpu(_runs(memory, size.steps)) / size.steps)
             keep("file", await _cpu(_runs(file, size.steps)) / size.steps)
     plain = best[PLAIN.name]
@@ -217,9 +246,7 @@ async def _step_rows(size: Size) -> list[Row]:
     ]
     a_call = best[FIVE_CALLS.name] / FIVE_CALLS.calls
     after = WORKLOADS.index(FIVE_CALLS) + 1
-    rows.insert(
-        after, Row("… of these, each call", a_call * 1e6, "µs", f"a step, {PLAIN.name}", a_call / plain)
-    )
+    rows.insert(after, Row(EACH_CALL, a_call * 1e6, "µs", f"a step, {PLAIN.name}", a_call / plain))
     return [
         *rows,
         Row(
@@ -267,6 +294,8 @@ class Coder:
         temperature: float | None = None,
     ) -> AsyncIterator[LLMStreamChunk]:
         if len(messages) > 1:
+            if str(PROGRAM_CALLS * len(PAGE)) not in messages[-1].content:
+                raise RuntimeError(f"the program did not read the pages: {messages[-1].content[:200]}")
             yield LLMStreamChunk(content_delta="All pages are here.", finish_reason="stop")
             return
         call = ToolCall(id="c0", name="run_code", arguments={"code": self._source})
@@ -292,6 +321,13 @@ class Reading:
         return self._model.stream(messages, tools=tools, temperature=temperature)
 
 
+PROGRAMS = ("at once", "one after the other")
+
+
+def _program_name(name: str) -> str:
+    return f"{PROGRAM_CALLS} calls in one program, {name}"
+
+
 async def _program_rows(size: Size) -> list[Row]:
     """Compare calls in one program with as many steps; the CPU of the interpreter is a row of its own."""
     models = {
@@ -315,9 +351,16 @@ async def _program_rows(size: Size) -> list[Row]:
                 best[name] = min(best[name], await _cpu(_runs(runtime, size.rounds)) / size.rounds)
     steps, after = models["steps"], os.times()
     rows: list[Row] = []
-    for name in ("at once", "one after the other"):
-        what = f"{PROGRAM_CALLS} calls in one program, {name}"
-        rows.append(Row(what, best[name] * 1e6, "µs", f"{PROGRAM_CALLS} steps", best[name] / best["steps"]))
+    for name in PROGRAMS:
+        rows.append(
+            Row(
+                _program_name(name),
+                best[name] * 1e6,
+                "µs",
+                f"{PROGRAM_CALLS} steps",
+                best[name] / best["steps"],
+            )
+        )
     spent = after.children_user + after.children_system - before.children_user - before.children_system
     each = spent / (2 * size.rounds * size.rounds)
     rows.append(
@@ -343,9 +386,15 @@ async def _program_rows(size: Size) -> list[Row]:
     return rows
 
 
+async def _end_of(handle: RunHandle) -> None:
+    result = await handle.wait()
+    if result.error is not None:
+        raise RuntimeError(f"a run failed: {result.error.message}")
+
+
 async def _runs(runtime: AgentRuntime, count: int) -> None:
     for _ in range(count):
-        await (await runtime.start("bench", "Say something.")).wait()
+        await _end_of(await runtime.start("bench", "Say something."))
 
 
 async def _stream_rows(size: Size) -> list[Row]:
@@ -363,6 +412,42 @@ async def _stream_rows(size: Size) -> list[Row]:
     cost, floor = (many - one) / chunks, bare / (chunks + 2 * size.steps)
     what = f"a chunk of a stream of {STREAM_CHUNKS}"
     return [Row(what, cost * 1e6, "µs", "the bare generator", cost / floor)]
+
+
+class Speaker:
+    """Says prose token by token, and notes after each how many of them no reader has seen whole."""
+
+    def __init__(self) -> None:
+        self.shown = self.held = 0
+
+    async def stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Iterable[JsonObject] | None = None,
+        temperature: float | None = None,
+    ) -> AsyncIterator[LLMStreamChunk]:
+        ends: list[int] = []
+        for token in re.findall(r" ?[^ ]+", TEXT.strip()):
+            ends.append(len(token) + (ends[-1] if ends else 0))
+            yield LLMStreamChunk(content_delta=token)
+            for _ in range(TURNS_TO_READER):
+                await asyncio.sleep(0)
+            self.held = max(self.held, sum(end > self.shown for end in ends))
+        yield LLMStreamChunk(finish_reason="stop")
+
+
+async def _held_rows() -> list[Row]:
+    """Count the tokens that a reader gets only with a later one."""
+    model = Speaker()
+    agent = Agent("bench", model=model)
+    async with AgentRuntime.in_memory([agent]) as runtime:
+        async for event in (await runtime.start(agent, "Talk.")).events():
+            if event.type == "message.appended":
+                model.shown += len(str(event.data["messageDelta"]))
+    if model.shown != len(TEXT.strip()):
+        raise RuntimeError(f"{model.shown} of {len(TEXT.strip())} characters were shown")
+    return [Row(HELD, model.held, "", "none", None)]
 
 
 async def _drained(model: Talker, times: int) -> None:
@@ -415,7 +500,7 @@ async def _queued(readers: int, deltas: int) -> None:
     await reading
 
 
-def _request_rows() -> list[Row]:
+def _request_rows(effort: Effort) -> list[Row]:
     """Compare what is made of a long conversation at one step to turning it into JSON."""
     settings = ModelSettings()
     tools = [one.definition for one in _tools(REQUEST_TOOLS)]
@@ -446,6 +531,7 @@ def _request_rows() -> list[Row]:
             make,
             to="json.dumps of it",
             other=partial(json.dumps, make()),
+            effort=effort,
         )
         for name, make in requests.items()
     ]
@@ -459,9 +545,9 @@ async def _read_rows(size: Size) -> list[Row]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "bench.db"
         for steps in size.runs:
-            agent = Agent("bench", model=Caller(steps), tools=_tools(1))
+            agent = Agent("bench", model=Caller(steps), tools=_tools(1), compaction=UNCOMPACTED_TOKENS)
             async with AgentRuntime.open(path, agents=[agent], durability="process") as runtime:
-                await (await runtime.start(agent, "Collect the pages.", run_id=f"r{steps}")).wait()
+                await _end_of(await runtime.start(agent, "Collect the pages.", run_id=f"r{steps}"))
         for _ in range(size.rounds):
             async with AgentRuntime.open(path, agents=[], durability="process") as runtime:
                 for name, steps in first:

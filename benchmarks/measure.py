@@ -8,8 +8,17 @@ from dataclasses import dataclass
 from resource import RUSAGE_CHILDREN, getrusage
 from time import process_time
 
-ROUNDS = 7
-ROUND_S_MIN = 0.05
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long two pieces of work are compared."""
+
+    rounds: int
+    round_s_min: float
+
+
+FULL = Effort(rounds=7, round_s_min=0.05)
+QUICK = Effort(rounds=1, round_s_min=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,25 +32,29 @@ class Row:
     ratio: float | None
 
 
-def compare(what: str, work: Callable[[], object], *, to: str, other: Callable[[], object]) -> Row:
+def compare(
+    what: str, work: Callable[[], object], *, to: str, other: Callable[[], object], effort: Effort
+) -> Row:
     """Time two pieces of work in turns; the ratio is ours to the other."""
-    ours, theirs = _calls(work), _calls(other)
+    ours, theirs = (_calls(each, effort.round_s_min) for each in (work, other))
     best_ours = best_theirs = float("inf")
-    for _ in range(ROUNDS):
+    for _ in range(effort.rounds):
         best_ours = min(best_ours, _round(work, ours))
         best_theirs = min(best_theirs, _round(other, theirs))
     return Row(what, best_ours * 1e6, "µs", to, best_ours / best_theirs)
 
 
-def start_up(what: str, code: str, *, to: str, other: str) -> Row:
+def start_up(what: str, code: str, *, to: str, other: str, effort: Effort) -> Row:
     """Time the CPU that a fresh interpreter needs for some code, above an empty one."""
-    empty, ours, theirs = (min(_child(source) for _ in range(ROUNDS)) for source in ("pass", code, other))
+    empty, ours, theirs = (
+        min(_child(source) for _ in range(effort.rounds)) for source in ("pass", code, other)
+    )
     return Row(what, (ours - empty) * 1e3, "ms", to, (ours - empty) / (theirs - empty))
 
 
-def _calls(work: Callable[[], object]) -> int:
+def _calls(work: Callable[[], object], round_s_min: float) -> int:
     calls = 1
-    while _round(work, calls) * calls < ROUND_S_MIN:
+    while _round(work, calls) * calls < round_s_min:
         calls *= 2
     return calls
 

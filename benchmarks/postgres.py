@@ -16,21 +16,20 @@ import psycopg
 
 from benchmarks.peers.report import table
 from tools.postgres import Postgres, running_postgres
-from windlass.adapters.journals.postgres.store import PostgresStore
 from windlass.ports.store import SCHEDULE, START, Batch, NewRun, Standing
+from windlass.postgres.store import PostgresStore
 from windlass_harness.loop.events import Draft
 from windlass_protocol import JsonObject, RunStatus
 
 AT: Final = "2026-01-31T09:30:00.250Z"
 NOW_MS: Final = 1_000_000
 AT_ONCE: Final = 200
-LOOKS: Final = 50
 NUMBERS: Final = (1_000, 10_000, 100_000)
 INTRO: Final = """### Parked sessions on PostgreSQL
 
 Each session has a run that waits for a person: rows, and neither a task nor a timer. A look is all that an
 idle process asks the database, once a second: its duration, its CPU in that process and in the server, the
-mean of fifty. Rows and bytes have the indexes in them."""
+mean of {looks}. Rows and bytes have the indexes in them."""
 _SIZE: Final = """SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n
     ON n.oid = c.relnamespace WHERE n.nspname = 'windlass' AND c.relkind = 'r'"""
 _ROWS: Final = """SELECT sum(n_live_tup) FROM pg_stat_user_tables WHERE schemaname = 'windlass'"""
@@ -93,7 +92,7 @@ def server_cpu_s(server: Postgres) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-async def _rows(numbers: Sequence[int]) -> list[list[str]]:
+async def _rows(numbers: Sequence[int], looks: int) -> list[list[str]]:
     """Return a row for each number of parked sessions."""
     rows: list[list[str]] = []
     with running_postgres() as server:
@@ -111,17 +110,17 @@ async def _rows(numbers: Sequence[int]) -> list[list[str]]:
                 [(found,)] = admin.execute(_ROWS.encode()).fetchall()
             await look(store)
             before, cpu_before, since = server_cpu_s(server), process_time(), perf_counter()
-            for _ in range(LOOKS):
+            for _ in range(looks):
                 await look(store)
             spent = (perf_counter() - since, process_time() - cpu_before, server_cpu_s(server) - before)
-            times = [f"{one * 1_000 / LOOKS:.1f}" for one in spent]
+            times = [f"{one * 1_000 / looks:.1f}" for one in spent]
             rows.append([f"{count:,}", f"{found / count:.1f}", f"{size / count:,.0f}", *times])
             print(rows[-1], flush=True)
         await store.aclose()
     return rows
 
 
-def report(numbers: Sequence[int] = NUMBERS) -> str:
+def report(numbers: Sequence[int], looks: int = 50) -> str:
     """Measure; return the section."""
     header = (
         "parked sessions",
@@ -131,7 +130,7 @@ def report(numbers: Sequence[int] = NUMBERS) -> str:
         "its CPU, ms",
         "… of the server, ms",
     )
-    return f"{INTRO}\n\n{table(header, asyncio.run(_rows(numbers)))}\n"
+    return f"{INTRO.format(looks=looks)}\n\n{table(header, asyncio.run(_rows(numbers, looks)))}\n"
 
 
 def main() -> None:

@@ -15,19 +15,34 @@ from pathlib import Path
 from time import process_time
 from typing import Any, Final, Protocol
 
-from benchmarks.measure import start_up
+from benchmarks.goals import Numbers
+from benchmarks.measure import FULL as FULL_EFFORT
+from benchmarks.measure import QUICK as QUICK_EFFORT
+from benchmarks.measure import Effort, start_up
 from windlass.adapters.journals.sqlite.recorded import RecordedStore
 from windlass.ledger import BuilderQuery, Runtime
 from windlass.ledger.index import catch_up
 from windlass.ports.recorded import NumberedRow
 
-PAIRS: Final = (100, 1_000, 20_000)
 ROUNDS: Final = 5
-END_DECISIONS: Final = 10_000
-FEW_RUNS: Final = 3_000
-MANY_RUNS: Final = 100_000
-PROCESSES: Final = 4
-RUNS_EACH: Final = 50
+LONG_ROUNDS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much to record."""
+
+    pairs: tuple[int, int, int]
+    end_decisions: int
+    few_runs: int
+    many_runs: int
+    processes: int
+    runs_each: int
+    effort: Effort
+
+
+FULL: Final = Size((100, 1_000, 20_000), 10_000, 3_000, 100_000, 4, 50, FULL_EFFORT)
+QUICK: Final = Size((2, 3, 4), 3, 3, 500, 1, 2, QUICK_EFFORT)
 FAILED_EVERY: Final = 3
 OPTIONS: Final[list[dict[str, object]]] = [
     {
@@ -169,9 +184,8 @@ def cpu_s(work: Callable[[], object]) -> float:
     return process_time() - began
 
 
-def pairs_per_s(make: Callable[[Path], Recorder], count: int) -> float:
+def pairs_per_s(make: Callable[[Path], Recorder], count: int, rounds: int) -> float:
     """Return pairs in a CPU-second, in a run that has so many."""
-    rounds = ROUNDS if count <= PAIRS[1] else 2
     costs: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         recorder = make(Path(folder))
@@ -183,13 +197,13 @@ def pairs_per_s(make: Callable[[Path], Recorder], count: int) -> float:
     return count / min(costs[1:])
 
 
-def end_cost_s(make: Callable[[Path], Recorder]) -> float:
+def end_cost_s(make: Callable[[Path], Recorder], decisions: int) -> float:
     """Return the CPU of the end of a long run."""
     with tempfile.TemporaryDirectory() as folder:
         recorder = make(Path(folder))
         short_run(recorder, 1)
         recorder.start_run("goal")
-        for _ in range(END_DECISIONS):
+        for _ in range(decisions):
             pair(recorder)
         return cpu_s(lambda: recorder.end_run(True))
 
@@ -240,14 +254,17 @@ def many_patterns(count: int) -> tuple[float, float]:
         return min(cpu_s(lambda: query.find_patterns("goal")) for _ in range(ROUNDS)) * 1e3, indexing * 1e3
 
 
-def visible_runs(kind: str) -> tuple[int, int]:
+def visible_runs(kind: str, *, processes: int, runs_each: int) -> tuple[int, int]:
     """Return how many runs of several processes are found, and how many failed."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", WRITER, kind, folder, str(RUNS_EACH)]
-        children = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(PROCESSES)]
+        command = [sys.executable, "-c", WRITER, kind, folder, str(runs_each)]
+        children = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(processes)]
         failed = sum(child.wait() != 0 for child in children)
         if kind == "ours":
-            return len(BuilderQuery(folder).list_runs_for_goal("goal")), failed
+            found = len(BuilderQuery(folder).list_runs_for_goal("goal"))
+            if failed or found != processes * runs_each:
+                raise RuntimeError(f"{failed} of {processes} processes failed, {found} runs were found")
+            return found, failed
         try:
             return len(json.loads((Path(folder) / "indexes/by_goal/goal.json").read_text("utf-8"))), failed
         except (ValueError, OSError):
@@ -263,8 +280,8 @@ def ask_baseline(folder: Path) -> Callable[[], object]:
     return lambda: InMemory(folder).find_patterns("goal")
 
 
-def report(*, many: int = MANY_RUNS, few: int = FEW_RUNS) -> str:
-    """Measure everything; return the section of the report."""
+def report(size: Size = FULL) -> tuple[str, Numbers]:
+    """Measure everything; return the section of the report. No goal is about it."""
     lines = [
         "## Recording decisions",
         "",
@@ -275,29 +292,32 @@ def report(*, many: int = MANY_RUNS, few: int = FEW_RUNS) -> str:
         "| what | ours | baseline |",
         "|---|---:|---:|",
     ]
-    for count in PAIRS:
-        ours, theirs = pairs_per_s(Runtime, count), pairs_per_s(InMemory, count)
+    for count in size.pairs:
+        rounds = LONG_ROUNDS if count == size.pairs[-1] else ROUNDS
+        ours, theirs = (pairs_per_s(make, count, rounds) for make in (Runtime, InMemory))
         what = f"decide + record_outcome, pairs per CPU-second in a run of {count:,}"
         lines.append(f"| {what} | {ours:,.0f} | {theirs:,.0f} |")
-    ends = end_cost_s(Runtime), end_cost_s(InMemory)
-    lines.append(f"| end_run after {END_DECISIONS:,} decisions | {ends[0]:.2f} s | {ends[1]:.2f} s |")
+    few, many = size.few_runs, size.many_runs
+    ends = [end_cost_s(make, size.end_decisions) for make in (Runtime, InMemory)]
+    lines.append(f"| end_run after {size.end_decisions:,} decisions | {ends[0]:.2f} s | {ends[1]:.2f} s |")
     finds = patterns_ms(Runtime, ask_ours, count=few), patterns_ms(InMemory, ask_baseline, count=few)
     lines.append(f"| find_patterns over {few:,} runs | {finds[0]:.2f} ms | {finds[1]:,.0f} ms |")
     found, indexing = many_patterns(many)
     what = f"find_patterns over {many:,} runs, written straight into the store"
     lines.append(f"| {what} | {found:.2f} ms | – |")
     lines.append(f"| … indexing a run anew, when the index is gone | {indexing:.2f} ms | – |")
-    seen = [visible_runs(kind) for kind in ("ours", "baseline")]
-    cells = [f"{count} of {PROCESSES * RUNS_EACH}, {failed} processes failed" for count, failed in seen]
-    lines.append(f"| {PROCESSES} processes, {RUNS_EACH} runs each: found after | {cells[0]} | {cells[1]} |")
+    processes, runs_each = size.processes, size.runs_each
+    seen = [visible_runs(kind, processes=processes, runs_each=runs_each) for kind in ("ours", "baseline")]
+    cells = [f"{count} of {processes * runs_each}, {failed} processes failed" for count, failed in seen]
+    lines.append(f"| {processes} processes, {runs_each} runs each: found after | {cells[0]} | {cells[1]} |")
     code = "from windlass.ledger import Runtime, DecisionType"
-    row = start_up("import", code, to="pydantic", other="import pydantic")
+    row = start_up("import", code, to="pydantic", other="import pydantic", effort=size.effort)
     lines.append(f"| CPU of `{code}` | {row.cost:.0f} ms | – |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n", {}
 
 
 def main() -> int:
-    print(report(many=2_000, few=300))
+    print(report(QUICK)[0])
     return 0
 
 

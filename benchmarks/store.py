@@ -1,8 +1,8 @@
 """What the SQLite store adds to a step: `python -m benchmarks.store`.
 
 A step has two appends: the answer of the model with the intent of its call, and the result with the beginning
-of the next step. They are made without an engine, by one session and by many at once, in turns with the raw
-floor of `benchmarks/peers/raw_run.py`: the same contents in plain sqlite3. The table has CPU of the process
+of the next step. They are made without an engine, by one session and by many at once, in turns with a raw
+floor: the same contents in plain sqlite3. The table has CPU of the process
 with all its threads and bytes passed to write(); below it are the pages that an append writes to the log.
 
 `--place /dev/shm` takes the disk out: syncs cost nothing there, and threads and loop remain.
@@ -26,7 +26,7 @@ from unittest.mock import patch
 import apsw
 
 from benchmarks.peers.task import page_text
-from windlass.adapters.journals.sql.statements import Connection
+from windlass.adapters.journals.sql.statements import SqlConnection
 from windlass.adapters.journals.sqlite import transactions
 from windlass.adapters.journals.sqlite.schema import PAGE_BYTES, Durability
 from windlass.adapters.journals.sqlite.store import SqliteStore
@@ -172,7 +172,7 @@ async def logged_pages(folder: Path) -> Iterator[tuple[str, float]]:
         content = log.read_bytes()
         await store.aclose()
     # The SQLite of the standard library may lack this table.
-    reading = cast("Connection", apsw.Connection(str(path)))
+    reading = cast("SqlConnection", apsw.Connection(str(path)))
     rows = cast(
         "Iterator[tuple[int, str, str]]", reading.execute("SELECT pageno, name, pagetype FROM dbstat")
     )

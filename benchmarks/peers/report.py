@@ -1,14 +1,10 @@
 """The tables that RESULTS.md shows."""
 
-import os
-import platform
 import sqlite3
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from pathlib import Path
+from dataclasses import dataclass
 
-from benchmarks.peers.goals import PROCESS, RAW_FULL, RAW_NORMAL, RAW_READ, US, Goal, goals_of
-from benchmarks.peers.results import Line, Results, ratio
+from benchmarks.peers.results import US, Line, Results, cpu_ms, ratio
 
 INTRO = """## Durable steps beside the peers
 
@@ -17,23 +13,21 @@ and the tool's result (1 kB); the last answer is a text. Each measurement is a p
 lives in an environment of its own (benchmarks/peers/*.txt), and the settings of each runner are at its top
 (benchmarks/peers/*_run.py). Imports, opening and a run of three steps come before the clock. CPU is that of
 the whole process with all its threads, the least of up to five interleaved rounds (the slow cells have one
-or two): other people may use the machine, so wall time is left out. The raw floor is the same commits, two
-a step, with the same bytes in plain sqlite3. The peers' files have synchronous = FULL, so «power» and «raw
-FULL» are what they compare to. agent-framework stores nothing; «Windlass (memory)» is the loop to compare it
-to, with all its records. Temporal needs a server: its CPU, bytes and memory are added to those of the
-worker. Restate is left out: its server is not on PyPI, where the environments come from."""
-STEPS_NOTE = """«more» is the cost of one more step between the last two columns: it leaves out what a run
-costs once."""
+or two): other people may use the machine, so wall time is left out. The peers' files have synchronous =
+FULL, so «power» is what they compare to. Temporal needs a server: its CPU, bytes and memory are added to
+those of the worker. Restate is left out: its server is not on PyPI, where the environments come from."""
+SOURCES_NOTE = """Steps whose tool returns source code, the standard library of Python, in a run of {steps};
+and, of ours alone, 60 kB of rows as JSON: a step with them needs {rows} ms."""
 BYTES_NOTE = """Bytes as multiples of the content (arguments, results, texts). «stored» is
 the growth of the database with its log emptied; «written» is what the process passed to write(), where
-SQLite's log takes whole pages for each commit: the raw floor has that too. With Temporal it holds what worker
-and server write to each other as well."""
-RESUME_NOTE = """A process is ended in the middle of the model call after 500 steps. Another one, which is
+SQLite's log takes whole pages for each commit. With Temporal it holds what worker and server write to each
+other as well."""
+RESUME_NOTE = """A process is ended in the middle of the model call after {steps} steps. Another one, which is
 warm from a run on another file, opens the file and goes on until the model is asked again with the whole
-history. The server of Temporal is there before: it survives a crash of the worker. «own file» is what plain
-sqlite3 needs to read every row of that contender's file; «raw read» is the raw floor's."""
-CONCURRENT_NOTE = """200 runs of 20 steps at once in one process; of Google ADK at most four at once, since
-with 20 SQLite answers «database is locked» to some."""
+history. The server of Temporal is there before: it survives a crash of the worker. LangGraph reads one state,
+which it has written anew with each step: see «Bytes»."""
+CONCURRENT_NOTE = """{runs} runs of {steps} steps at once in one process; of Google ADK at most four at once,
+since with 20 SQLite answers «database is locked» to some."""
 PARKED_NOTE = """Growth of resident memory for each session, over the second half of the sessions. Ours wait
 for a person's consent in the middle of a run; those of the peers had one tool step and wait for their next
 message, which is less."""
@@ -42,55 +36,52 @@ IMPORT_NOTE = (
     "`hello` is a complete program: an agent with one tool, and one run."
 )
 
-GOALS_NOTE = """Earlier reports had other limits: 3 for process / raw NORMAL, 0.1 and 0.05 beside
-LangGraph, 0.1 for many runs at once, and resume and bytes beside the raw read and the content, which no
-store with checksums meets.
 
-Why goals are missed:
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What was run: the counts that the tables and their notes name."""
 
-- **CPU beside the raw floor, LangGraph and agent-framework.** A step builds the prompt, calls model and
-  tool each in a task, validates and judges the call, masks secrets, makes and folds six records, encodes
-  and commits them twice, and tells the feed. No part of it is above a sixth, and each runs for every step.
-  SQLite doubles that with `process` (two transactions of four pages, packing, checksums, checkpoints) and
-  adds the syncs, and the thread that waits for them, with `power`. agent-framework keeps no record, judges
-  nothing and cannot go on after a crash. No cost grows with the history.
-- **Many runs at once** do the same work for each step; a sync is shared by all that wait for it.
-- **Bytes written.** A commit writes whole pages: the floor itself writes eleven times the content. An
-  append changes one page of records, one of their index, one of the session's row and one of its index;
-  the row holds the sealed end of the session, so that a journal with its tail cut off is noticed when it
-  is read.
-- **Resume** reads, checks, inflates, parses and folds the records of the run that was killed, opens a
-  store and claims the session. LangGraph reads one state, which it has written anew with each step: see
-  «Bytes»."""
+    names: Sequence[str]
+    counts: Sequence[int]
+    sources: Sequence[int]
+    source_steps: int
+    runs: int
+    run_steps: int
+    resume_steps: int
 
 
-def render(results: Results, names: Sequence[str], *, counts: Sequence[int]) -> str:
+def render(results: Results, shape: Shape) -> str:
     """Return the section of RESULTS.md."""
+    names, counts = shape.names, shape.counts
+    rows_ms = _text(cpu_ms(results.rows), "{:.2f}")
     parts = [
         INTRO,
         _facts(results),
         "### CPU of a step",
         _steps(results, names, counts),
-        STEPS_NOTE + _servers(results, names, counts[-1]),
+        _servers(results, names, counts[-1]),
+        "### Large results",
+        _sources(results, names, shape.sources),
+        SOURCES_NOTE.format(steps=shape.source_steps, rows=rows_ms),
         "### Bytes",
         _bytes(results, names, counts),
         BYTES_NOTE,
+        "### Many runs at once",
+        _concurrent(results, names, shape.runs * shape.run_steps),
+        CONCURRENT_NOTE.format(runs=shape.runs, steps=shape.run_steps),
+        "### Resume",
+        _resume(results, names),
+        RESUME_NOTE.format(steps=shape.resume_steps),
+        "### Parked sessions",
+        _parked(results),
+        PARKED_NOTE,
+        "### Import",
+        _imports(results),
+        IMPORT_NOTE,
     ]
-    if results.concurrent:
-        parts += ["### Many runs at once", _concurrent(results, names), CONCURRENT_NOTE]
-        parts += ["### Resume", _resume(results, [*names, "raw FULL, decoded"]), RESUME_NOTE]
-        parts += ["### Parked sessions", _parked(results), PARKED_NOTE]
-    parts += ["### Import", _imports(results), IMPORT_NOTE]
-    if results.concurrent:
-        parts += ["### Goals", goal_table(goals_of(results)), GOALS_NOTE]
     if problems := results.problems():
         parts += ["### Not measured", "\n".join(f"- {name}: {why}" for name, why in problems.items())]
-    return "\n\n".join(parts) + "\n"
-
-
-def goal_table(goals: Sequence[Goal]) -> str:
-    """Return the table of some goals."""
-    return table(("goal", "limit", "measured", ""), [goal.cells() for goal in goals])
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -109,15 +100,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _steps(results: Results, names: Sequence[str], counts: Sequence[int]) -> str:
-    header = ["ms of CPU a step, at", *map(str, counts), "more"]
-    ends = [counts[0], counts[-1]] if len(counts) < 3 else [50, counts[-1]]
-    header += [f"x raw at {end}" for end in ends] + [f"peer / ours at {end}" for end in ends]
+    ends = [counts[1], counts[-1]]
+    header = ["ms of CPU a step, at", *map(str, counts), *(f"peer / ours at {end}" for end in ends)]
     rows: list[list[str]] = []
     for name in names:
         cells = [_text(results.cpu_ms(name, count), "{:.3f}") for count in counts]
-        cells.append(_text(results.more_ms(name, counts[-2], longer=counts[-1]), "{:.3f}"))
-        floor = RAW_NORMAL if name in (RAW_NORMAL, PROCESS) else RAW_FULL
-        cells += [_times(results.cpu_ms(name, end), results.cpu_ms(floor, end)) for end in ends]
         cells += [_times(results.cpu_ms(name, end), results.cpu_ms(US, end)) for end in ends]
         rows.append([name, *cells])
     return table(header, rows)
@@ -125,17 +112,30 @@ def _steps(results: Results, names: Sequence[str], counts: Sequence[int]) -> str
 
 def _servers(results: Results, names: Sequence[str], count: int) -> str:
     """Return sentences about the contenders that need a server."""
-    told = ""
+    sentences: list[str] = []
     for name in names:
         outcome = results.steps.get((name, count))
         if isinstance(outcome, Line) and outcome["server_cpu_s"]:
             part = outcome["server_cpu_s"] / outcome["cpu_s"]
-            told += f" Of {name}, {part:.0%} at {count} is the CPU of the server."
-    return told
+            sentences.append(f"Of {name}, {part:.0%} at {count} is the CPU of the server.")
+    return " ".join(sentences)
+
+
+def _sources(results: Results, names: Sequence[str], sizes: Sequence[int]) -> str:
+    header = ["ms of CPU a step, with", *(f"{size // 1_000} kB" for size in sizes)]
+    header += [f"peer / ours, {size // 1_000} kB" for size in sizes]
+    rows: list[list[str]] = []
+    for name in names:
+        costs = [cpu_ms(results.sources.get((name, size))) for size in sizes]
+        ours = [cpu_ms(results.sources.get((US, size))) for size in sizes]
+        if any(cost is not None for cost in costs):
+            ratios = [_times(cost, our) for cost, our in zip(costs, ours, strict=True)]
+            rows.append([name, *(_text(cost, "{:.2f}") for cost in costs), *ratios])
+    return table(header, rows)
 
 
 def _bytes(results: Results, names: Sequence[str], counts: Sequence[int]) -> str:
-    shown = (counts[0], 50, counts[-1]) if len(counts) > 2 else counts
+    shown = (counts[0], counts[1], counts[-1])
     header = ["x content, at", *(f"stored {n}" for n in shown), *(f"written {n}" for n in shown)]
     rows: list[list[str]] = []
     for name in names:
@@ -151,47 +151,26 @@ def _bytes(results: Results, names: Sequence[str], counts: Sequence[int]) -> str
     return table(header, rows)
 
 
-def _concurrent(results: Results, names: Sequence[str]) -> str:
+def _concurrent(results: Results, names: Sequence[str], steps: int) -> str:
     rows: list[list[str]] = []
+    ours = results.number(results.concurrent, US, key="cpu_s")
     for name in names:
         cpu = results.number(results.concurrent, name, key="cpu_s")
-        ours, raw = (results.number(results.concurrent, other, key="cpu_s") for other in (US, RAW_FULL))
-        each = ratio(cpu, 4000)
-        rows.append(
-            [
-                name,
-                _text(cpu, "{:.2f}"),
-                _text(each and each * 1e3, "{:.3f}"),
-                _times(cpu, raw),
-                _times(cpu, ours),
-            ]
-        )
-    return table(("", "s of CPU", "ms a step", "x raw FULL", "peer / ours"), rows)
+        each = ratio(cpu, steps)
+        rows.append([name, _text(cpu, "{:.2f}"), _text(each and each * 1e3, "{:.3f}"), _times(cpu, ours)])
+    return table(("", "s of CPU", "ms a step", "peer / ours"), rows)
 
 
 def _resume(results: Results, names: Sequence[str]) -> str:
-    raw = results.number(results.resume, RAW_READ, key="cpu_s")
     ours = results.number(results.resume, US, key="cpu_s")
     rows: list[list[str]] = []
     for name in names:
         if name not in results.resume:
             continue
         cpu = results.number(results.resume, name, key="cpu_s")
-        own = results.file_read_s.get(name)
-        seen = results.number(results.resume, name, key="history")
-        rows.append(
-            [
-                name,
-                _text(cpu and cpu * 1e3, "{:.1f}"),
-                _text(seen, "{:.0f}"),
-                _times(cpu, raw),
-                _text(own and own * 1e3, "{:.1f}"),
-                _times(cpu, own),
-                _times(cpu, ours),
-            ]
-        )
-    header = ("", "ms of CPU", "messages", "x raw read", "own file, ms", "x own file", "peer / ours")
-    return table(header, rows)
+        messages = results.number(results.resume, name, key="history")
+        rows.append([name, _text(cpu and cpu * 1e3, "{:.1f}"), _text(messages, "{:.0f}"), _times(cpu, ours)])
+    return table(("", "ms of CPU", "messages", "peer / ours"), rows)
 
 
 def _parked(results: Results) -> str:
@@ -213,25 +192,7 @@ def _imports(results: Results) -> str:
 
 def _facts(results: Results) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in sorted(results.versions().items()))
-    load = " ".join(f"{part:.2f}" for part in os.getloadavg())
-    return "\n".join(
-        (
-            "- command: `make bench`",
-            f"- date: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, load average at the end {load}",
-            f"- machine: {os.cpu_count()} x {_processor()}, {platform.system()} {platform.machine()}",
-            f"- Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}; {versions}",
-        )
-    )
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    return next(
-        (line.split(": ", 1)[1] for line in lines if line.startswith("model name")), platform.processor()
-    )
+    return f"SQLite {sqlite3.sqlite_version}; {versions}."
 
 
 def _text(number: float | None, form: str) -> str:

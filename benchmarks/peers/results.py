@@ -5,7 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from benchmarks.measure import Row
+US = "Windlass, power"
+PROCESS = "Windlass, process"
+MEMORY = "Windlass (memory)"
+PEER = "LangGraph"
+NAMES = "from windlass import Agent, AgentRuntime, tool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +36,9 @@ class Problem:
 Outcome = Line | Problem
 
 
-def read_line(text: str) -> Outcome:
+def read_line(text: str) -> Line:
     """Read the line that a runner printed."""
     raw: dict[str, object] = json.loads(text)
-    if "skipped" in raw:
-        return Problem(f"left out: {raw['skipped']}")
     numbers = {name: float(value) for name, value in raw.items() if isinstance(value, int | float)}
     versions = cast("dict[str, object]", raw.get("versions") or {})
     return Line(numbers, {name: str(version) for name, version in versions.items()})
@@ -49,39 +51,17 @@ class Results:
     steps: dict[tuple[str, int], Outcome] = field(default_factory=dict[tuple[str, int], Outcome])
     concurrent: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
     resume: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
-    file_read_s: dict[str, float] = field(default_factory=dict[str, float])
     parked: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
     imports: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
     calls: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
-    rows: Mapping[str, Row] = field(default_factory=dict[str, Row])
-    """Rows of the other sections of the same run, by name; some goals are about them."""
-
-    def keep_best(self, name: str, count: int, *, outcome: Outcome) -> None:
-        """Keep the round with the least CPU.
-
-        A failure stays only while nothing better comes.
-        """
-        before = self.steps.get((name, count))
-        if isinstance(outcome, Problem) and before is not None:
-            return
-        if isinstance(outcome, Line) and isinstance(before, Line) and before["cpu_s"] <= outcome["cpu_s"]:
-            return
-        self.steps[name, count] = outcome
+    sources: dict[tuple[str, int], Outcome] = field(default_factory=dict[tuple[str, int], Outcome])
+    """Steps with source code as results, by contender and size."""
+    rows: Outcome = Problem("never ran")
+    """Steps with structured rows as results."""
 
     def cpu_ms(self, name: str, count: int) -> float | None:
         """Return the CPU of a step in milliseconds."""
-        outcome = self.steps.get((name, count))
-        return outcome.per_step("cpu_s") * 1e3 if isinstance(outcome, Line) else None
-
-    def more_ms(self, name: str, shorter: int, *, longer: int) -> float | None:
-        """Return the CPU of one more step between two lengths.
-
-        It leaves out what a run costs once.
-        """
-        few, many = self.steps.get((name, shorter)), self.steps.get((name, longer))
-        if not isinstance(few, Line) or not isinstance(many, Line):
-            return None
-        return (many["cpu_s"] - few["cpu_s"]) / (longer - shorter) * 1e3
+        return cpu_ms(self.steps.get((name, count)))
 
     def number(self, table: Mapping[str, Outcome], name: str, *, key: str) -> float | None:
         """Return one number of one contender, if there is one."""
@@ -100,6 +80,8 @@ class Results:
         """Return what went wrong, by what was to be measured."""
         found: dict[str, str] = {}
         steps = [(f"{name}, {count} steps", outcome) for (name, count), outcome in self.steps.items()]
+        steps += [(f"{name}, {size} of source", outcome) for (name, size), outcome in self.sources.items()]
+        steps.append(("steps with rows", self.rows))
         for scenario in ("concurrent", "resume", "parked", "imports", "calls"):
             table: Mapping[str, Outcome] = getattr(self, scenario)
             steps += [(f"{name}, {scenario}", outcome) for name, outcome in table.items()]
@@ -107,6 +89,21 @@ class Results:
             if isinstance(outcome, Problem):
                 found[what] = outcome.why
         return found
+
+
+def keep_best(cells: dict[tuple[str, int], Outcome], cell: tuple[str, int], outcome: Outcome) -> None:
+    """Keep the round with the least CPU; a failure stays only while nothing better comes."""
+    before = cells.get(cell)
+    if isinstance(outcome, Problem) and before is not None:
+        return
+    if isinstance(outcome, Line) and isinstance(before, Line) and before["cpu_s"] <= outcome["cpu_s"]:
+        return
+    cells[cell] = outcome
+
+
+def cpu_ms(outcome: Outcome | None) -> float | None:
+    """Return the CPU of a step in milliseconds."""
+    return outcome.per_step("cpu_s") * 1e3 if isinstance(outcome, Line) else None
 
 
 def ratio(part: float | None, whole: float | None) -> float | None:

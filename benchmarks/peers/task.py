@@ -1,9 +1,9 @@
 """The task that every peer does, and how it is measured. Standard library alone.
 
 A step is one answer of the model that calls one tool (about 100 bytes of arguments) and the tool's result
-(about 1 kB); the last answer is a text. The model is a script in the same process. The measure is the
-CPU time of the process with all its threads, because other people may use the machine; wall time is
-reported beside it.
+(about 1 kB, or as much source code as is asked for); the last answer is a text. The model is a script in the
+same process. The measure is the CPU time of the process with all its threads, because other people may use
+the machine; wall time is reported beside it.
 """
 
 import argparse
@@ -33,6 +33,8 @@ FINAL = "All pages are collected."
 WARM_UP_STEPS = 3
 POOL_PAGES = 512
 PAGE_DIGESTS = 14
+SOURCES_MAX = 64
+ROW_CHARS = 180
 PARKED_AT_ONCE = 50
 COUNT_FROM, COUNT_TO = 100, 260
 """The steps between which calls of Python functions are counted."""
@@ -55,6 +57,30 @@ def page_text(number: int) -> str:
     """Return about 1 kB that neither compresses nor repeats."""
     digests = (hashlib.sha256(f"{number}/{part}".encode()).hexdigest() for part in range(PAGE_DIGESTS))
     return "\n".join(digests)
+
+
+def source_texts(size: int) -> list[str]:
+    """Return pieces of source code of that many characters, from the standard library."""
+    folder = Path(argparse.__file__).parent
+    whole = "".join(path.read_text("utf-8") for path in sorted(folder.glob("*.py")))
+    starts = range(0, len(whole) - size, size)
+    return [whole[start : start + size] for start in starts[:SOURCES_MAX]]
+
+
+def ledger_rows(number: int, size: int) -> list[dict[str, object]]:
+    """Return rows of a ledger that are about `size` characters as JSON."""
+    return [
+        {
+            "invoice": f"INV-{number:04}-{line:05}",
+            "customer": f"Customer {(number * 31 + line) % 997} of the northern region",
+            "amount": (number * 7_919 + line * 104_729) % 1_000_000 / 100,
+            "currency": "EUR",
+            "isPaid": line % 3 == 0,
+            "dueDays": line % 90,
+            "tags": ["open", "north", f"batch-{line % 17}"],
+        }
+        for line in range(size // ROW_CHARS)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +114,10 @@ class Script:
         self.crash_at: int | None = None
         self.on_model_call: Callable[[int], None] | None = None
         self._pages = [page_text(number) for number in range(POOL_PAGES)]
+
+    def load_sources(self, size: int) -> None:
+        """Let the tool return source code of that many characters instead of pages."""
+        self._pages = source_texts(size)
 
     def reset(self, steps: int) -> None:
         self.steps, self.model_calls, self.tool_calls, self.content_bytes = steps, 0, 0, 0
@@ -129,7 +159,7 @@ class Script:
     def lookup(self, query: str, page: int) -> str:
         """Do the work of the tool."""
         self.tool_calls += 1
-        text = f"{query}\n{self._pages[page % POOL_PAGES]}"
+        text = f"{query}\n{self._pages[page % len(self._pages)]}"
         self.content_bytes += len(text)
         return text
 
@@ -386,6 +416,8 @@ async def _park(runner: Runner, numbers: range) -> None:
 
 async def _scenario(runner: Runner, options: argparse.Namespace) -> None:
     script, folder = Script(), Path(options.folder)
+    if options.source:
+        script.load_sources(options.source)
     match options.scenario:
         case "steps":
             line = await _measured(runner, folder, script, runs=1, steps=options.steps)
@@ -416,6 +448,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--number", type=int, default=0, help="of this process among those that share")
+    parser.add_argument(
+        "--source", type=int, default=0, help="characters of source code that the tool returns"
+    )
     parser.add_argument("--variant", default="")
     return parser.parse_args()
 

@@ -6,15 +6,13 @@ Choices:
 - Variants: `power` (the default of `AgentRuntime.open`, synchronous FULL as the peers have it) and
   `process` (NORMAL).
 - Variant `memory`: the same loop and the same records, in a store that forgets them with the process.
+- Variant `rows`: power, with a tool that returns structured rows instead of a text.
 - Variant `postgres`: a store in PostgreSQL, opened with its address and no options.
 - Variant `waiting`, for the parked sessions alone: the tool needs a person's consent, and a run is left when
   it waits for it.
 - Resume is `AgentRuntime.open`, which goes on with unfinished runs by itself.
-- While the engine is not there, the runner says so in one line and the driver leaves it out.
 """
 
-import json
-import sys
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -29,30 +27,23 @@ from benchmarks.peers.task import (
     Runner,
     Script,
     arguments,
+    ledger_rows,
     main,
+)
+from windlass import (
+    Agent,
+    AgentRuntime,
+    LLMMessage,
+    LLMStreamChunk,
+    LLMUsage,
+    ToolCall,
+    ToolContext,
+    tool,
 )
 from windlass_protocol import JsonObject
 
-try:
-    from windlass import (
-        Agent,
-        AgentRuntime,
-        LLMMessage,
-        LLMStreamChunk,
-        LLMUsage,
-        ToolCall,
-        ToolContext,
-        tool,
-    )
-except ImportError as error:
-    print(
-        json.dumps(
-            {"peer": "windlass", "skipped": f"the engine is not there yet: {str(error).split(' (')[0]}"}
-        )
-    )
-    sys.exit(0)
-
 WAIT_S = 600
+ROWS_CHARS = 60_000
 USAGE = LLMUsage(input_tokens=900, output_tokens=40)
 
 
@@ -79,6 +70,7 @@ class Windlass(Runner):
         self._durability: Literal["power", "process"] = "process" if variant == "process" else "power"
         self._waits = variant == "waiting"
         self._forgets = variant == "memory"
+        self._rows_chars = ROWS_CHARS if variant == "rows" else 0
 
     async def open(self, folder: Path, script: Script) -> None:
         @tool(
@@ -87,8 +79,9 @@ class Windlass(Runner):
             description=TOOL_DESCRIPTION,
             approval="always" if self._waits else "policy",
         )
-        async def lookup(query: str, page: int, ctx: ToolContext) -> str:
-            return script.lookup(query, page)
+        async def lookup(query: str, page: int, ctx: ToolContext) -> object:
+            text = script.lookup(query, page)
+            return ledger_rows(page, self._rows_chars) if self._rows_chars else text
 
         self._script = script
         self._agent = Agent("bench", model=ScriptedModel(script), tools=[lookup])

@@ -20,7 +20,7 @@ from windlass import Agent, AgentRuntime, tool
 from windlass.demo import agent as demo
 from windlass.testing import ScriptedModel, call, say
 from windlass.tools.question import ask_question
-from windlass_cli.acp import LINE_BYTES_MAX, EditorAgent, Lines
+from windlass_cli.acp import LINE_BYTES_MAX, EditorAgent, EditorLines
 from windlass_cli.backend import LocalStore
 from windlass_protocol import JsonObject
 
@@ -76,7 +76,7 @@ async def connected(runtime: AgentRuntime, agent: Agent, person: Person) -> Asyn
     near, far = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=near)
     mine = EditorAgent(LocalStore(runtime, lambda: (agent,), user="ann"), agent.name, user="ann")
-    serving = asyncio.ensure_future(acp.run_agent(cast(acp.Agent, mine), Lines(reader, writer)))
+    serving = asyncio.ensure_future(acp.run_agent(cast(acp.Agent, mine), EditorLines(reader, writer)))
     their_reader, their_writer = await asyncio.open_connection(sock=far)
     connection = acp.connect_to_agent(cast(acp.Client, person), their_writer, their_reader)
     try:

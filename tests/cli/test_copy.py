@@ -16,16 +16,16 @@ import psycopg
 import pytest
 from tests.cli.commands import run_here
 from tests.contracts.stores import AT, NOW_MS, claim, drafts, numbers, post, write
-from tests.runtime.adapters.journals.test_postgres import story
+from tests.fleet.test_postgres import story
 
 from tools.postgres import Postgres
 from windlass import Corrupt, Rejected
-from windlass.adapters.journals import copying
-from windlass.adapters.journals.copying import copy_store
-from windlass.adapters.journals.postgres.store import PostgresStore
 from windlass.adapters.journals.sqlite.schema import MIGRATIONS, connect, prepare
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.ports.store import Batch, Document, RefusedStart, Standing
+from windlass.postgres import copying
+from windlass.postgres.copying import copy_store
+from windlass.postgres.store import PostgresStore
 from windlass_protocol import ErrorCode, ErrorKind, RetryClass
 
 ROOT: Final = Path(__file__).parents[2]
@@ -35,7 +35,7 @@ EMPTY: Final = {"leases", "asked", "asked_of", "settled", "run_tags"}
 KILLED: Final = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from windlass.adapters.journals import copying
+from windlass.postgres import copying
 
 copying.ROWS_MAX, batches, write = 2, [], copying._Copy._write
 

@@ -5,7 +5,7 @@ from io import StringIO
 from acp import schema
 
 from windlass_cli.acp import Update, Updates
-from windlass_cli.follow import Watch
+from windlass_cli.follow import RunWatch
 from windlass_cli.output import Terminal
 from windlass_protocol import Event
 
@@ -27,7 +27,7 @@ WHOLE = event("message.completed", message="Hello", finishReason="stop")
 def shown(*events: Event) -> tuple[str, str]:
     """What standard output and standard error show."""
     out, err = StringIO(), StringIO()
-    watch = Watch(Terminal(out, err, source=StringIO()), "ann")
+    watch = RunWatch(Terminal(out, err, source=StringIO()), "ann")
     for one in events:
         watch.show(one)
     watch.leave()

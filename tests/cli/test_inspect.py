@@ -10,8 +10,8 @@ import pytest
 from tests.cli.commands import Typed, run_here
 
 from windlass import AgentRuntime, Rejected
+from windlass.agent.loading import load_agents
 from windlass.demo import agent as demo
-from windlass.loading import load_agents
 from windlass_cli.output import show_table, standard_terminal
 from windlass_server import Tenants
 
@@ -112,14 +112,14 @@ def test_a_request_is_answered_in_another_process_and_the_run_resumed(
     assert f"windlass runs resume {run_id}" in ran.err
     assert "answered already, and not taken" in run_here(capsys, "approvals", "list").out
     again = run_here(capsys, "approvals", "answer", request_id, "deny")
-    assert again.code == 2
+    assert again.code == 5
     assert "answered already" in again.err
     assert f"windlass runs resume {run_id}" in again.err
     ran = run_here(capsys, "runs", "resume", run_id)
     assert ran.code == 0, ran.err
     assert "paid " in ran.out
     late = run_here(capsys, "approvals", "answer", request_id, "deny")
-    assert late.code == 2
+    assert late.code == 5
     assert re.search(r"resolved already: approve by \S+, at \d\d-\d\d \d\d:\d\d:\d\d\n", late.err), late.err
     assert run_here(capsys, "approvals", "list").err.endswith("No open requests.\n")
 
@@ -370,6 +370,24 @@ def answer(messages):
 
 agent = Agent("a", model=ScriptedModel(answer), tools=[book])
 '''
+
+
+def test_a_run_that_used_up_its_budget_is_retried_with_limits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = FAILS_ONCE.replace("tools=[book])", "tools=[book], budget=Budget(max_steps=1))")
+    (tmp_path / "once.py").write_text(f"from windlass import Budget\n{program}", encoding="utf-8")
+    (tmp_path / "mended").touch()
+    agents = ("--agents", "once.py:agent")
+    assert run_here(capsys, *agents, "run", "Book.").code == 1
+    failed = str(lines(capsys, "runs", "list")[0]["runId"])
+    ran = run_here(capsys, *agents, "runs", "retry", failed, "--max-steps", "1")
+    assert ran.code != 0
+    assert "nothing is left of its budget (maxSteps)" in ran.err
+    assert run_here(capsys, *agents, "runs", "retry", failed, "--max-steps", "-1").code != 0
+    ran = run_here(capsys, *agents, "runs", "retry", failed, "--max-steps", "40", "--max-tokens", "100000")
+    assert (ran.code, "Done." in ran.out) == (0, True), ran
+    assert (tmp_path / "booked").read_text(encoding="utf-8") == "x", "it was booked once"
 
 
 def test_a_failed_run_is_retried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,7 +57,7 @@ def test_a_restored_database_is_verified_and_its_runs_go_on(
     assert "with their sessions and runs as they were written" in ran("doctor", "--deep")
     assert "waiting for input" in ran("runs", "list")
     assert "Run pay?" in ran("runs", "show", run_id)
-    assert "only a failed run is continued" in ran("runs", "retry", run_id, code=2)
+    assert "only a failed run is continued" in ran("runs", "retry", run_id, code=5)
     assert ran("sessions", "prune", "--days", "1", "--yes").split()[0] == "0"
     ran("approvals", "answer", request_id, "approve")
     assert "paid 1 cents" in ran("runs", "resume", run_id)

@@ -64,6 +64,13 @@ def test_the_command_and_the_server_share_one_store(tmp_path: Path) -> None:
     assert {json.loads(line)["title"] for line in listed} == {"hello", "hello again"}
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_a_signal_ends_has_the_exit_code_0(tmp_path: Path, number: int) -> None:
+    with serving(tmp_path, "serve", "--port", "0", end=number) as child:
+        address(child)
+    assert child.returncode == 0
+
+
 def test_a_changed_file_restarts_the_server_and_an_error_waits_for_the_next_change(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(AGENT.format(name="one"), encoding="utf-8")
     page = "http://localhost:5173"

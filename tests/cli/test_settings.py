@@ -9,7 +9,7 @@ from tests.cli.commands import run_here
 from windlass import Rejected
 from windlass.client import Client
 from windlass_cli.backend import Command, runtime_options
-from windlass_cli.output import Problem
+from windlass_cli.output import CommandError
 from windlass_cli.settings import FILE_BYTES_MAX, SETTINGS, load_settings
 from windlass_server.settings import OPTIONS, Settings
 
@@ -74,7 +74,7 @@ def test_webhooks_are_declared_as_tables_or_in_python() -> None:
         [],
     ]
     Path("windlass.toml").write_text("[webhooks]\nissues = 5\n", encoding="utf-8")
-    with pytest.raises(Problem, match="webhooks must be module:name"):
+    with pytest.raises(CommandError, match="webhooks must be module:name"):
         load_settings({}, {}, file=None)
 
 
@@ -102,14 +102,14 @@ def test_webhooks_in_python_stand_beside_those_in_tables() -> None:
 @pytest.mark.parametrize("key", ["webhooks", "notifications"])
 def test_a_text_beside_tables_of_the_same_name_is_refused_with_what_to_write(key: str) -> None:
     Path("windlass.toml").write_text(f'{key} = "app.py:all"\n[{key}.issues]\na = 1\n', encoding="utf-8")
-    with pytest.raises(Problem, match="is not valid TOML") as caught:
+    with pytest.raises(CommandError, match="is not valid TOML") as caught:
         load_settings({}, {}, file=None)
     assert caught.value.hint == (
         f"{key} is a text and a table. Write both as a table: a line such as "
         f'python = "app.py:{key}" below [{key}], beside [{key}.NAME].'
     )
     Path("windlass.toml").write_text("agents = = 1\n", encoding="utf-8")
-    with pytest.raises(Problem, match="is not valid TOML") as caught:
+    with pytest.raises(CommandError, match="is not valid TOML") as caught:
         load_settings({}, {}, file=None)
     assert caught.value.hint == ""
 
@@ -182,7 +182,7 @@ def test_a_server_refuses_rates_and_flags_that_are_none() -> None:
 )
 def test_an_invalid_setting_is_refused_with_its_name(text: str, told: str) -> None:
     Path("windlass.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(CommandError) as refused:
         load_settings({}, {}, file=None)
     assert told in f"{refused.value.message} {refused.value.hint}"
 
@@ -202,24 +202,24 @@ def test_limits_of_providers_are_a_table_of_the_file_or_a_variable() -> None:
     assert repr(runtime_options(settings).get("provider_limits")).startswith(told)
     given = load_settings({}, {"WINDLASS_PROVIDERS": settings.values["providers"].value}, file=None)
     assert given.provider_limits == settings.provider_limits
-    with pytest.raises(Problem, match="providers must be a table"):
+    with pytest.raises(CommandError, match="providers must be a table"):
         load_settings({}, {"WINDLASS_PROVIDERS": "openai=8"}, file=None)
-    with pytest.raises(Problem, match="at_once must be 1 to 10,000"):
+    with pytest.raises(CommandError, match="at_once must be 1 to 10,000"):
         runtime_options(load_settings({}, {"WINDLASS_PROVIDERS": "{a = {at_once = 10001}}"}, file=None))
     Path("windlass.toml").unlink()
     assert load_settings({}, {}, file=None).provider_limits == {}
 
 
 def test_a_missing_binary_oversized_or_unreadable_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Problem, match="does not exist"):
+    with pytest.raises(CommandError, match="does not exist"):
         load_settings({}, {}, file=Path("other.toml"))
     Path("windlass.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(Problem, match="not valid TOML"):
+    with pytest.raises(CommandError, match="not valid TOML"):
         load_settings({}, {}, file=None)
     Path("windlass.toml").write_bytes(b"#" * (FILE_BYTES_MAX + 1))
-    with pytest.raises(Problem, match="larger than"):
+    with pytest.raises(CommandError, match="larger than"):
         load_settings({}, {}, file=None)
-    with pytest.raises(Problem, match="cannot read"):
+    with pytest.raises(CommandError, match="cannot read"):
         load_settings({}, {}, file=tmp_path)
 
 
@@ -265,7 +265,7 @@ def test_a_key_is_not_sent_to_a_server_that_only_a_file_names(
 
 
 def _unsent(client: Client) -> None:
-    raise Problem("it would be sent")
+    raise CommandError("it would be sent")
 
 
 def test_every_option_of_the_server_is_a_setting_of_the_command_with_the_same_default() -> None:

@@ -14,10 +14,10 @@ from tests.cli.commands import COMMAND, WAIT_S_MAX, run_here
 from tools.postgres import Postgres
 from tools.temporal import free_port
 from windlass import AgentRuntime
-from windlass.adapters.wall import now_ms
 from windlass.demo import agent as demo
-from windlass.parts import PostgresStore
+from windlass.ledger.wall import now_ms
 from windlass.ports.store import Document
+from windlass.postgres import PostgresStore
 from windlass_server import Tenants
 from windlass_server.tenants import TENANT
 

@@ -72,9 +72,12 @@ def card(url: str) -> bytes:
     ).encode()
 
 
-async def ask(host: Host, monkeypatch: pytest.MonkeyPatch) -> str:
+async def ask(host: Host, monkeypatch: pytest.MonkeyPatch, key: str | None = KEY) -> str:
     """Have an agent ask the agent of a host; return what it was told."""
-    monkeypatch.setenv("RESEARCH_KEY", KEY)
+    if key is None:
+        monkeypatch.delenv("RESEARCH_KEY", raising=False)
+    else:
+        monkeypatch.setenv("RESEARCH_KEY", key)
     model = ScriptedModel(by_history([call("research", {"message": "Find it."}), say("Done.")]))
     url = f"a2a://127.0.0.1:{host.port}/research"
     boss = Agent("boss", model=model, subagents=[RemoteAgent("research", url=url, key_env="RESEARCH_KEY")])
@@ -122,6 +125,20 @@ def test_a_card_that_names_its_own_server_gets_the_task_and_the_key(monkeypatch:
                 f"authorization: Bearer {KEY}" in one.lower().replace("bearer", "Bearer")
                 for one in host.heard
             )
+
+    play(story())
+
+
+@pytest.mark.parametrize("key", [None, ""])
+def test_nothing_is_sent_while_the_variable_of_the_key_is_not_set(
+    key: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with Host().serving() as host:
+            host.body = card(f"http://127.0.0.1:{host.port}/work")
+            told = await ask(host, monkeypatch, key)
+            assert "the environment variable RESEARCH_KEY is not set" in told, told
+            assert host.connections == 0
 
     play(story())
 
@@ -181,6 +198,60 @@ def test_an_answer_is_bounded_and_not_unpacked(monkeypatch: pytest.MonkeyPatch) 
             assert all("accept-encoding: identity" in head.lower() for head in host.heard)
 
     play(story())
+
+
+class Pieces(httpx.AsyncByteStream):
+    """A body that comes in pieces."""
+
+    def __init__(self, body: bytes, size: int) -> None:
+        self._pieces = [body[at : at + size] for at in range(0, len(body), size)]
+
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        for piece in self._pieces:
+            yield piece
+
+
+async def received(body: bytes, kind: str, size: int) -> bytes:
+    """Return what the SDK gets of a body."""
+
+    class Inner(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            return httpx.Response(200, headers={"content-type": kind}, stream=Pieces(body, size))
+
+    url = httpx.URL("http://127.0.0.1:1/")
+    response = await KeyTransport(url, None, Inner()).handle_async_request(httpx.Request("GET", url))
+    return await response.aread()
+
+
+JSON, EVENTS = "application/json", "text/event-stream; charset=utf-8"
+VALUES = b"[" + b"1," * (a2a.ANSWER_VALUES_MAX - 2) + b"1]"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4_096, 10_000_000])
+@pytest.mark.parametrize("end", ["\n\n", "\r\n\r\n", "\r\r"])
+def test_each_event_of_a_stream_is_bounded_and_not_their_sum(
+    size: int, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(a2a, "ANSWER_BYTES_MAX", 40 if size < 10 else 10_000)
+    events = "".join(f"data: {number}{end}" for number in range(200)).encode()
+    assert play(received(events, EVENTS, size)) == events
+    monkeypatch.setattr(a2a, "ANSWER_BYTES_MAX", 40)
+    with pytest.raises(ToolFailed, match="too large: limit 40 bytes"):
+        play(received(events + b"data: " + b"x" * 40, EVENTS, size))
+    with pytest.raises(ToolFailed, match="too large: limit 40 bytes"):
+        play(received(b"x" * 41, JSON, size))
+    assert play(received(b"x" * 40, JSON, size)) == b"x" * 40
+    monkeypatch.setattr(a2a, "STREAM_BYTES_MAX", len(events) - 1)
+    monkeypatch.setattr(a2a, "ANSWER_BYTES_MAX", 10_000)
+    with pytest.raises(ToolFailed, match="for all events"):
+        play(received(events, EVENTS, size))
+
+
+@pytest.mark.parametrize(("kind", "end"), [(JSON, b""), (EVENTS, b"\n\n")])
+def test_the_values_of_an_answer_are_bounded(kind: str, end: bytes) -> None:
+    assert play(received(VALUES + end, kind, 65_536)) == VALUES + end
+    with pytest.raises(ToolFailed, match="limit 20,000 values"):
+        play(received(b"[" + VALUES + b",1]" + end, kind, 65_536))
 
 
 def test_a_public_server_that_a_card_names_gets_the_task_without_the_key_at_the_checked_address() -> None:

@@ -13,8 +13,8 @@ from tests.server.keyring import Keyring
 from tests.server.rig import FAST, Server, look, payer, run, serving, talker
 
 from windlass import Agent, AgentRuntime, Denied, Rejected, tool
+from windlass.agent.package import compile_package, package_json
 from windlass.client import Client, RemoteAgent
-from windlass.package import compile_package, package_json
 from windlass.ports.model import LLMUsage
 from windlass.runtime.runs import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, fail, say
@@ -284,7 +284,8 @@ def test_a_server_that_refuses_or_is_away_is_an_error(tmp_path: Path) -> None:
                 status, told = outcome((await worked(boss(server.port, **given)))[1])
                 assert (status, "valid key" in told) == ("failed", True)
             status, told = outcome((await worked(boss(server.port, key_env="WINDLASS_NO_SUCH_KEY")))[1])
-            assert (status, "no key for" in told) == ("failed", True)
+            assert (status, "variable WINDLASS_NO_SUCH_KEY is not set" in told) == ("failed", True)
+            assert "the server refused" not in told
         async with served(tmp_path / "more", talker()) as (server, _):
             status, told = outcome((await worked(boss(server.port, agent="nobody")))[1])
             assert (status, "unknown agent" in told) == ("failed", True)

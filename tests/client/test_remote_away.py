@@ -11,7 +11,7 @@ from tests.server.rig import FAST, Server, payer, run, serving
 from windlass import Agent, AgentRuntime
 from windlass.client import RemoteAgent
 from windlass.client.remote import AWAY_MS
-from windlass.runtime.registry import Machine
+from windlass.ports.machine import Machine
 from windlass.testing import (
     FakeClock,
     ScriptedModel,

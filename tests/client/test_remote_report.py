@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from windlass.client import RunInfo
-from windlass.client.remote import ROUNDS_MAX, Asked, RemoteModel, Report, reply_to, report_of
+from windlass.client.remote import ROUNDS_MAX, RemoteModel, RemoteRequest, Report, reply_to, report_of
 from windlass.errors import Rejected
 from windlass.limits import OPTION_CHARS_MAX, QUESTION_CHARS_MAX
 from windlass.ports.model import LLMMessage, LLMStreamChunk
@@ -111,7 +111,7 @@ def test_data_that_no_result_can_hold_is_an_error() -> None:
 def test_an_unanswered_approval_is_sent_back_as_a_denial(
     question: dict[str, Any], answered: dict[str, Any], option: str | None, text: str | None
 ) -> None:
-    asked = Asked(request_id="q", arguments_hash="h", question=question)
+    asked = RemoteRequest(request_id="q", arguments_hash="h", question=question)
     reply = reply_to(Report(run_id="r", asked=asked), answered)
     assert (reply.run_id, reply.request_id, reply.arguments_hash) == ("r", "q", "h")
     assert (reply.option_id, reply.text) == (option, text)
@@ -131,7 +131,7 @@ def going_on(*messages: LLMMessage) -> list[LLMStreamChunk]:
 
 
 def test_a_question_that_cannot_be_asked_fails_the_remote_call() -> None:
-    report = Report(run_id="r", asked=Asked(request_id="q", question=QUESTION))
+    report = Report(run_id="r", asked=RemoteRequest(request_id="q", question=QUESTION))
     before = LLMMessage("tool", report.model_dump_json(), name="remote")
     with pytest.raises(Rejected, match="did not complete: two options have the same id"):
         going_on(
@@ -140,7 +140,7 @@ def test_a_question_that_cannot_be_asked_fails_the_remote_call() -> None:
 
 
 def test_a_server_that_asks_without_end_is_given_up() -> None:
-    report = Report(run_id="r", asked=Asked(request_id="q", question=QUESTION)).model_dump_json()
+    report = Report(run_id="r", asked=RemoteRequest(request_id="q", question=QUESTION)).model_dump_json()
     asks = LLMMessage("tool", report, name="remote")
     answered = LLMMessage("tool", '{"optionId": "approve"}', name="ask_question")
     rounds = [asks, answered] * (ROUNDS_MAX - 1)

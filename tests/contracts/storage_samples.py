@@ -12,9 +12,9 @@ import psycopg
 from pydantic import JsonValue
 
 from tools.postgres import Postgres
-from windlass.adapters.storage.memory import InMemoryStorage
-from windlass.adapters.storage.sqlalchemy import METADATA, SqlAlchemyStorage
-from windlass.ports.storage import Page, StorageAdapter
+from windlass.storage.adapter import Page, StorageAdapter
+from windlass.storage.memory import InMemoryStorage
+from windlass.storage.sqlalchemy import METADATA, SqlAlchemyStorage
 from windlass_protocol import (
     AgentSession,
     ChatAgent,

@@ -3,19 +3,21 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import psycopg
 
 from tools.postgres import CLEAN, Postgres
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.postgres.store import PostgresStore
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.limits import REFUSED_STARTS_MAX
 from windlass.ports.store import Appended, Batch, Claim, ContentStore, NewRun, Standing, Store
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Record
 from windlass_protocol import JsonObject
+
+if TYPE_CHECKING:
+    from windlass.postgres import PostgresStore
 
 AT = "2026-01-31T09:30:00.250Z"
 NOW_MS = 1_000_000
@@ -79,8 +81,10 @@ class PostgresStores:
 
         asyncio.run(main())
 
-    async def _stores(self, refusals_max: int) -> tuple[PostgresStore, PostgresStore]:
+    async def _stores(self, refusals_max: int) -> "tuple[PostgresStore, PostgresStore]":
         """Return the stores of the story before, unless it closed one."""
+        from windlass.postgres import PostgresStore  # noqa: PLC0415 - the tests of core run without this room
+
         stores = self._opened.pop(refusals_max, ())
         if stores and not any(one._is_closed for one in stores):  # pyright: ignore[reportPrivateUsage]
             return stores
@@ -94,6 +98,9 @@ class PostgresStores:
 
     def close(self) -> None:
         """Close the connections."""
+        self._admin.close()
+        # Tests of other suites end the connections of the server.
+        self._admin = psycopg.connect(self.place[0], autocommit=True)
         self.clean()
         for stores in self._opened.values():
             for store in stores:

@@ -13,10 +13,10 @@ import pytest
 from tests.sandbox.rig import BUBBLEWRAP, require_bwrap
 from tests.toolbox.rig import let_pass, play
 
-from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes, Cgroup
-from windlass.adapters.sandboxes.none import HostSandboxes
 from windlass.limits import SANDBOX_FILE_BYTES_MAX
 from windlass.ports.sandbox import Ended, Sandbox, SandboxAdapter, SandboxFailed
+from windlass.sandboxes.bubblewrap import BubblewrapSandboxes, Cgroup
+from windlass.sandboxes.none import HostSandboxes
 from windlass_protocol import SandboxSpec
 
 if sys.platform != "linux":
@@ -187,7 +187,7 @@ def test_bubblewrap_is_checked_for_what_it_needs(monkeypatch: pytest.MonkeyPatch
         assert "No permissions to create new namespace" in refusal()
         assert "unprivileged_userns_clone" in refusal()
         patched.setattr("os.geteuid", lambda: 0)
-        patched.setattr("windlass.adapters.sandboxes.bubblewrap._CGROUPS", tmp_path)
+        patched.setattr("windlass.sandboxes.bubblewrap._CGROUPS", tmp_path)
         assert "cgroup" in refusal()
         patched.setenv("PATH", "/nowhere")
         assert "apt-get install bubblewrap" in refusal()
@@ -221,8 +221,8 @@ def test_a_control_group_of_version_2_is_made_where_the_kernel_allows_one(
         for name in ("cgroup.procs", *(f"{one}.max" for one in ("pids", "memory") if f"+{one}" in enabled)):
             (self / name).touch()
 
-    monkeypatch.setattr("windlass.adapters.sandboxes.bubblewrap._CGROUPS", tmp_path)
-    monkeypatch.setattr("windlass.adapters.sandboxes.bubblewrap._OWN_CGROUPS", tmp_path / "own")
+    monkeypatch.setattr("windlass.sandboxes.bubblewrap._CGROUPS", tmp_path)
+    monkeypatch.setattr("windlass.sandboxes.bubblewrap._OWN_CGROUPS", tmp_path / "own")
     monkeypatch.setattr(Path, "mkdir", make)
     monkeypatch.setattr(Path, "rmdir", shutil.rmtree)
     group = Cgroup.make(SandboxSpec(adapter="bubblewrap", processes=7, memory_bytes=4_096))

@@ -34,7 +34,7 @@ from windlass.limits import (
     STORAGE_ID_BYTES_MAX,
     STORAGE_PAGE_ITEMS_MAX,
 )
-from windlass.ports.storage import Page, StorageAdapter
+from windlass.storage.adapter import Page, StorageAdapter
 from windlass_protocol import AgentSession, ChatAgent, ChatMessage, HarnessTrace
 from windlass_protocol.codec import encode
 

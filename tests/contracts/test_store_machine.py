@@ -16,10 +16,10 @@ from tests.contracts.stores import NOW_MS, AnyStore, PostgresStores, draft
 from tests.depth import some
 
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.postgres.store import PostgresStore
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Conflict
 from windlass.ports.store import START, Appended, Batch, Claim, Posted, Standing
+from windlass.postgres.store import PostgresStore
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from tests.golden.journal import JOURNALS, read
 
 from tools.files import ROOT
 from windlass import Agent, Budget, Event, HookCall, RunResult
-from windlass.hooks import POINTS, HookOptions
+from windlass.agent.hooks import POINTS, HookOptions
 from windlass.parts import CallFacts, EventFilter, Rules
 from windlass.runtime.options import RunOptions, RuntimeOptions
 from windlass.tools import KitOptions, ToolOptions

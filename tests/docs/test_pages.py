@@ -1,6 +1,8 @@
 """Every page is true: its code runs, its commands exist, its links lead somewhere."""
 
+import sqlite3
 import tomllib
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,22 @@ def test_python_on_a_page_runs_and_prints_the_output_on_the_page(
         require_bwrap()
     problem = doc_blocks.run_chain(chain, name=str(page), folder=tmp_path)
     assert problem is None, problem
+
+
+def test_the_program_that_stores_a_position_continues_where_it_ended(tmp_path: Path) -> None:
+    page = Path("docs/events.md")
+    [chain] = [
+        chain for found, chain in CHAINS if found == page and any("books.db" in block.code for block in chain)
+    ]
+    for _ in range(2):
+        assert doc_blocks.run_chain(chain, name=str(page), folder=tmp_path) is None
+    with closing(sqlite3.connect(tmp_path / "cwd" / "books.db")) as books:
+        assert books.execute("SELECT answer FROM answers ORDER BY rowid").fetchall() == [
+            ("One.",),
+            ("Two.",),
+            ("One.",),
+            ("Two.",),
+        ]
 
 
 def test_the_readme_shows_a_program_that_runs() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tools import docs_site as site
 from windlass import AgentRuntime
 
-ADAPTERS = ("windlass.adapters.", "windlass.testing.", "windlass.feed.")
+ADAPTERS = ("windlass.adapters.", "windlass.feed.", "windlass.postgres.", "windlass.testing.")
 """Modules with classes that implement ports: the port documents the methods."""
 
 

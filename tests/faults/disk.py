@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Self, cast
 
 import apsw
 
-from windlass.adapters.journals.sql.statements import Connection, Cursor, Row, Value
+from windlass.adapters.journals.sql.statements import Cursor, Row, SqlConnection, Value
 
 SECTOR_BYTES: Final = 512
 Fate = Literal["kept", "dropped", "torn", "garbage"]
@@ -84,11 +84,11 @@ class Disk(apsw.VFS):
         self.happenings.append(Delete(Path(filename).name))
         super().xDelete(filename, syncdir)
 
-    def connect(self, path: Path) -> Connection:
+    def connect(self, path: Path) -> SqlConnection:
         """Open a file on this disk; errors are those of the standard library."""
         connection = apsw.Connection(str(path), vfs=self.name)
         connection.set_busy_timeout(5_000)
-        return _Connection(cast("Connection", connection))
+        return _Connection(cast("SqlConnection", connection))
 
 
 class _File(apsw.VFSFile):
@@ -114,7 +114,7 @@ class _File(apsw.VFSFile):
 
 
 class _Connection:
-    def __init__(self, inner: Connection) -> None:
+    def __init__(self, inner: SqlConnection) -> None:
         self._inner = inner
 
     def execute(self, sql: str, parameters: Sequence[Value] = (), /) -> Cursor:

@@ -14,7 +14,7 @@ from tests.faults.disk import Disk, Happening, Mark, Platter, Sync, Write, get_f
 
 from windlass.adapters.journals.sqlite import marks
 from windlass.adapters.journals.sqlite import transactions as sqlite_writer
-from windlass.adapters.journals.sqlite.marks import SLOT_BYTES, Marks, State
+from windlass.adapters.journals.sqlite.marks import SLOT_BYTES, StoreMarks, StoreState
 from windlass.adapters.journals.sqlite.schema import Durability
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import AgentError
@@ -106,15 +106,15 @@ async def crashes(
 @contextmanager
 def _marks_on(disk: Disk) -> Generator[None]:
     """Record the writes and syncs of the file of marks, which SQLite does not make."""
-    write, make, name = Marks._write, Marks._make, "store.db-mark"
+    write, make, name = StoreMarks._write, StoreMarks._make, "store.db-mark"
 
-    def written(self: Marks, state: State, slot: int, kind: bytes) -> None:
+    def written(self: StoreMarks, state: StoreState, slot: int, kind: bytes) -> None:
         write(self, state, slot, kind)
         at = slot * SLOT_BYTES
         content = self._path.read_bytes()
         disk.happenings.append(Write(name, at, content[at : at + SLOT_BYTES]))
 
-    def made(self: Marks, state: State) -> tuple[int, bool]:
+    def made(self: StoreMarks, state: StoreState) -> tuple[int, bool]:
         handle, is_made = make(self, state)
         # It gets its name when it is on the disk.
         disk.happenings += [Write(name, 0, self._path.read_bytes()), Sync(name)]
@@ -124,8 +124,8 @@ def _marks_on(disk: Disk) -> Generator[None]:
         disk.happenings.append(Sync(name))
 
     with (
-        patch.object(Marks, "_write", written),
-        patch.object(Marks, "_make", made),
+        patch.object(StoreMarks, "_write", written),
+        patch.object(StoreMarks, "_make", made),
         patch.object(marks, "sync_file", synced),
     ):
         yield

@@ -2,9 +2,10 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from windlass.adapters.journals.sql import writes as sql_writes
 from windlass_harness.loop import advance

@@ -23,9 +23,9 @@ from tests.contracts.stores import draft
 
 from tools.postgres import Postgres, running_postgres
 from windlass import Agent, AgentRuntime, ToolContext, tool
-from windlass.adapters.journals.postgres.store import PostgresStore
 from windlass.errors import Ambiguous, Conflict, Unavailable
 from windlass.ports.store import Batch, Claim
+from windlass.postgres.store import PostgresStore
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_harness.record import Record
 

@@ -16,20 +16,21 @@ from tests.faults.mutants import mutated
 
 from windlass import Agent, AgentRuntime, ToolContext, tool
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.sql.statements import Connection, Cursor, Value
+from windlass.adapters.journals.sql.statements import Cursor, SqlConnection, Value
 from windlass.adapters.journals.sqlite.schema import Durability, connect
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock, chance, new_id
+from windlass.agent.policy import allow_start
+from windlass.engine.scribe import RedactingScribe
 from windlass.errors import Conflict
 from windlass.feed import Feed
-from windlass.policy import allow_start
 from windlass.ports.interpreter import Interpreter
+from windlass.ports.machine import Machine
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass.ports.store import Appended, Batch
 from windlass.ports.wakes import Wakes
-from windlass.runtime.registry import Machine, Registry, RuntimePorts, register_agent
+from windlass.runtime.registry import Registry, RuntimePorts, register_agent
 from windlass.runtime.runs import RunHandle
-from windlass.scribe import RedactingScribe
 from windlass.testing import Answer, Failpoints, FailpointStore, ScriptedModel, call, say
 from windlass.testing.stores import FullStore
 from windlass_harness.record import Record
@@ -218,7 +219,7 @@ def runtime_on(
 class _PointedConnection:
     """A connection with failpoints around its statements, in its thread."""
 
-    inner: Connection
+    inner: SqlConnection
     points: Failpoints
     commits_only: bool
 
@@ -235,7 +236,7 @@ class _PointedConnection:
         self.inner.close()
 
 
-def pointed_connect(points: Failpoints, detail: Detail) -> Callable[[Path], Connection]:
+def pointed_connect(points: Failpoints, detail: Detail) -> Callable[[Path], SqlConnection]:
     if detail == "calls":
         return lambda path: _CalmConnection(connect(path))
     return lambda path: _PointedConnection(connect(path), points, detail == "commits")
@@ -249,7 +250,7 @@ _TRANSACTION: Final = Lock()
 class _CalmConnection:
     """A connection that defers freezing the process until its transaction ends."""
 
-    inner: Connection
+    inner: SqlConnection
 
     def execute(self, sql: str, parameters: Sequence[Value] = (), /) -> Cursor:
         word = sql.split(maxsplit=1)[0]

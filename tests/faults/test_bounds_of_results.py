@@ -9,7 +9,7 @@ import pytest
 from tests.faults.test_host_code import calling, played
 
 from windlass import Agent, AgentRuntime, Change, ToolFailed, Veto, hook, tool
-from windlass.agent import output_contract
+from windlass.agent.agent import output_contract
 from windlass.limits import FAILURE_CHARS_MAX, MODEL_PART_BYTES_MAX, OUTPUT_BYTES_MAX, THREADS_MAX
 from windlass.testing import ScriptedModel, call, say
 from windlass.testing.models import by_history

@@ -20,10 +20,10 @@ from tests.faults.test_postgres_notices import PGBOUNCER, pgbouncer
 from tools.postgres import Postgres, running_postgres
 from windlass import AgentRuntime
 from windlass.adapters.journals import rules
-from windlass.adapters.journals.postgres.store import PostgresStore
-from windlass.adapters.journals.postgres.writes import ABSENT_S, LOOKS_APART_S, LeaseOwners
 from windlass.engine import clocks, engine
 from windlass.errors import Conflict
+from windlass.postgres.store import PostgresStore
+from windlass.postgres.writes import ABSENT_S, LOOKS_APART_S, LeaseOwners
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +33,21 @@ def postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture
-def long_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+def ended_leases(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Make leases last an hour; return the owners whose leases ended all the same."""
     for module in (rules, clocks, engine):
         monkeypatch.setattr(module, "OWNER_LEASE_MS", rules.OWNER_LEASE_MS)
     lengthen_leases()
+    judge, ended = rules.Leases.is_valid, list[str]()
+
+    def is_valid(self: rules.Leases, owner_id: str, *, beat_at_ms: int, now_ms: int) -> bool:
+        valid = judge(self, owner_id, beat_at_ms=beat_at_ms, now_ms=now_ms)
+        if not valid:
+            ended.append(owner_id)
+        return valid
+
+    monkeypatch.setattr(rules.Leases, "is_valid", is_valid)
+    return ended
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:
@@ -85,7 +96,7 @@ def present(place: str) -> list[str]:
 @pytest.mark.promise("J4")
 @pytest.mark.parametrize("kind", ["postgres", "sqlite"])
 def test_the_sessions_of_a_killed_process_are_free_long_before_its_lease_ends(
-    kind: str, postgres: Postgres, tmp_path: Path, long_leases: None
+    kind: str, postgres: Postgres, tmp_path: Path, ended_leases: list[str]
 ) -> None:
     store = postgres.new_database() if kind == "postgres" else str(tmp_path / "app.db")
     effects = tmp_path / "effects"
@@ -100,12 +111,13 @@ def test_the_sessions_of_a_killed_process_are_free_long_before_its_lease_ends(
                 result = await runtime.handle("r1").wait()
         assert result.output == "done"
         assert effects.read_bytes() == b"ww"
+        assert ended_leases == []
 
     run(story())
 
 
 def test_a_process_that_starts_after_the_kill_takes_over_as_well(
-    postgres: Postgres, tmp_path: Path, long_leases: None
+    postgres: Postgres, tmp_path: Path, ended_leases: list[str]
 ) -> None:
     store, effects = postgres.new_database(), tmp_path / "effects"
 
@@ -116,6 +128,7 @@ def test_a_process_that_starts_after_the_kill_takes_over_as_well(
             child.wait()
         async with AgentRuntime.open(store, agents=[worker(effects)]) as runtime:
             assert (await runtime.handle("r1").wait()).output == "done"
+        assert ended_leases == []
 
     run(story())
 

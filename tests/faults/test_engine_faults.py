@@ -11,7 +11,7 @@ from tests.faults.scene import Scene, agent_of, ends_of, records_of
 
 from windlass import Ambiguous, Rejected, RunStatus, ToolContext, Unavailable, tool
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.rules import stopped
+from windlass.adapters.journals.rules import store_stopped
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.engine.writer import ATTEMPTS_MAX, DELAY_S_MAX
 from windlass.limits import OWNER_LEASE_MS, TOOL_OUTPUT_CHARS_MAX
@@ -211,7 +211,7 @@ def test_a_store_that_has_stopped_for_good_is_not_waited_for() -> None:
     class StoppedStore(WrappedStore):
         async def append(self, batch: Batch) -> Appended:
             if any(draft.type == "action.result" for draft in batch.drafts):
-                raise stopped("the disk is gone")
+                raise store_stopped("the disk is gone")
             return await super().append(batch)
 
     scene = Scene()

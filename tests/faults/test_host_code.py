@@ -15,8 +15,8 @@ from windlass.engine.approval import approval_prompt
 from windlass.engine.driver import Driver
 from windlass.engine.engine import BUG_ATTEMPTS_MAX
 from windlass.limits import MODEL_IDLE_TIMEOUT_MS, WAIT_MS_MAX
+from windlass.ports.machine import Machine
 from windlass.ports.model import LLMStreamChunk
-from windlass.runtime.registry import Machine
 from windlass.testing import (
     Answer,
     FakeClock,

@@ -15,18 +15,18 @@ from tests.contracts.test_store_runs import three
 
 from tools.postgres import Place, Postgres, running_postgres
 from windlass.adapters.journals.codec import encode_batch
-from windlass.adapters.journals.opening import open_store
-from windlass.adapters.journals.postgres import schema as postgres_schema
-from windlass.adapters.journals.postgres import store as postgres_store
-from windlass.adapters.journals.postgres import writer as postgres_writer
-from windlass.adapters.journals.postgres.link import Link, address_of
-from windlass.adapters.journals.postgres.reads import PostgresReads
-from windlass.adapters.journals.postgres.schema import migrated
-from windlass.adapters.journals.postgres.store import PostgresStore
-from windlass.adapters.journals.postgres.writes import LeaseOwners, PostgresTransaction
 from windlass.adapters.journals.sql.integrity import RUN_COLUMNS
 from windlass.errors import Ambiguous, Conflict, Rejected, Unavailable
 from windlass.ports.store import Appended, Batch, Claim, PermitAsk, RunFilter
+from windlass.postgres import schema as postgres_schema
+from windlass.postgres import store as postgres_store
+from windlass.postgres import writer as postgres_writer
+from windlass.postgres.link import PostgresLink, parse_address
+from windlass.postgres.reads import PostgresReads
+from windlass.postgres.schema import migrate_tables
+from windlass.postgres.store import PostgresStore
+from windlass.postgres.writes import LeaseOwners, PostgresTransaction
+from windlass.runtime.opening import open_store
 
 STARTUP = 4
 NEWEST = len(postgres_schema.MIGRATIONS)
@@ -265,7 +265,7 @@ def test_a_server_that_is_killed_again_and_again_keeps_every_acknowledged_record
 def late(place: Place, key_of: PostgresStore) -> PostgresTransaction:
     """Return a transaction of another process."""
     address, schema = place
-    link = Link(address_of(address, schema=schema))
+    link = PostgresLink(parse_address(address, schema=schema))
     return PostgresTransaction(link, key_of._key, owners=LeaseOwners())  # pyright: ignore[reportPrivateUsage]
 
 
@@ -389,7 +389,7 @@ def test_a_server_without_a_free_connection_makes_reads_and_writes_unavailable_a
     def pause(_: object, attempt: int) -> None:
         paused.append(attempt)
 
-    monkeypatch.setattr(postgres_writer.Writer, "pause", pause)
+    monkeypatch.setattr(postgres_writer.PostgresWriter, "pause", pause)
 
     async def story() -> None:
         database = postgres.new_database()
@@ -492,7 +492,7 @@ def test_a_store_of_the_first_version_shows_its_runs_as_before_after_it_was_migr
             tell(admin, "UPDATE store SET version = 1")
         with pytest.raises(Rejected, match="run windlass migrate"):
             await PostgresStore.open(address, schema=schema)
-        assert migrated(address_of(address, schema=schema), is_trial=False) == (1, NEWEST)
+        assert migrate_tables(parse_address(address, schema=schema), is_trial=False) == (1, NEWEST)
         store = await PostgresStore.open(address, schema=schema)
         assert await store.listed_runs(RunFilter()) == before
         await store.aclose()
@@ -539,7 +539,7 @@ def test_a_migration_may_take_longer_than_a_statement_of_a_run(
         await (await PostgresStore.open(address, schema=schema)).aclose()
         step = "CREATE TABLE limits AS SELECT current_setting('statement_timeout') AS of_a_statement"
         monkeypatch.setattr(postgres_schema, "MIGRATIONS", (*postgres_schema.MIGRATIONS, (step,)))
-        await asyncio.to_thread(migrated, address_of(address, schema=schema), is_trial=False)
+        await asyncio.to_thread(migrate_tables, parse_address(address, schema=schema), is_trial=False)
         with psycopg.connect(address) as admin:
             found = admin.execute(f"SELECT of_a_statement FROM {schema}.limits".encode()).fetchall()
             assert found == [("0",)]

@@ -18,10 +18,10 @@ from tests.server.crowd import raise_limit
 
 from tools.postgres import Postgres, running_postgres
 from windlass import Agent, AgentRuntime, tool
-from windlass.adapters.journals.postgres import notifier as postgres_notifier
-from windlass.adapters.journals.postgres.store import PostgresStore
 from windlass.engine import engine
 from windlass.ports.store import Notice
+from windlass.postgres import notifier as postgres_notifier
+from windlass.postgres.store import PostgresStore
 from windlass.testing import ScriptedModel, call, say
 
 ROOT: Final = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ PGBOUNCER: Final = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', os.d
 ANSWER: Final = """
 import asyncio, os, signal, sys
 from windlass import AgentRuntime
-from windlass.adapters.journals.postgres.notifier import Notifier
+from windlass.postgres.notifier import Notifier
 from windlass.engine import engine
 
 address, run_id, way = sys.argv[1:]

@@ -22,12 +22,18 @@ from tests.faults.test_postgres import late, play, tell
 from tools.postgres import Postgres, running_postgres
 from windlass import Agent, AgentRuntime, tool
 from windlass.adapters.journals.codec import encode_batch
-from windlass.adapters.journals.postgres import schema as postgres_schema
-from windlass.adapters.journals.postgres import writer as postgres_writer
-from windlass.adapters.journals.postgres.link import Address, Failure, Link, address_of, translate
-from windlass.adapters.journals.postgres.store import PostgresStore
 from windlass.errors import AgentError, Rejected, Unavailable
 from windlass.ports.store import CANCEL, Batch
+from windlass.postgres import schema as postgres_schema
+from windlass.postgres import writer as postgres_writer
+from windlass.postgres.link import (
+    Failure,
+    PostgresAddress,
+    PostgresLink,
+    parse_address,
+    translate,
+)
+from windlass.postgres.store import PostgresStore
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_harness.record import Post
 from windlass_protocol import RunStatus
@@ -77,7 +83,7 @@ def test_a_process_that_opens_a_busy_store_does_not_show_records_before_older_on
 
     A replica that took over may count from a lower number than the newest horizon.
     """
-    found_version = postgres_schema.found_version
+    read_version = postgres_schema.read_version
 
     async def story() -> None:
         place = postgres.new_schema()
@@ -96,11 +102,11 @@ def test_a_process_that_opens_a_busy_store_does_not_show_records_before_older_on
                     tell(admin, f"SELECT setval('{place[1]}.horizons', 4000000000)")
                     tell(admin, f"UPDATE {place[1]}.appends SET horizon = 4000000000")
 
-        def first(link: Link, address: Address) -> int:
+        def first(link: PostgresLink, address: PostgresAddress) -> int:
             asyncio.run_coroutine_threadsafe(meanwhile(), loop).result()
-            return found_version(link, address)
+            return read_version(link, address)
 
-        monkeypatch.setattr(postgres_schema, "found_version", first)
+        monkeypatch.setattr(postgres_schema, "read_version", first)
         second = await PostgresStore.open(place[0], schema=place[1])
         assert await second.read_all() == ()
         other._link.check()  # pyright: ignore[reportPrivateUsage]
@@ -225,8 +231,8 @@ def test_a_connection_to_a_server_that_became_a_replica_is_left(postgres: Postgr
 
 
 def test_a_server_that_is_gone_without_a_word_is_noticed_unless_the_address_says_otherwise() -> None:
-    assert "tcp_user_timeout=25000" in address_of("postgresql://host/app", schema="windlass").conninfo
-    given = address_of("postgresql://host/app?tcp_user_timeout=1&keepalives_idle=2", schema="windlass")
+    assert "tcp_user_timeout=25000" in parse_address("postgresql://host/app", schema="windlass").conninfo
+    given = parse_address("postgresql://host/app?tcp_user_timeout=1&keepalives_idle=2", schema="windlass")
     assert "tcp_user_timeout=1 " in f"{given.conninfo} "
     assert "keepalives_idle=2 " in f"{given.conninfo} "
 

@@ -10,15 +10,15 @@ from random import Random
 from typing import Any, Final
 
 import pytest
+from tests.code_mode.interpreters import OtherRelease
 from tests.depth import some, some_of
 from tests.faults.forks import in_lanes, run_story
 from tests.faults.rig import runtime_on
 from tests.faults.scene import KillingStore, ends_of, records_of
-from tests.runtime.runtime_rig import OtherRelease
 
 from windlass import Agent, Approval, tool
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.adapters.monty import MontyInterpreter
+from windlass.code_mode.monty import MontyInterpreter
 from windlass.runtime.runs import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools.context import ToolContext

@@ -7,7 +7,7 @@ from tests.faults.scene import Scene, agent_of, ends_of, records_of
 
 from windlass import Agent, AgentRuntime, Rejected, tool
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.rules import rejected
+from windlass.adapters.journals.rules import rejection
 from windlass.limits import INBOX_ITEM_BYTES_MAX, RECORD_BYTES_MAX
 from windlass.ports.store import Appended, Batch, NewRun, Posted
 from windlass.testing import ScriptedModel, call, say
@@ -26,7 +26,7 @@ class PickyStore(MemoryStore):
 
     async def append(self, batch: Batch) -> Appended:
         if any(self.word in f"{draft.data} {draft.run_id}" for draft in batch.drafts):
-            raise rejected("a record is not taken")
+            raise rejection("a record is not taken")
         return await super().append(batch)
 
 
@@ -155,7 +155,7 @@ def test_an_unfoldable_message_fails_the_run_it_would_start_and_no_other() -> No
             assert (await ask(runtime, "hello", "r2")).status == "completed"
             bad = await runtime.handle("steer/s1/m1").wait(timeout=WAIT_S)
             assert bad.error is not None
-            assert "could not be driven: ValidationError" in bad.error.message
+            assert "could not be driven: BodyError" in bad.error.message
             assert "well" in str(await records_of(scene.store)), "and the items that came with it are taken"
 
     Scene(store=SpoilingStore()).play(story)

@@ -6,12 +6,14 @@ import shutil
 import sqlite3
 from collections.abc import Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from tests.contracts.stores import AT, AnyStore, claim, numbers, post, write
 from tests.depth import DEEP, some_of
+from tests.faults.damage import fill, sight_of, wrong_reads
 
 from windlass.adapters.journals.sqlite.schema import PAGE_BYTES
 from windlass.adapters.journals.sqlite.store import SqliteStore
@@ -390,3 +392,37 @@ def tamper(path: Path, *statements: str) -> None:
     for statement in statements:
         connection.execute(statement)
     connection.close()
+
+
+def test_a_request_at_another_place_of_the_list_is_the_same_request(tmp_path: Path) -> None:
+    async def main() -> None:
+        path = tmp_path / "store.db"
+        await fill(path)
+        truth = (await sight_of(path, ())).shown
+        with sqlite3.connect(path) as database:
+            database.execute("UPDATE asked SET number = number + 100 WHERE run_id = 'p2'")
+        database.close()
+        shown = (await sight_of(path, ())).shown
+        assert shown["requests"] != truth["requests"]
+        assert wrong_reads(shown, truth) == []
+        changed = tuple(replace(request, owner="eve") for request in truth["requests"])
+        assert wrong_reads({"requests": changed}, truth) == ["requests"]
+
+    asyncio.run(main())
+
+
+def test_a_session_without_the_row_of_its_run_shows_less_of_the_run_and_nothing_else(tmp_path: Path) -> None:
+    async def main() -> None:
+        path = tmp_path / "store.db"
+        await fill(path)
+        truth = (await sight_of(path, ())).shown
+        with sqlite3.connect(path) as database:
+            database.execute("DELETE FROM runs WHERE run_id IN ('p0', 'p2')")
+        database.close()
+        shown = (await sight_of(path, ())).shown
+        assert shown["listed_session pay2"] != truth["listed_session pay2"]
+        assert wrong_reads(shown, truth) == []
+        info = truth["listed_session pay2"]
+        assert wrong_reads({"listed": (replace(info, owner="eve"),)}, truth) == ["listed"]
+
+    asyncio.run(main())

@@ -17,7 +17,7 @@ from tests.faults.lossy import APPENDS, crashes, generations, recorded
 
 from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.sqlite import transactions as sqlite_writer
-from windlass.adapters.journals.sqlite.marks import State
+from windlass.adapters.journals.sqlite.marks import StoreState
 from windlass.adapters.journals.sqlite.recorded import RecordedStore
 from windlass.adapters.journals.sqlite.schema import Durability
 from windlass.adapters.journals.sqlite.store import SqliteStore
@@ -205,7 +205,7 @@ def test_a_commit_in_doubt_beside_commits_of_another_process_is_ambiguous(
         store, other = await SqliteStore.open(path, connect=disk.connect), RecordedStore(path)
         mine = await claim(store)
 
-        def beside(self: SqliteTransaction, doubted: State | None, *, log: Path | None) -> bool:
+        def beside(self: SqliteTransaction, doubted: StoreState | None, *, log: Path | None) -> bool:
             other.take_in([NumberedRow("s9", 1, b'["note.made","",{"number":1}]')])
             return real(self, doubted, log=log)
 

@@ -20,8 +20,8 @@ from windlass.engine.writer import SessionWriter
 from windlass.errors import Ambiguous, Conflict, Rejected, Unavailable
 from windlass.ports.clock import Clock
 from windlass.ports.feed import CursorExpired
+from windlass.ports.machine import Machine
 from windlass.ports.store import Appended, Batch
-from windlass.runtime.registry import Machine
 from windlass.testing import Failpoints, FaultRates, FaultyStore, seeded_random
 
 T = TypeVar("T")

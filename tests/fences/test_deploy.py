@@ -104,6 +104,8 @@ def test_packages_that_are_a_boundary_are_the_versions_that_are_tested() -> None
     harness = tomllib.loads((packages / "harness/pyproject.toml").read_text(encoding="utf-8"))["project"]
     needed = [*runtime["optional-dependencies"]["code"], *harness["dependencies"]]
     exact = {one.name: str(one.specifier) for one in map(Requirement, needed)}
-    for name in ("pydantic-monty", "tree-sitter-bash"):
+    for name in ("pydantic-monty", "tree-sitter", "tree-sitter-bash"):
         assert exact[name].startswith("==")
         assert f"\n{name}{exact[name]} " in locked
+        wanted = (DEPLOY.parent / "requirements/dev.in").read_text(encoding="utf-8")
+        assert f"\n{name}{exact[name]}\n" in wanted

@@ -50,11 +50,11 @@ COMMANDS = {"sidecar"}
 SUFFIXES = {".py", ".pyi", ".typed"}
 COMMAND_TIMEOUT_S = 300
 NEEDS_AN_EXTRA = {
-    "windlass.adapters.mcp": ("connection", "transports"),
-    "windlass.adapters.telemetry": ("otlp",),
-    "windlass.adapters.wakes": ("temporal",),
-    "windlass.adapters.journals": ("copying",),
-    "windlass.adapters.journals.postgres": (
+    "windlass.client": ("feed", "link"),
+    "windlass.evals": ("pytest",),
+    "windlass.mcp": ("connection", "transports"),
+    "windlass.postgres": (
+        "copying",
         "link",
         "notifier",
         "permits",
@@ -64,8 +64,9 @@ NEEDS_AN_EXTRA = {
         "writer",
         "writes",
     ),
-    "windlass.adapters.storage": ("sqlalchemy",),
-    "windlass.client": ("feed", "link"),
+    "windlass.storage": ("sqlalchemy",),
+    "windlass.telemetry": ("otlp",),
+    "windlass.temporal": ("wakes",),
     "windlass.testing": ("pytest",),
     "windlass.toolbox": ("web_connect",),
 }

@@ -6,8 +6,7 @@ import sys
 
 from tests.golden.journal import HASHES, JOURNALS, hashes, read, write
 from tests.golden.stories import STORIES, tell
-
-from windlass.testing import simulate
+from tests.simulator import simulate
 
 SEEDS = range(1, 31)
 RECORDS_MIN = 12

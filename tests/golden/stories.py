@@ -5,9 +5,9 @@ from typing import Final
 
 from windlass import Agent, AgentRuntime, ToolContext, tool
 from windlass.adapters.journals.memory import MemoryStore
+from windlass.agent.policy import allow_start
 from windlass.errors import Unavailable
 from windlass.feed import Feed
-from windlass.policy import allow_start
 from windlass.ports.model import LLMUsage
 from windlass.testing import (
     Answer,

@@ -1,19 +1,23 @@
 """Records are plain objects inside, and the wire model at the border."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
+from msgspec import Raw
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from windlass_harness.record import Post, Record, from_wire, number, to_wire
 from windlass_protocol import Record as WireRecord
+from windlass_protocol.bodies import BodyError
+from windlass_protocol.generated import records
 
 AT = "2026-01-31T09:00:00.000Z"
 WAITING = {"wait": "next-user-message"}
 
 
 def test_a_record_has_the_fields_of_the_wire_and_its_posts() -> None:
-    assert {one.name for one in fields(Record)} == {*WireRecord.model_fields, "posts"}
+    assert {one.name for one in fields(Record)} == {*WireRecord.model_fields, "posts", "body", "stored"}
 
 
 def test_a_record_goes_over_the_wire_and_back_without_its_posts() -> None:
@@ -34,6 +38,42 @@ def test_a_record_goes_over_the_wire_and_back_without_its_posts() -> None:
     assert (again.posts, again.data, again.seq, again.position) == ((), WAITING, 3, None)
     assert from_wire(WireRecord.model_validate(wire)) == again
     assert number(again, "s1", seq=3, epoch=2, position=9).position == 9
+
+
+def test_a_record_of_a_body_of_data_and_of_stored_json_are_the_same() -> None:
+    body = records.SessionWaiting(wait="next-user-message")
+    of_body = Record("session.waiting", AT, body)
+    of_data = Record("session.waiting", AT, {**WAITING})
+    of_json = Record("session.waiting", AT, Raw(to_json(WAITING)))
+    assert of_body == of_data == of_json
+    assert of_body.body == of_data.body == of_json.body == body
+    assert of_body.data is of_body.data == WAITING
+    assert of_json.body is of_json.body
+    assert replace(of_body, seq=3).data == WAITING
+
+
+def test_an_unknown_type_has_data_and_no_body() -> None:
+    record = Record("tomorrow.began", AT, Raw(b'{"light":[1]}'))
+    assert record.body is None
+    assert record.data == {"light": [1]}
+
+
+def test_an_unknown_field_stays_in_the_data() -> None:
+    record = Record("session.waiting", AT, Raw(b'{"wait":"input","colour":"red"}'))
+    assert record.body == records.SessionWaiting(wait="input")
+    assert to_wire(number(record, "s1", seq=1, epoch=1))["data"] == {"wait": "input", "colour": "red"}
+
+
+def test_data_that_does_not_fit_its_type_is_refused_when_its_body_is_read() -> None:
+    record = Record("session.waiting", AT, {"wait": 7})
+    with pytest.raises(BodyError, match=r"session.waiting .* at `\$.wait`"):
+        record.body  # noqa: B018 - reading it is the test
+    assert record.data == {"wait": 7}
+
+
+def test_a_record_has_no_other_attributes() -> None:
+    with pytest.raises(AttributeError, match="colour"):
+        getattr(Record("session.waiting", AT, {}), "colour")  # noqa: B009 - not an attribute
 
 
 @pytest.mark.parametrize("change", [{"seq": 0}, {"session_id": "s1"}, {"data": {"wait": 5}}])

@@ -11,12 +11,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from windlass_harness.redact import shapes
 from windlass_harness.redact.shapes import (
     SEED_CHARS_MAX,
+    SERVICES,
     SHAPES,
     WINDOW_CHARS,
     Shape,
@@ -26,6 +27,7 @@ from windlass_harness.redact.shapes import (
 )
 
 ROOT = Path(__file__).parents[2]
+WHOLE_BEARER = re.compile(r"(?:[Bb]earer|BEARER)[ \t]{1,4}[^ \t\r\n[]+")
 MASKS = re.compile(r"\[redacted[:a-z_]*\]")
 FALSE_MASKING_MAX = 0.001
 
@@ -92,6 +94,19 @@ PIECES = (
         "--password",
     ),
     *("-u ", "--user=", "me:pass", "https://", "auth", "connectionString", "lettersonly", "two words"),
+    *(
+        "otp",
+        "totp",
+        "dbpwd",
+        "app_key",
+        "jwt",
+        "passphrase",
+        "credentials",
+        "cookie",
+        "k3x9vq71z",
+        "\\n",
+        "%3D",
+    ),
 )
 texts = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
 
@@ -108,6 +123,56 @@ def test_the_quick_look_misses_nothing_that_a_pattern_finds(text: str) -> None:
     expected = mask_without_seeds(text)
     assert mask_shapes(text) == expected
     assert has_seed(text.lower()) or expected == text
+
+
+@given(texts, texts)
+def test_two_texts_with_blank_lines_between_are_masked_like_each_alone(first: str, second: str) -> None:
+    for text in (first, second):
+        # These two shapes need the whole text: a text that is a bearer token, and a key without an end.
+        assume(WHOLE_BEARER.fullmatch(text) is None and "PRIVATE KEY" not in text)
+    blank = "\n\n\n"
+    assert mask_shapes(f"{first}{blank}{second}") == mask_shapes(first) + blank + mask_shapes(second)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "otp",
+            "totp_otp",
+            "user-otp",
+            "password",
+            "passwd",
+            "passphrase",
+            "passcode",
+            "secret",
+            "credential",
+        ),
+        *(
+            "token",
+            "authorization",
+            "cookie",
+            "jwt",
+            "bearer",
+            "basic_auth",
+            "api_key",
+            "DD_APP_KEY",
+            "pw",
+            "dbpwd",
+        ),
+        *(
+            "application-key",
+            "NEW_RELIC_LICENSE_KEY",
+            "insert_key",
+            "connection_string",
+            "accessTokens",
+            "dbpass",
+        ),
+    ],
+)
+@pytest.mark.parametrize("form", ["{}=k3x9vq71z", "{}: k3x9vq71z", '{}="k3x9vq71z"', "--{} k3x9vq71z"])
+def test_a_value_with_a_secret_name_is_masked_beside_nothing_else(name: str, form: str) -> None:
+    assert "k3x9vq71z" not in mask_shapes(form.format(name))
 
 
 def test_masking_with_seeds_equals_masking_with_every_pattern() -> None:
@@ -128,7 +193,7 @@ def test_a_pattern_repeats_no_group_and_a_seed_has_no_open_end(shape: Shape) -> 
     for seed in shape.seeds:
         # A possessive repetition gives nothing back, so the plus of `{0,32}+` opens nothing.
         assert re.search(r"\)[*+{]|[*]|,\}|(?<!\})[+]", sets.sub("[]", seed)) is None
-        assert seed[0].isalnum() or seed.startswith((":", "-", "[.]"))
+        assert seed[0].isalnum() or seed.startswith((":", "-", "_", "[.]"))
 
 
 def test_ordinary_code_is_hardly_masked() -> None:
@@ -201,61 +266,186 @@ def test_a_large_text_is_masked_in_windows_as_it_would_be_at_once(
     assert sum(masked != text for masked in in_windows) > 3
 
 
-HEX, WORD = "0123456789abcdef" * 20, "aB3dE6gH9jK2mN5pQ8sT1vW4" * 20
+HEX, WORD, CAPITALS = "0123456789abcdef" * 20, "aB3dE6gH9jK2mN5pQ8sT1vW4" * 20, "A1B2C3D4E5F6G7H8" * 5
+UUID = "01234567-89ab-cdef-0123-456789abcdef"
+# Tokens in the shape that each service gives them; none was ever issued.
 SECRETS = {
-    "Windlass": f"wl_ann1_{HEX[:64]}",
-    "Windlass, long id": f"wl_{'a' * 64}_{HEX[:64]}",
-    "Discord, 17 digits": f"MTIzNDU2Nzg5MDEyMzQ1Njc.{WORD[:6]}.{WORD[:27]}",
-    "Discord, 18 digits": f"OTk5OTk5OTk5OTk5OTk5OTk5.{WORD[:6]}.{WORD[:38]}",
-    "Discord, 19 digits": f"NDAwMDAwMDAwMDAwMDAwMDAwMA.G_x-Yz.{WORD[:38]}",
-    "Twilio API key": f"SK{HEX[:32]}",
-    "Mailgun": f"key-{HEX[:32]}",
-    "Square token": f"sq0atp-{WORD[:22]}",
-    "Square secret": f"sq0csp-{WORD[:43]}",
-    "Square access": f"EAAA{WORD[:60]}",
-    "Meta": f"EAAB{WORD[:120]}",
-    "age": f"AGE-SECRET-KEY-1{'QPZRY9X8' * 7}AB",
-    "Airtable": f"pat{WORD[:14]}.{HEX[:64]}",
-    "Bedrock": f"ABSK{WORD[:110]}==",
-    "Azure": f"Ab~8Q~{WORD[:34]}",
-    "crates.io": f"cio{WORD[:32]}",
-    "DigitalOcean": f"doo_v1_{HEX[:64]}",
-    "Doppler": f"dp.pt.{WORD[:43]}",
-    "ElevenLabs": f"sk_{HEX[:48]}",
-    "E2B": f"e2b_{HEX[:40]}",
-    "Figma": f"figd_{WORD[:40]}",
-    "Firecrawl": f"fc-{HEX[:32]}",
-    "Grafana cloud": f"glc_{WORD[:60]}",
-    "Grafana": f"glsa_{WORD[:32]}_{HEX[:8]}",
-    "Heroku": f"HRKU-AA{WORD[:58]}",
-    "LangSmith": f"lsv2_pt_{HEX[:32]}_{HEX[:10]}",
-    "Netlify": f"nfp_{WORD[:36]}",
-    "New Relic": f"NRAK-{'ABC123DEF456' * 2}XYZ",
-    "Notion": f"secret_{WORD[:43]}",
-    "1Password": f"ops_eyJ{WORD[:200]}",
-    "PlanetScale": f"pscale_tkn_{WORD[:43]}",
-    "Postman": f"PMAK-{HEX[:24]}-{HEX[:34]}",
-    "Prefect": f"pnu_{WORD[:36]}",
-    "Pulumi": f"pul-{HEX[:40]}",
-    "RubyGems": f"rubygems_{HEX[:48]}",
-    "Brevo": f"xkeysib-{HEX[:64]}-{WORD[:16]}",
-    "Sentry user": f"sntryu_{HEX[:64]}",
-    "Sentry org": f"sntrys_eyJ{WORD[:60]}",
-    "Shopify": f"shpss_{HEX[:32]}",
-    "Supabase": f"sb_secret_{WORD[:31]}",
-    "Tailscale": f"tskey-auth-{WORD[:12]}CNTRL-{WORD[:32]}",
-    "Terraform": f"{WORD[:14]}.atlasv1.{WORD[:67]}",
-    "AWS bearer": "ABIA" + "A1B2C3D4E5F6G7H8",
-    "AWS context": "ACCA" + "A1B2C3D4E5F6G7H8",
+    "Windlass": (f"wl_ann1_{HEX[:64]}", f"wl_{'a' * 64}_{HEX[:64]}"),
+    "1Password": (f"ops_eyJ{WORD[:200]}",),
+    "1Password account": (f"A3-{CAPITALS[:6]}-{CAPITALS[:11]}-B2C3D-E4F5G-H6J7K",),
+    "Adobe": (f"p8e-{WORD[:32]}",),
+    "age": (f"AGE-SECRET-KEY-1{'QPZRY9X8' * 7}AB",),
+    "Airtable": (f"pat{WORD[:14]}.{HEX[:64]}",),
+    "Alibaba": (f"LTAI{WORD[:20]}",),
+    "Atlassian": (f"ATATT3xFfGF0{WORD[:180]}", f"ATCTT3xFfGN0{WORD[:100]}"),
+    "Atlassian, Bitbucket": (f"ATBB{WORD[:32]}",),
+    "Authress": (f"sc_{WORD[:8]}.abcd.acc-{HEX[:20]}.{WORD[:60]}",),
+    "AWS": tuple(f"{start}A1B2C3D4E5F6G7H8" for start in ("AKIA", "ASIA", "ABIA", "ACCA", "A3TX")),
+    "AWS Bedrock": (f"ABSK{WORD[:110]}==",),
+    "AWS Bedrock, short": (f"bedrock-api-key-YmVkcm9jay5hbWF6b25hd3MuY29t{WORD[:40]}",),
+    "Azure": (f"Ab~8Q~{WORD[:34]}",),
+    "Brevo": (f"xkeysib-{HEX[:64]}-{WORD[:16]}",),
+    "Browserbase": (f"bb_live_{WORD[:27]}",),
+    "Buildkite": tuple(f"{start}_{HEX[:40]}" for start in ("bkua", "bkaa", "bkaj", "bkpt", "bkpat")),
+    "Cerebras": (f"csk-{HEX[:48]}",),
+    "CircleCI": (f"CCIPAT_{WORD[:22]}_{HEX[:40]}", f"CCIPRJ_{WORD[:22]}_{HEX[:40]}"),
+    "Clojars": (f"CLOJARS_{HEX[:60]}",),
+    "Cloudflare": tuple(f"{start}_{WORD[:40]}0a1b2c3d" for start in ("cfk", "cfut", "cfat")),
+    "Cloudflare, certificates": (f"v1.0-{HEX[:24]}-{HEX[:146]}",),
+    "Contentful": (f"CFPAT-{WORD[:43]}",),
+    "crates.io": (f"cio{WORD[:32]}",),
+    "Databricks": (f"dapi{HEX[:32]}", f"dapi{HEX[:32]}-2"),
+    "Defined Networking": (f"dnkey-{HEX[:26]}-{HEX[:52]}",),
+    "DigitalOcean": tuple(f"{start}_v1_{HEX[:64]}" for start in ("dop", "doo", "dor")),
+    "Discord": (
+        f"MTIzNDU2Nzg5MDEyMzQ1Njc.{WORD[:6]}.{WORD[:27]}",
+        f"OTk5OTk5OTk5OTk5OTk5OTk5.{WORD[:6]}.{WORD[:38]}",
+        f"NDAwMDAwMDAwMDAwMDAwMDAwMA.G_x-Yz.{WORD[:38]}",
+    ),
+    "Docker": (f"dckr_pat_{WORD[:27]}", f"dckr_oat_{WORD[:32]}"),
+    "Doppler": tuple(f"dp.{kind}.{WORD[:43]}" for kind in ("pt", "st", "ct", "sa", "scim", "audit")),
+    "Dropbox": (f"sl.{WORD[:136]}", f"sl.u.{WORD[:200]}"),
+    "Duffel": (f"duffel_live_{WORD[:43]}",),
+    "Dynatrace": (f"dt0c01.{CAPITALS[:24]}.{CAPITALS[:64]}",),
+    "E2B": (f"e2b_{HEX[:40]}",),
+    "EasyPost": (f"EZAK{WORD[:54]}", f"EZTK{WORD[:54]}"),
+    "ElevenLabs": (f"sk_{HEX[:48]}",),
+    "Figma": (f"figd_{WORD[:40]}", f"figo_{WORD[:40]}", f"figur_{WORD[:40]}"),
+    "Firecrawl": (f"fc-{HEX[:32]}",),
+    "Fireworks": (f"fw_{WORD[:24]}",),
+    "Flutterwave": (f"FLWSECK_TEST-{HEX[:32]}-X",),
+    "Fly, organisation": (f"fo1_{WORD[:43]}",),
+    "Fly": (f"fm2_{WORD[:120]}==", f"fm1r_{WORD[:120]}"),
+    "Frame.io": (f"fio-u-{WORD[:64]}",),
+    "GitHub": tuple(f"gh{kind}_{WORD[:36]}" for kind in "pousr"),
+    "GitHub, fine-grained": (f"github_pat_{WORD[:22]}_{WORD[:59]}",),
+    "GitLab": (
+        *(f"gl{kind}-{WORD[:20]}" for kind in ("pat", "dt", "rt", "ft", "ptt", "soat", "imt", "ffct", "wt")),
+        *(
+            f"glagent-{WORD[:50]}",
+            f"gloas-{WORD[:64]}",
+            f"glcbt-1a_{WORD[:20]}",
+            f"glpat-{WORD[:27]}.01a2b3c4d",
+        ),
+    ),
+    "GitLab, runner": (f"GR1348941{WORD[:20]}",),
+    "Google": (f"AIza{WORD[:35]}",),
+    "Google, access": (f"ya29.{WORD[:60]}",),
+    "Google, client": (f"GOCSPX-{WORD[:28]}",),
+    "Grafana": (f"eyJrIjoi{WORD[:80]}==",),
+    "Grafana, cloud": (f"glc_{WORD[:60]}",),
+    "Grafana, service account": (f"glsa_{WORD[:32]}_{HEX[:8]}",),
+    "Groq": (f"gsk_{WORD[:52]}",),
+    "Harness": (f"pat.{WORD[:22]}.{HEX[:24]}.{WORD[:20]}", f"sat.{WORD[:22]}.{HEX[:24]}.{WORD[:20]}"),
+    "Heroku": (f"HRKU-AA{WORD[:58]}",),
+    "HubSpot": (f"pat-na1-{UUID}", f"pat-eu1-{UUID}"),
+    "Hugging Face": (f"hf_{WORD[:34]}",),
+    "Hugging Face, organisation": (f"api_org_{'aBcDeFgH' * 4}iJ",),
+    "Intra42": (f"s-s4t2ud-{HEX[:64]}",),
+    "JFrog": (f"AKCp{WORD[:69]}",),
+    "JFrog, reference": (f"cmVmd{WORD[:59]}",),
+    "Jina": (f"jina_{HEX[:32]}{WORD[:28]}",),
+    "LangSmith": (f"lsv2_pt_{HEX[:32]}_{HEX[:10]}", f"lsv2_sk_{HEX[:32]}_{HEX[:10]}"),
+    "Linear": (f"lin_api_{WORD[:40]}",),
+    "Linear, application": (f"lin_oauth_{HEX[:64]}",),
+    "Mailgun": (f"key-{HEX[:32]}", f"pubkey-{HEX[:32]}"),
+    "Mailgun, new": (f"{HEX[:32]}-{HEX[:8]}-{HEX[8:16]}",),
+    "Mapbox": (f"sk.eyJ{WORD[:60]}.{WORD[:22]}",),
+    "Meta": (f"EAAB{WORD[:120]}",),
+    "Neon": (f"napi_{HEX[:64]}",),
+    "Netlify": (f"nfp_{WORD[:36]}", f"nfc_{WORD[:36]}"),
+    "New Relic": (f"NRAK-{'ABC123DEF456' * 2}XYZ",),
+    "Notion, before 2024": (f"secret_{WORD[:43]}",),
+    "Notion": (f"ntn_12345678901{WORD[:35]}",),
+    "npm": (f"npm_{WORD[:36]}",),
+    "Nvidia": (f"nvapi-{WORD[:64]}",),
+    "Octopus": (f"API-{CAPITALS[:26]}",),
+    "OpenAI and many more": tuple(f"sk-{kind}{WORD[:48]}" for kind in ("", "proj-", "ant-api03-", "or-v1-")),
+    "OpenShift": (f"sha256~{WORD[:43]}",),
+    "Perplexity": (f"pplx-{WORD[:48]}",),
+    "Pinecone": (f"pcsk_{WORD[:5]}_{WORD[:63]}",),
+    "Plaid": (f"access-sandbox-{UUID}", f"access-production-{UUID}"),
+    "PlanetScale": tuple(f"pscale_{kind}_{WORD[:43]}" for kind in ("tkn", "oauth", "pw")),
+    "Postman": (f"PMAK-{HEX[:24]}-{HEX[:34]}",),
+    "Prefect": (f"pnu_{WORD[:36]}", f"pnb_{WORD[:36]}"),
+    "Pulumi": (f"pul-{HEX[:40]}",),
+    "PyPI": (f"pypi-AgEIcHlwaS5vcmc{WORD[:100]}",),
+    "Render": (f"rnd_{WORD[:32]}",),
+    "Replicate": (f"r8_{WORD[:37]}",),
+    "Resend": (f"re_{WORD[:8]}_{WORD[:24]}",),
+    "RubyGems": (f"rubygems_{HEX[:48]}",),
+    "Scalingo": (f"tk-us-{WORD[:48]}",),
+    "SendGrid": (f"SG.{WORD[:22]}.{WORD[:43]}",),
+    "Sentry, user": (f"sntryu_{HEX[:64]}",),
+    "Sentry": (f"sntrys_eyJ{WORD[:60]}",),
+    "SettleMint": tuple(f"sm_{kind}at_{WORD[:16]}" for kind in "aps"),
+    "Shippo": (f"shippo_live_{HEX[:40]}",),
+    "Shopify": tuple(f"shp{kind}_{HEX[:32]}" for kind in ("at", "ca", "pa", "ss")),
+    "Slack": (f"xoxb-123456789012-{WORD[:24]}", f"xoxe.xoxp-1-{WORD[:160]}"),
+    "Slack, application": (f"xapp-1-A012-345678-{HEX[:64]}",),
+    "SonarQube": tuple(f"sq{kind}_{HEX[:40]}" for kind in "apu"),
+    "Sourcegraph": (f"sgp_{HEX[:40]}", f"sgp_{HEX[:16]}_{HEX[:40]}", f"sgp_local_{HEX[:40]}"),
+    "Square": (f"sq0atp-{WORD[:22]}", f"sq0csp-{WORD[:43]}", f"EAAA{WORD[:60]}"),
+    "Stripe": tuple(f"{start}_{WORD[:24]}" for start in ("sk_live", "rk_live", "sk_test", "rk_prod")),
+    "Stripe, webhooks": (f"whsec_{WORD[:32]}",),
+    "Supabase, access": (f"sbp_{HEX[:40]}",),
+    "Supabase": (f"sb_secret_{WORD[:31]}",),
+    "Tailscale": (f"tskey-auth-{WORD[:12]}CNTRL-{WORD[:32]}", f"tskey-api-{WORD[:12]}CNTRL-{WORD[:32]}"),
+    "Tavily": (f"tvly-{WORD[:32]}",),
+    "Telegram": (f"123456789:AA{WORD[:33]}",),
+    "Terraform": (f"{WORD[:14]}.atlasv1.{WORD[:67]}",),
+    "Together": (f"tgp_v1_{WORD[:43]}",),
+    "Twilio": (f"SK{HEX[:32]}",),
+    "Typeform": (f"tfp_{WORD[:44]}_{WORD[:14]}",),
+    "Vault": (f"hvs.{WORD[:95]}", f"hvb.{WORD[:140]}", f"hvr.{WORD[:95]}"),
+    "Vercel": tuple(f"vc{kind}_{WORD[:56]}" for kind in "aikpr"),
+    "Vercel, files": (f"vercel_blob_rw_{WORD[:16]}_{WORD[:30]}",),
+    "Weights & Biases": (f"wandb_v1_{WORD[:27]}_{WORD[:49]}",),
+    "xAI": (f"xai-{WORD[:80]}",),
+    "Yandex": (f"AQVN{WORD[:35]}",),
 }
+# Characters that may stand around a token. The last of an escape or of a colour is a letter or a digit.
+NEIGHBOURS = (
+    *(("", ""), ("use ", " now"), ('"', '"'), ("(", ")"), ("x=", ","), ("\n", "\n"), ("<", ">"), ("a,", ";")),
+    *(
+        ("https://a.example/v1/", "?x"),
+        ("k=", "&l=1"),
+        ("`", "`"),
+        ("[", "]"),
+        ("{", "}"),
+        ("|", "|"),
+        ("\t", "\r"),
+    ),
+    *(
+        ('{"a": "b\\n', '\\n"}'),
+        ("q=%3D", "%26"),
+        ("\\u0022", "\\u0022"),
+        ("\x1b[32m", "\x1b[0m"),
+        ("\x1b[1;31m", ""),
+    ),
+)
+
+
+def test_every_service_has_its_tokens_in_the_sample() -> None:
+    assert {name for name, _, _ in SERVICES} == SECRETS.keys() - {"AWS", "Discord", "Meta"}
 
 
 @pytest.mark.parametrize("name", SECRETS)
 def test_a_key_of_a_service_is_masked_wherever_it_stands(name: str) -> None:
-    secret = SECRETS[name]
-    for before, after in (("", ""), ("use ", " now"), ('"', '"'), ("(", ")"), ("x=", ","), ("\n", "\n")):
-        masked = mask_shapes(f"{before}{secret}{after}")
-        assert MASKS.sub("", masked) == f"{before}{after}", masked
+    for secret in SECRETS[name]:
+        for before, after in NEIGHBOURS:
+            masked = mask_shapes(f"{before}{secret}{after}")
+            # Part of a mask is the first word of `xoxe.xoxp-…`, and the last letter of `FLWSECK_…-X`.
+            assert MASKS.sub("", masked).replace("xoxe.", "").replace("-X", "") == f"{before}{after}", masked
+
+
+def test_recall_and_false_masks_of_the_sample() -> None:
+    sample = [secret for secrets in SECRETS.values() for secret in secrets]
+    kept = [secret for secret in sample if secret[4:] in mask_shapes(f"see {secret} there")]
+    masked = [text for text in LOOKALIKES if mask_shapes(f"see {text} there") != f"see {text} there"]
+    assert (len(kept), len(masked)) == (0, 0), (kept, masked)
+    assert len(sample) > 170
+    assert len(LOOKALIKES) > 50
 
 
 def test_the_secret_of_a_twilio_account_is_masked_and_its_number_is_not() -> None:
@@ -282,37 +472,81 @@ def test_the_secret_part_of_a_webhook_address_is_masked(url: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"wl_ann1_{HEX[:63]}",
-        f"wl_Ann_{HEX[:64]}",
-        f"xwl_ann1_{HEX[:64]}",
-        "wl_display_name",
-        f"MTIzNDU2Nzg5MDEyMzQ1Njc.{WORD[:5]}.{WORD[:27]}",
-        f"Module.{WORD[:6]}.{WORD[:30]}",
-        "node_modules.packages.some_very_long_module_name_here",
-        f"SK{HEX[:31]}",
-        f"AC{HEX[:32]}",
-        f"TASK{HEX[:32]}",
-        f"pubkey-{HEX[:32]}",
-        f"key-{HEX[:31]}",
-        f"key-{HEX[:40]}",
-        f"sq0idp-{WORD[:22]}",
-        "sq0atp-short",
-        f"EAAA{WORD[:50]}",
-        f"AAAAEAAA{WORD[:60]}",
-        f"glsa_{WORD[:32]}",
+LOOKALIKES = (
+    *(f"wl_ann1_{HEX[:63]}", f"wl_Ann_{HEX[:64]}", f"xwl_ann1_{HEX[:64]}", "wl_display_name"),
+    *(f"MTIzNDU2Nzg5MDEyMzQ1Njc.{WORD[:5]}.{WORD[:27]}", f"Module.{WORD[:6]}.{WORD[:30]}"),
+    *("node_modules.packages.some_very_long_module_name_here", f"SK{HEX[:31]}", f"AC{HEX[:32]}"),
+    *(f"TASK{HEX[:32]}", f"pubkey-{HEX[:31]}", f"key-{HEX[:31]}", f"key-{HEX[:40]}", f"monkey-{HEX[:32]}"),
+    *(f"sq0idp-{WORD[:22]}", "sq0atp-short", f"EAAA{WORD[:50]}", f"AAAAEAAA{WORD[:60]}", f"glsa_{WORD[:32]}"),
+    *(
         "secret_of_the_long_lost_temple_in_the_deep_jungle",
         "pscale_branch_name",
         "fc-abcdef",
         "cio_dashboard",
+    ),
+    *(
         "pul-request",
         "https://discord.com/api/v10/channels/123456789012345678",
         "https://hooks.slack.com/help",
-        "tskey-auth",
-        "dp.st.example",
-    ],
+    ),
+    *("tskey-auth", "dp.st.example", f"run_{HEX[:32]}", f"run_{HEX[:64]}", f"brand_{WORD[:32]}", UUID),
+    *(f"{HEX[:32]}-{HEX[:8]}-{HEX[:7]}", f"{HEX[:31]}-{HEX[:8]}-{HEX[:8]}", f"{HEX[:8]}-{HEX[:8]}-{HEX[:8]}"),
+    *(
+        f"{HEX[:32]}-{HEX[:8]}-{HEX[:8]}-{HEX[:8]}",
+        f"sha256-{HEX[:64]}",
+        f"ntn_{WORD[:46]}",
+        f"ntn_{HEX[:11]}",
+    ),
+    *(
+        "re_compile_all_the_expressions_of_this_module",
+        f"re_{WORD[:7]}_{WORD[:24]}",
+        f"core_{WORD[:8]}_{WORD[:24]}",
+    ),
+    *(
+        "rnd_generator_of_the_test",
+        f"bkua_{HEX[:30]}",
+        "bk_tree_of_words",
+        "CCIPAT_TOKEN",
+        f"pcsk_{WORD[:5]}",
+    ),
+    *(
+        "napi_create_reference",
+        "napi_get_value_string_utf8_and_length",
+        "fo1_short",
+        "fm2_radio",
+        "fw_rule_chain",
+    ),
+    *(
+        "AKIA" + "A" * 16,
+        f"XAKIA{CAPITALS[:16]}",
+        f"AKIA{CAPITALS[:15]}",
+        f"AKIA{CAPITALS[:17]}",
+        "ATBBQ-SAUCE",
+    ),
+    *(
+        "pat-na1-example",
+        "sl.example",
+        "sl.setTheValueOfTheVeryLongNameOfThisField",
+        "vcr_cassette_of_the_test",
+    ),
+    *(
+        "cfat_file_system",
+        "cfk_read_config_of_the_kernel",
+        "figure_of_the_page",
+        "access-control-allow-origin",
+    ),
+    *(
+        "access-sandbox-of-the-test",
+        "API-REFERENCE",
+        "sha256~short",
+        "lin_api_key",
+        "sgp_local_area",
+        "fio-u-x",
+    ),
+    *("jina_embeddings_of_the_test", "gloas-on", "glagent-config", "favicon.ico-" + HEX[:32], "EZTKT-1234"),
 )
+
+
+@pytest.mark.parametrize("text", LOOKALIKES)
 def test_what_only_looks_like_such_a_key_is_left_as_it_is(text: str) -> None:
     assert mask_shapes(f"see {text} there") == f"see {text} there"

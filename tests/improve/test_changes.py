@@ -4,8 +4,8 @@ import pytest
 from tests.improve.rig import clerk
 
 from windlass import Agent, Budget, Rejected, Rule
-from windlass.agent import AnyAgent
-from windlass.dynamic import dynamic
+from windlass.agent.agent import AnyAgent
+from windlass.agent.dynamic import dynamic
 from windlass.ledger.changes import Draft, apply_changes, package_differences, version_of, wire_changes
 from windlass.testing import ScriptedModel, say
 from windlass_harness.policy import PolicySet

@@ -20,7 +20,7 @@ from tests.improve.rig import (
 
 from windlass import Agent, AgentRuntime, HookCall, LLMMessage, PolicySet, Rejected, Rule, hook, tool
 from windlass.adapters.journals import codec
-from windlass.dynamic import dynamic
+from windlass.agent.dynamic import dynamic
 from windlass.ledger import Builder, CheckReport, Contains, Exact, FailureKind, Goal, Runtime
 from windlass.ledger import replays as replaying
 from windlass.runtime.options import RunOptions

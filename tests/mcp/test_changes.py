@@ -7,8 +7,8 @@ import pytest
 from tests.mcp.rig import failure_of, friendly, opened, raw, use
 
 from windlass import Agent, AgentRuntime, Rejected
+from windlass.agent.package import compile_package, fingerprint
 from windlass.mcp import McpServer, McpServers
-from windlass.package import compile_package, fingerprint
 from windlass.testing import ScriptedModel, call, say
 
 

@@ -19,16 +19,15 @@ from pydantic import JsonValue
 from tests.mcp.rig import TOKEN, failure_of, friendly, http_server, opened, raw, use
 
 from windlass import Unavailable
-from windlass.adapters.mcp import connection, transports
-from windlass.adapters.mcp.server import (
+from windlass.mcp import McpServer, McpServers, connection, transports
+from windlass.mcp.server import (
     MESSAGE_BYTES_MAX,
     MESSAGE_VALUES_MAX,
     RESULT_LEVELS_MAX,
     RESULT_PARTS_MAX,
 )
-from windlass.adapters.mcp.tools import Definition
-from windlass.adapters.mcp.transports import STDERR_BYTES_MAX, BoundedTransport
-from windlass.mcp import McpServer, McpServers
+from windlass.mcp.tools import Definition
+from windlass.mcp.transports import STDERR_BYTES_MAX, BoundedTransport
 
 START_MS = 1
 """For servers that never answer, however long one waits."""
@@ -476,7 +475,7 @@ def test_a_large_result_is_checked_in_a_thread(
         return CallToolResult(content=[], structured_content={"a": [1] * values})
 
     monkeypatch.setattr(connection, "value_of", traced)
-    monkeypatch.setattr(connection.Connection, "_called", called)
+    monkeypatch.setattr(connection.McpConnection, "_call", called)
 
     async def story() -> None:
         async with opened(raw("fine")) as servers:

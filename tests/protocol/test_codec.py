@@ -21,7 +21,7 @@ from windlass_protocol import (
     SidecarResponse,
 )
 from windlass_protocol.codec import CodecError, canonical, decode, encode, parse
-from windlass_protocol.codec_errors import CodecErrorCode, Position
+from windlass_protocol.codec_errors import CodecErrorCode, MessagePosition
 from windlass_protocol.codec_scan import count_values, find_fault
 from windlass_protocol.codec_values import find_value_fault
 from windlass_protocol.limits import (
@@ -101,7 +101,7 @@ def test_the_shared_cases_are_answered_as_written(case: Case) -> None:
     assert error.message == str(error) == case.get("message", error.message)
     assert error.path == case.get("path", error.path)
     if "position" in case:
-        assert error.position == Position(**case["position"])
+        assert error.position == MessagePosition(**case["position"])
 
 
 def test_the_shared_cases_name_every_code_of_the_text() -> None:
@@ -132,12 +132,12 @@ def test_a_view_of_other_items_is_counted_in_bytes() -> None:
 def test_a_lone_surrogate_is_refused_with_its_position() -> None:
     error = refusal(lambda: parse('["é",\n"\ud800"]'))
     assert error.code == "lone_surrogate"
-    assert error.position == Position(offset=8, line=2, column=2)
+    assert error.position == MessagePosition(offset=8, line=2, column=2)
 
 
 def test_bytes_that_are_not_utf8_are_refused_with_their_position() -> None:
     error = refusal(lambda: parse(b'["\xc3\xa9",\n"\xff"]'))
-    assert (error.code, error.position) == ("not_utf8", Position(offset=8, line=2, column=2))
+    assert (error.code, error.position) == ("not_utf8", MessagePosition(offset=8, line=2, column=2))
     assert str(error) == "not UTF-8: expected UTF-8, found another byte at offset 8"
 
 

@@ -14,7 +14,7 @@ from tests.protocol.judges import Case, adapter, examples
 from tests.protocol.mutation import mutants
 
 from windlass_protocol.codec import CodecError, decode
-from windlass_protocol.codec_words import EXPECTED, OTHERWISE, found, issue_text
+from windlass_protocol.codec_words import EXPECTED, OTHERWISE, issue_text, json_type
 
 SECRET = "hunter2-canary"
 OURS = {"constant", "exactly_one", "invalid-json-value", "text_form", "whole_number"}
@@ -130,7 +130,7 @@ def test_no_wire_type_needs_the_generic_error_text() -> None:
     ],
 )
 def test_a_wrong_value_is_named_by_its_json_type(value: object, word: str) -> None:
-    assert found(value) == word
+    assert json_type(value) == word
 
 
 @pytest.mark.parametrize(("value", "word"), [("c", "another string"), (3, "a number"), (None, "null")])

@@ -68,8 +68,8 @@ def test_the_generated_files_are_those_that_spec_makes() -> None:
 
 def test_every_generated_file_says_so_in_its_first_line() -> None:
     files = [path for folder in (PYTHON_FOLDER, TYPESCRIPT_FOLDER) for path in (ROOT / folder).glob("*.*")]
-    # In Python a module and its stub, and the literal types of all.
-    assert len(files) == 3 * len(spec_files()) + 3
+    # In Python a module and its stub, the literal types of all, and the classes of records.
+    assert len(files) == 3 * len(spec_files()) + 4
     for path in files:
         first = path.read_text("utf-8").split("\n", 1)[0]
         assert re.fullmatch(r"(#|//) Generated from spec/\S* by `make gen`\. Do not edit\.", first), path

@@ -14,7 +14,7 @@ import pytest
 
 from tools.files import ROOT
 from windlass import Agent, LLMMessage, tool
-from windlass.adapters.models import AnthropicProvider, ModelSettings, OpenAICompatProvider, PromptedTools
+from windlass.models import AnthropicProvider, ModelSettings, OpenAICompatProvider, PromptedTools
 from windlass.ports.model import LLMProvider, LLMStreamChunk, ModelRejected, is_context_overflow
 from windlass_protocol import JsonObject, RunStatus
 

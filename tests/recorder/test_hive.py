@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from tests.recorder.samples import GOAL, OPTIONS, anything, decide, record
 
-from windlass.adapters import wall
 from windlass.ledger import (
     BuilderQuery,
     Decision,
@@ -22,6 +21,7 @@ from windlass.ledger import (
     RunStatus,
     RunSummary,
     Runtime,
+    wall,
 )
 
 AT = datetime(2026, 1, 31, 9, 30, tzinfo=timezone(timedelta(hours=5)))

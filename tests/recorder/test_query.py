@@ -6,8 +6,15 @@ from pathlib import Path
 import pytest
 from tests.recorder.samples import GOAL, OPTIONS, decide, record
 
-from windlass.adapters import wall
-from windlass.ledger import BuilderQuery, FailureAnalysis, RecordingError, RunStatus, RunSummary, Runtime
+from windlass.ledger import (
+    BuilderQuery,
+    FailureAnalysis,
+    RecordingError,
+    RunStatus,
+    RunSummary,
+    Runtime,
+    wall,
+)
 from windlass.ledger.query import COMMON_FAILURES_MAX
 from windlass.ports.recorded import RunLook
 from windlass_harness.ledger.failures import cause_of

@@ -10,12 +10,21 @@ from typing import NoReturn, cast
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import JsonValue
+from tests.nesting import nested
 from tests.recorder.samples import GOAL, anything, decide
 
 from windlass.ledger import BuilderQuery, Run, Runtime
 from windlass.ledger.spool import SIZES
 from windlass_harness import redact
-from windlass_protocol.limits import INTEGER_MAX
+from windlass_protocol.codec_values import fits
+from windlass_protocol.limits import (
+    DEPTH_MAX,
+    FREE_LEVELS_MAX,
+    INTEGER_MAX,
+    RECORD_LEVELS_MAX,
+    CodecLimits,
+)
 
 
 class Hostile:
@@ -50,6 +59,18 @@ def result_of(run: Run) -> object:
     [None, True, 0, -7, 1.5, "", "text ✓ \x00", [1, [2]], {"a": {"b": [None]}}, "line\nline", INTEGER_MAX],
 )
 def test_json_is_kept_as_it_is(tmp_path: Path, value: object) -> None:
+    assert result_of(recorded(tmp_path, value)) == value
+
+
+@pytest.mark.parametrize("levels", [FREE_LEVELS_MAX, DEPTH_MAX, 150, 300])
+def test_a_value_of_many_levels_is_cut_so_that_its_event_can_be_sent(tmp_path: Path, levels: int) -> None:
+    kept = result_of(recorded(tmp_path, nested(levels)))
+    assert (kept == nested(levels)) == (levels == FREE_LEVELS_MAX)
+    assert fits(cast("JsonValue", kept), CodecLimits(depth_max=RECORD_LEVELS_MAX))
+
+
+def test_a_long_list_is_no_deep_one(tmp_path: Path) -> None:
+    value: JsonValue = [{"a": [1]} for _ in range(200)]
     assert result_of(recorded(tmp_path, value)) == value
 
 

@@ -5,9 +5,8 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.monty import MontyInterpreter
 from windlass.agent import Agent
-from windlass.package import compile_package
+from windlass.agent.package import compile_package
 from windlass.ports.store import Appended, Batch, NewRun, Posted
 from windlass.runtime.runs import RunHandle
 from windlass.testing import ScriptedModel, say
@@ -89,15 +88,6 @@ def package_of(agent: Agent | None = None) -> RuntimePackage:
 def request(run_id: str = "r1", **parts: object) -> RunRequest:
     """A request for a run of the shop."""
     return RunRequest.model_validate({"run_id": run_id, "agent_id": "shop", "input": "go", **parts})
-
-
-class OtherRelease(MontyInterpreter):
-    """An interpreter that loads nothing of the usual one."""
-
-    @property
-    def version(self) -> str:
-        """Name and version."""
-        return "monty/of another release"
 
 
 async def until(handle: RunHandle[object], event_type: str) -> Event:

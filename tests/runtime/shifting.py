@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from windlass import Agent, AgentRuntime, Tool, ToolContext, tool
-from windlass.dynamic import DynamicContext, dynamic
+from windlass.agent.dynamic import DynamicContext, dynamic
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_protocol import ResolverScope
 from windlass_protocol.generated.values import ResolverScopeValue as Scope

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from windlass.agent import Agent, output_contract
+from windlass.agent.agent import Agent, output_contract
+from windlass.agent.hooks import hook
 from windlass.errors import Rejected
-from windlass.hooks import hook
 from windlass.limits import SUBAGENT_LEVELS_MAX
 from windlass.ports.host import HookCall
 from windlass.ports.model import LLMMessage, LLMStreamChunk

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import cast
 
 import pytest
-from tests.runtime.steps.steps_rig import play, staged
+from tests.steps.steps_rig import play, staged
 
 from windlass import Agent, AgentRuntime, tool
 from windlass.errors import Rejected

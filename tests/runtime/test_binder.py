@@ -18,17 +18,18 @@ from tests.runtime.runtime_rig import (
 
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock
-from windlass.agent import Agent, Output
+from windlass.agent.agent import Agent, Output
+from windlass.agent.package import fingerprint, package_json
+from windlass.agent.policy import RulesPolicy, allow_start
+from windlass.engine.scribe import RedactingScribe
 from windlass.errors import Rejected, Unavailable
-from windlass.package import fingerprint, package_json
-from windlass.policy import RulesPolicy, allow_start
+from windlass.ports.machine import Machine
 from windlass.ports.model import LLMProvider
 from windlass.refusals import invalid_package
 from windlass.runtime.binding import CHANGES_CHARS_MAX, PACKAGES_MAX, RuntimeBinder, difference
 from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.registry import (
-    Machine,
     PackageChange,
     PackageChangeValue,
     Registry,
@@ -36,7 +37,6 @@ from windlass.runtime.registry import (
     register_agent,
 )
 from windlass.runtime.runs import RunHandle
-from windlass.scribe import RedactingScribe
 from windlass.testing import Answer, ScriptedModel, by_history, call, say, seeded_random, sequential_ids
 from windlass.tools import tool
 from windlass.tools.question import ask_question
@@ -54,6 +54,7 @@ from windlass_protocol import (
     RunStatus,
     RuntimePackage,
 )
+from windlass_protocol.generated.records import SessionMoved
 
 SCRIPT = [call("mail", {"to": "ada"}), say("done")]
 
@@ -438,7 +439,7 @@ def test_packages_of_a_resolver_are_compared_as_well(change: PackageChange) -> N
         binding = await other(run_of(old))
         assert binding.package == new
         assert binding.fingerprint == fingerprint(new)
-        assert [note.type for note in binding.notes] == ["session.moved"]
+        assert [type(note) for note in binding.notes] == [SessionMoved]
 
     play(story())
 

@@ -7,10 +7,10 @@ from tests.runtime.runtime_rig import CountingStore, look, mail, model_of, packa
 
 from windlass.adapters.system import SystemClock
 from windlass.agent import Agent
+from windlass.agent.hooks import hook
+from windlass.agent.policy import RulesPolicy, allow_start
 from windlass.errors import Rejected
 from windlass.feed import Feed
-from windlass.hooks import hook
-from windlass.policy import RulesPolicy, allow_start
 from windlass.ports.host import Delivery, HookCall
 from windlass.runtime.builder import AgentRuntimeBuilder
 from windlass.runtime.compose import AgentRuntime

@@ -11,7 +11,7 @@ import pytest
 from tests.faults.rig import runtime_on
 from tests.runtime.runtime_rig import play, shop
 
-from windlass.adapters.journals.sql.statements import Connection, Cursor, Value
+from windlass.adapters.journals.sql.statements import Cursor, SqlConnection, Value
 from windlass.adapters.journals.sqlite.schema import connect
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Unavailable
@@ -79,7 +79,7 @@ class Broken:
         self._inner.close()
 
 
-def broken(path: Path) -> Connection:
+def broken(path: Path) -> SqlConnection:
     return Broken(path)
 
 

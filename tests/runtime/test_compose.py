@@ -9,11 +9,11 @@ import pytest
 from tests.runtime.runtime_rig import look, mail, model_of, play, shop, until
 
 from windlass import Agent, AgentRuntime, tool
+from windlass.agent.policy import RulesPolicy
 from windlass.errors import Rejected, Unavailable
-from windlass.policy import RulesPolicy
 from windlass.ports.host import Delivery
+from windlass.ports.machine import Machine
 from windlass.runtime.options import RuntimeOptions
-from windlass.runtime.registry import Machine
 from windlass.testing import (
     Answer,
     FakeClock,

@@ -12,9 +12,9 @@ from tests.runtime.runtime_rig import play, shop, until
 
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.agent import Agent
+from windlass.agent.policy import allow_start
 from windlass.errors import Conflict, Rejected
 from windlass.feed import Feed
-from windlass.policy import allow_start
 from windlass.ports.model import LLMUsage
 from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.options import RunOptions

@@ -8,13 +8,13 @@ import pytest
 from pydantic import BaseModel
 from tests.runtime.engine.hook_rig import Box, HookRun, Ledger, events_of, play, run, shop
 
-from windlass.agent import Agent, check_sink, receipt_of
+from windlass.agent.agent import Agent, check_sink, receipt_of
 from windlass.engine.effects import deliver
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Denied, Rejected, Unavailable
 from windlass.limits import DELIVERY_ATTEMPTS_MAX, DELIVERY_TIMEOUT_MS, RECEIPT_BYTES_MAX, SINKS_PER_AGENT_MAX
 from windlass.ports.host import Delivery
+from windlass.ports.machine import Machine
 from windlass.runtime.compose import AgentRuntime
-from windlass.runtime.registry import Machine
 from windlass.testing import Answer as Scripted
 from windlass.testing import FakeClock, run_in_fake_time, say, seeded_random, sequential_ids
 from windlass_harness.loop.events import Deliver

@@ -27,7 +27,7 @@ from windlass import (
     TypedResult,
     tool,
 )
-from windlass.dynamic import dynamic
+from windlass.agent.dynamic import dynamic
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools import UndoCall
 from windlass_protocol import ErrorKind, RunMode, RunStatus, SourceKind, SourceRef

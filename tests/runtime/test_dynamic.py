@@ -17,13 +17,13 @@ from tests.runtime.shifting import STORY_S_MAX, shifting
 from windlass import Agent, AgentRuntime, Rejected, Tool, ToolContext, tool
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.system import SystemClock
-from windlass.dynamic import Dynamic, DynamicContext, dynamic
+from windlass.agent.dynamic import Dynamic, DynamicContext, dynamic
+from windlass.agent.package import compile_package, fingerprint, package_difference
+from windlass.agent.policy import allow_start
+from windlass.agent.skills import Skill
 from windlass.feed import Feed
 from windlass.limits import RESOLVER_TIMEOUT_MS_MAX, RESOLVERS_PER_AGENT_MAX, TOOLS_PER_AGENT_MAX
-from windlass.package import compile_package, fingerprint, package_difference
-from windlass.policy import allow_start
 from windlass.runtime.runs import RunHandle
-from windlass.skills import Skill
 from windlass.testing import Answer, ScriptedModel, by_history, call, crash_everywhere, say
 from windlass_protocol import ErrorKind, InputRequest, InputResponse, RunResult
 from windlass_protocol.generated.values import ResolverScopeValue as Scope

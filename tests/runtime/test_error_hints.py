@@ -14,7 +14,7 @@ import pytest
 from tests.runtime.runtime_rig import model_of, play, shop, until
 
 from windlass import Agent, AgentError, AgentRuntime, HookCall, errors, hook, refusals, tool
-from windlass.dynamic import dynamic
+from windlass.agent.dynamic import dynamic
 from windlass.testing import ScriptedModel, call, say
 from windlass.tools.question import ask_question
 from windlass_protocol import CompactionConfig, ErrorCode, ErrorKind, RunStatus
@@ -52,9 +52,9 @@ async def refusal(work: Callable[[], Any]) -> AgentError:
         (
             "openai/gpt-5",
             "missing provider adapter for package route openai: set the variable OPENAI_API_KEY, or give the "
-            "agent model=OpenAICompatProvider(…, api_key=…) of windlass.adapters.models",
+            "agent model=OpenAICompatProvider(…, api_key=…) of windlass.models",
         ),
-        ("anthropic/claude", "model=AnthropicProvider(…, api_key=…) of windlass.adapters.models"),
+        ("anthropic/claude", "model=AnthropicProvider(…, api_key=…) of windlass.models"),
     ],
 )
 def test_an_unknown_model_is_refused_with_the_known_providers(

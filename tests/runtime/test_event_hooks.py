@@ -14,11 +14,11 @@ import pytest
 from tests.runtime.runtime_rig import STORY_S_MAX, look, mail, play, until
 
 from windlass import Agent, AgentRuntime, Event, Rejected, tool
+from windlass.agent.hooks import LIVE_EVENTS, EventHook, hook, on_event
+from windlass.agent.package import compile_package, fingerprint
 from windlass.engine import hooks as event_hooks
 from windlass.engine.writer import SessionWriter
-from windlass.hooks import LIVE_EVENTS, EventHook, hook, on_event
 from windlass.limits import EVENT_HOOKS_CLOSE_S, EVENT_HOOKS_PENDING_MAX, HOOK_STUCK_THREADS_MAX
-from windlass.package import compile_package, fingerprint
 from windlass.parts import Machine, OutputSinkSpec
 from windlass.ports.host import Delivery, HookCall
 from windlass.testing import (

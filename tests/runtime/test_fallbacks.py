@@ -1,12 +1,12 @@
 """Fallback models: `model=[…]` of an agent."""
 
 import pytest
-from tests.runtime.adapters.models.wire import ANTHROPIC, OPENAI, Reply, refusal, serving
+from tests.models.wire import ANTHROPIC, OPENAI, Reply, refusal, serving
 from tests.runtime.runtime_rig import play
 
 from windlass import Agent, AgentRuntime, Rejected, Unavailable
-from windlass.adapters.models import ModelSettings
-from windlass.package import compile_package
+from windlass.agent.package import compile_package
+from windlass.models import ModelSettings
 from windlass.testing import ScriptedModel, say
 from windlass_protocol import RunStatus
 

@@ -7,16 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 from tests.runtime.runtime_rig import play, until
 
 from windlass import Agent, AgentRuntime, tool
+from windlass.adapters.journals.memory import MemoryStore
+from windlass.agent.policy import allow_start
 from windlass.catalog import SettledRequest
 from windlass.engine.inbox import ANSWER
 from windlass.errors import Conflict
-from windlass.ports.store import STEER, Posted
+from windlass.feed import Feed
+from windlass.ports.store import STEER, Appended, Batch, OpenRequest, Posted
 from windlass.runtime.requests import Approval
 from windlass.runtime.runs import RunHandle
-from windlass.testing import ScriptedModel, by_history, call, say
+from windlass.testing import FakeClock, ScriptedModel, by_history, call, run_in_fake_time, say
 from windlass.tools.question import ask_question
 from windlass_protocol import InputRequest, InputResponse, JsonObject, RunStatus
 
@@ -304,3 +308,113 @@ def test_answers_at_once_in_one_process_count_once(tmp_path: Path) -> None:
             assert PAID == [100]
 
     play(story())
+
+
+EXPIRES_MS = 10_000
+
+
+def expiring(clock: FakeClock, store: MemoryStore, *, is_driving: bool = True) -> AgentRuntime:
+    """A runtime with requests that expire."""
+    builder = AgentRuntime.builder().clock(clock).journal(store).event_bus(Feed(store, clock)).content(store)
+    builder = builder.policy(allow_start).agent(clerk()).approvals_expire(EXPIRES_MS)
+    return builder.attended().driving(is_driving=is_driving).build()
+
+
+class SharedStore(MemoryStore):
+    """A store that outlives the runtimes that use it."""
+
+    async def aclose(self) -> None:
+        """Stay open."""
+
+
+class HeldExpiry(MemoryStore):
+    """A store that is slow to append the expiry of a request."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.decided, self.released, self.looked_up = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def append(self, batch: Batch) -> Appended:
+        if any(draft.type == "approval.settled" for draft in batch.drafts):
+            self.decided.set()
+            await self.released.wait()
+        return await super().append(batch)
+
+    async def find_request(self, request_id: str) -> OpenRequest | SettledRequest | None:
+        request = await super().find_request(request_id)
+        if self.decided.is_set():
+            self.looked_up.set()
+        return request
+
+
+async def outcomes(store: MemoryStore) -> list[JsonValue]:
+    """Return how the requests of the session were settled, in order."""
+    records = await store.read("s1")
+    return [record.data["outcome"] for record in records if record.type == "approval.settled"]
+
+
+def test_an_answer_that_is_posted_while_the_expiry_is_recorded_is_refused() -> None:
+    clock = FakeClock()
+    PAID.clear()
+
+    async def story() -> None:
+        store = HeldExpiry()
+        async with expiring(clock, store) as runtime:
+            handle = await runtime.start("clerk", "go", session_id="s1")
+            request = await waiting(handle)
+
+            async def after_the_decision(write: Write) -> Posted:
+                await store.decided.wait()
+                return await write()
+
+            hold_posts(runtime, ANSWER, after_the_decision)
+            await clock.sleep(EXPIRES_MS / 1_000 - 0.001)
+            answering = asyncio.create_task(handle.answer(request.request_id, "approve", responder="ann"))
+            await store.looked_up.wait()
+            store.released.set()
+            with pytest.raises(Conflict, match="already settled: expired"):
+                await answering
+            assert (await handle.wait()).status is RunStatus.COMPLETED
+            assert await outcomes(store) == ["expired"]
+        assert PAID == []
+
+    run_in_fake_time(story(), clock=clock)
+
+
+def test_an_answer_in_the_last_second_of_its_request_counts() -> None:
+    clock = FakeClock()
+    PAID.clear()
+
+    async def story() -> None:
+        async with expiring(clock, MemoryStore()) as runtime:
+            handle = await runtime.start("clerk", "go")
+            request = await waiting(handle)
+            await clock.sleep(EXPIRES_MS / 1_000 - 0.001)
+            answered_at = clock.monotonic()
+            await handle.answer(request.request_id, "approve")
+            assert clock.monotonic() == answered_at
+            await handle.wait()
+        assert PAID == [100]
+
+    run_in_fake_time(story(), clock=clock)
+
+
+def test_an_answer_in_the_last_second_without_a_driver_settles_its_request_later() -> None:
+    clock = FakeClock()
+    PAID.clear()
+
+    async def story() -> None:
+        store = SharedStore()
+        async with expiring(clock, store) as runtime:
+            handle = await runtime.start("clerk", "go", run_id="r1", session_id="s1")
+            request = await waiting(handle)
+        await clock.sleep(EXPIRES_MS / 1_000 - 0.001)
+        async with expiring(clock, store, is_driving=False) as runtime:
+            await runtime.answer_run("r1", [response(request, {"option_id": "approve", "responder": "ann"})])
+        async with expiring(clock, store) as runtime:
+            await runtime.handle("r1").wait()
+        # The consent has lapsed when a process takes it, so the person is asked again.
+        assert await outcomes(store) == ["approved", "expired"]
+        assert PAID == []
+
+    run_in_fake_time(story(), clock=clock)

@@ -9,15 +9,16 @@ from typing import Any, Final
 
 import pytest
 
-from windlass.adapters.journals.postgres.permits import STARTS_MS, TICK_MS, State, schema_of_limits
-from windlass.adapters.journals.rules import misconfigured, unavailable
+from windlass.adapters.journals.rules import misconfiguration, unavailable
+from windlass.engine.provider_limits import RuntimeLimits
 from windlass.errors import Rejected
 from windlass.parts import ProviderLimit, ProviderLimits
 from windlass.ports.model import ModelFault, ModelUnavailable
 from windlass.ports.store import PERMIT_LEASE_MS, PERMIT_POLL_MS, PermitAsk, PermitGrant
-from windlass.provider_limits import RuntimeLimits
+from windlass.postgres.permits import STARTS_MS, TICK_MS, PermitState, schema_of_limits
 from windlass.testing import FakeClock, run_in_fake_time
 from windlass_harness.retry import RETRY_AFTER_MS_MAX
+from windlass_protocol.generated import records
 from windlass_server.tenants import schema_name
 
 NOW_MS: Final = 1_000_000
@@ -29,8 +30,8 @@ def ask(holder: str, number: int, **told: Any) -> PermitAsk:
     return PermitAsk("acme", holder, number, **given)
 
 
-def empty() -> State:
-    return State.read("{}")
+def empty() -> PermitState:
+    return PermitState.read("{}")
 
 
 def test_permits_at_once_never_exceed_the_limit_and_come_back_when_they_are_not_told_of() -> None:
@@ -136,7 +137,7 @@ def test_a_row_stays_small_and_is_read_as_it_was_kept() -> None:
     for number in range(1, 3_000):
         state.settle(ask("a", number, per_minute=100_000, wants=1), NOW_MS + number * 50)
     assert len(state.text()) < 8_000
-    assert State.read(state.text()) == state
+    assert PermitState.read(state.text()) == state
 
 
 def test_tenants_of_a_server_are_counted_together() -> None:
@@ -150,7 +151,7 @@ class Counted:
     """The store of a fleet in fake time; it can be away."""
 
     clock: FakeClock
-    state: State = field(default_factory=empty)
+    state: PermitState = field(default_factory=empty)
     asks: int = 0
     is_away: bool = False
     error: Exception | None = None
@@ -185,7 +186,7 @@ class Provider:
         self.most_at_once = max(self.most_at_once, self.at_once)
         await self.clock.sleep(seconds)
         self.at_once -= 1
-        turn.end(error, usage={"inputTokens": 80, "outputTokens": 20})
+        turn.end(error, usage=records.Usage(input_tokens=80, output_tokens=20))
         return bool(told)
 
     def most_in_a_minute(self) -> int:
@@ -306,7 +307,7 @@ def test_calls_wait_while_the_store_is_away_and_those_under_way_go_on() -> None:
 
 def test_a_store_that_cannot_count_fails_the_call() -> None:
     async def story(store: Counted, provider: Provider, fleet: list[RuntimeLimits]) -> None:
-        store.error = misconfigured("no right to make a table")
+        store.error = misconfiguration("no right to make a table")
         with pytest.raises(Rejected, match="no right"):
             await provider.call(fleet[0], 1)
         store.error = None

@@ -27,13 +27,13 @@ from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock
 from windlass.agent import Agent
+from windlass.agent.policy import allow_start
+from windlass.engine.folds import RUN_BYTES, SESSION_BYTES, FoldCache, JournalFolds, RunFold, SessionFold
 from windlass.errors import Conflict
 from windlass.feed import Feed
-from windlass.policy import allow_start
 from windlass.ports.store import Batch, Claim, RunRow, Store
 from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.decisions import DecisionFolds
-from windlass.runtime.folds import RUN_BYTES, SESSION_BYTES, FoldCache, JournalFolds, RunFold, SessionFold
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Record
@@ -294,7 +294,7 @@ def test_readers_that_wait_together_are_all_refused_a_record_that_cannot_be_appl
         broken = Record("run.completed", "2026-01-31T09:00:00.000Z", {"runId": "r1", "output": 3})
         await store.append(Batch(owner, len(begun), (broken,)))
         found = await asyncio.gather(*(folds.run(ROW) for _ in range(3)), return_exceptions=True)
-        assert [type(one).__name__ for one in found] == ["ValidationError"] * 3
+        assert [type(one).__name__ for one in found] == ["BodyError"] * 3
 
     play_in_memory(story)
 

@@ -5,8 +5,8 @@ from typing import Any, get_args
 import pytest
 
 from windlass.agent import Agent
+from windlass.agent.hooks import EventHook, Hook, HookPoint, hook, on_event
 from windlass.errors import Rejected
-from windlass.hooks import EventHook, Hook, HookPoint, hook, on_event
 from windlass.limits import HOOK_TIMEOUT_MS_MAX, HOOKS_PER_AGENT_MAX
 from windlass.ports.host import HookCall
 from windlass_protocol import EVENT_DATA, Event, HookFailure, HookPhase, HookRight, HookSpec

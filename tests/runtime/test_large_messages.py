@@ -1,24 +1,30 @@
 """Large messages: their secrets are masked outside of the event loop, and once."""
 
 import asyncio
+import json
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+from tests.client.rig import client_of, faking, frame, reply, stream
 from tests.runtime.runtime_rig import play
 
 from windlass import Agent, AgentRuntime, tool
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.attachments import check_parts
+from windlass.agent import attachments
+from windlass.agent.attachments import ESCAPES_MAX, check_parts
+from windlass.client import feed, link
+from windlass.engine.scribe import RedactingScribe
 from windlass.limits import LIGHT_CHARS_MAX
 from windlass.ports.store import Batch
-from windlass.scribe import RedactingScribe
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools.calling import CONVERSIONS
 from windlass_harness import redact
 from windlass_harness.record import Record
-from windlass_protocol import JsonObject, RunRequest
+from windlass_protocol import FilePart, ImagePart, JsonObject, RunRequest
 
 URL = "https://ann:hunter22@example.com/a?token=abcdef123 "
 LARGE = URL * (2 * LIGHT_CHARS_MAX // len(URL))
@@ -160,3 +166,71 @@ def test_a_text_is_not_checked_character_by_character_for_attachments() -> None:
 
     request = RunRequest.model_construct(run_id="r1", agent_id="a", input=Text("hello"))
     check_parts(request)
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_large_attachments_are_decoded_outside_of_the_event_loop(
+    is_large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_loop: list[bool] = []
+    before = attachments.read_place
+
+    def read_place(place: str) -> object:
+        on_loop.append(threading.current_thread() is threading.main_thread())
+        return before(place)
+
+    async def story() -> None:
+        agent = Agent("a", model=ScriptedModel(lambda _: say("done")))
+        data = "data:text/plain," + "x" * (LIGHT_CHARS_MAX if is_large else 100)
+        async with AgentRuntime.in_memory([agent]) as runtime:
+            monkeypatch.setattr(attachments, "read_place", read_place)
+            handle = await runtime.start(
+                agent, (FilePart(data=data, media_type="text/plain"), ImagePart(image="https://a.example/b"))
+            )
+            await handle.wait()
+
+    play(story())
+    assert on_loop == [not is_large] * 2
+
+
+def test_a_data_url_has_limits_of_escapes_and_of_its_head() -> None:
+    most = "data:text/plain," + "%41" * ESCAPES_MAX
+    assert attachments.read_place(most) == attachments.Inline("text/plain", b"A" * ESCAPES_MAX)
+    wrong = attachments.read_place(f"{most}%41")
+    assert isinstance(wrong, attachments.Unreadable)
+    assert "100,001 escapes, limit 100,000: use base64" in wrong.problem
+    assert isinstance(attachments.read_place("data:x" + ";a=b" * 16 + ";base64,QQ=="), attachments.Unreadable)
+    plain = attachments.Inline("x", b"A")
+    assert attachments.read_place("data:x" + ";a=b" * 15 + ";base64,QQ%3D%3D") == plain
+
+
+def test_large_answers_and_events_of_a_server_are_read_outside_of_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on_loop: dict[str, bool] = {}
+
+    def noted(module: ModuleType) -> None:
+        before: Callable[..., object] = module.decode
+
+        def decode(kind: type, *given: object, **options: object) -> object:
+            on_loop[kind.__name__] = threading.current_thread() is threading.main_thread()
+            return before(kind, *given, **options)
+
+        monkeypatch.setattr(module, "decode", decode)
+
+    large = "x" * LIGHT_CHARS_MAX
+    event = json.loads(frame(1).partition("data: ")[2].partition("\n")[0])
+    event["data"] = {"text": large}
+
+    async def story() -> None:
+        noted(link)
+        noted(feed)
+        lines = f"id: 1\nevent: {event['type']}\ndata: {json.dumps(event)}\n\n"
+        health = {"status": "ok", "version": "0.1.0", "later": large}
+        async with faking(reply(200, health), stream(lines)) as fake, client_of(fake.port) as client:
+            assert (await client.health()).status == "ok"
+            async with client.events(session_id="s1", follow=False) as events:
+                assert [one.data async for one in events] == [{"text": large}]
+
+    play(story())
+    assert on_loop == {"Health": False, "Event": False}

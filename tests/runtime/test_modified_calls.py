@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from tests.runtime.runtime_rig import play, until
 
 from windlass import Agent, AgentRuntime, Approval, PolicySet, Question, Rejected, tool
-from windlass.policy import RulesPolicy
+from windlass.agent.policy import RulesPolicy
 from windlass.testing import ScriptedModel, by_history, call, crash_everywhere, say
 from windlass.tools.question import ask_question
 from windlass_harness.policy import CallFacts

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from tests.runtime.adapters.models.wire import OPENAI, Reply, refusal, serving
+from tests.models.wire import OPENAI, Reply, refusal, serving
 from tests.runtime.runtime_rig import play
 
 from windlass import Agent, AgentRuntime, Budget, Rejected, tool
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.models import ModelSettings
+from windlass.agent.package import compile_package
+from windlass.agent.policy import allow_start
 from windlass.engine.engine import SWEEP_S
 from windlass.feed import Feed
-from windlass.package import compile_package
-from windlass.policy import allow_start
+from windlass.models import ModelSettings
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass.ports.store import Standing
 from windlass.testing import FakeClock, ScriptedModel, run_in_fake_time, say

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, JsonValue
 from pydantic_core import to_json
 from tests.runtime.engine.hook_rig import run
 
-from windlass.agent import Agent, output_contract
+from windlass.agent.agent import Agent, output_contract
 from windlass.engine.output import check_output
 from windlass.errors import Rejected
 from windlass.limits import (
@@ -20,12 +20,12 @@ from windlass.limits import (
     OUTPUT_BYTES_MAX,
     OUTPUT_ERROR_CHARS_MAX,
     OUTPUT_ERRORS,
-    OUTPUT_LEVELS_MAX,
 )
 from windlass.runtime.registry import register_agent
 from windlass.testing import say
 from windlass_harness.loop.events import OutputChecked
 from windlass_protocol import OutputContract, canonical
+from windlass_protocol.limits import FREE_LEVELS_MAX
 
 
 def contract(schema: Any, **more: Any) -> OutputContract:
@@ -132,7 +132,7 @@ def test_the_length_of_an_answer_is_limited():
 
 def test_the_depth_of_an_answer_is_limited():
     schema = {"type": "array", "items": {"$ref": "#"}}
-    levels = OUTPUT_LEVELS_MAX
+    levels = FREE_LEVELS_MAX
     assert check(schema, "[" * levels + "]" * levels).errors == ()
     assert check(schema, "[" * (levels + 1) + "]" * (levels + 1)).errors[0].code == "json"
 

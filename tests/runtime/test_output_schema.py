@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.agent import output_contract
+from windlass.agent.agent import output_contract
 from windlass.engine.output import check_output
-from windlass.json_schema import matches, pattern_problem, schema_faults, schema_problem, weight
 from windlass.limits import (
     OUTPUT_CHECKS_MAX,
     PATTERN_CHARS_MAX,
@@ -19,9 +18,10 @@ from windlass.limits import (
     SCHEMA_BYTES_MAX,
     SCHEMA_CHAIN_MAX,
     SCHEMA_ENUM_VALUES_MAX,
-    SCHEMA_LEVELS_MAX,
     SCHEMA_PROPERTIES_MAX,
 )
+from windlass.tools.json_schema import matches, pattern_problem, schema_faults, schema_problem, weight
+from windlass_protocol.limits import FREE_LEVELS_MAX
 
 
 def chain(length: int) -> dict[str, Any]:
@@ -55,7 +55,7 @@ FINE: list[dict[str, Any]] = [
     {"if": {"type": "integer"}, "then": {"minimum": 1}, "else": {"type": "string"}},
     {"dependentSchemas": {"a": {"required": ["b"]}}, "unevaluatedProperties": False},
     chain(SCHEMA_CHAIN_MAX - 1),
-    nested(SCHEMA_LEVELS_MAX),
+    nested(FREE_LEVELS_MAX),
     {"enum": list(range(SCHEMA_ENUM_VALUES_MAX))},
     {"properties": {f"p{number}": {} for number in range(SCHEMA_PROPERTIES_MAX)}},
 ]
@@ -86,7 +86,7 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
     ({"$defs": {"a": {"if": {"$ref": "#/$defs/b"}}, "b": {"allOf": [{"$ref": "#/$defs/a"}]}}}, "leads back"),
     (chain(SCHEMA_CHAIN_MAX + 2), "too many schemas refer to one another"),
     (chain(200), "too many schemas refer to one another"),
-    (nested(SCHEMA_LEVELS_MAX + 1), "deep"),
+    (nested(FREE_LEVELS_MAX + 1), "deep"),
     ({"description": "x" * SCHEMA_BYTES_MAX}, "limit"),
     ({"enum": list(range(SCHEMA_ENUM_VALUES_MAX + 1))}, "too many enum values: 1,025, limit 1,024"),
     (

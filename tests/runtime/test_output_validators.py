@@ -16,8 +16,8 @@ from tests.runtime.runtime_rig import model_of, play
 from typing_extensions import TypedDict
 
 from windlass import Agent, AgentRuntime, Rejected, RunInfo
+from windlass.agent.output import OutputContext
 from windlass.limits import OUTPUT_VALIDATORS_MAX
-from windlass.output import OutputContext
 from windlass.testing import FakeClock, ScriptedModel, by_history, call, run_in_fake_time, say
 from windlass_protocol import ErrorKind, Event, RunStatus
 
@@ -464,7 +464,7 @@ PROGRAM = """
 import asyncio, os, signal, sys
 from pydantic import AfterValidator, BaseModel, field_validator
 from windlass import Agent, AgentRuntime, RunInfo
-from windlass.output import OutputContext
+from windlass.agent.output import OutputContext
 from windlass.testing import ScriptedModel, by_history, say
 
 class Slot(BaseModel):

@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from windlass.agent import Agent
-from windlass.package import compile_package, fingerprint, package_difference, package_json, policy_ref
+from windlass.agent.package import compile_package, fingerprint, package_difference, package_json, policy_ref
 from windlass.testing import ScriptedModel
 from windlass.tools import KitOptions, Tool, tool
 from windlass_harness.budget import Budget

@@ -10,17 +10,17 @@ import pytest
 from tests.runtime.runtime_rig import play
 
 from windlass import Agent, AgentRuntime, Conflict, Denied, LLMMessage, Rejected, tool
-from windlass.agent import OBJECT_ROUTE
+from windlass.agent.agent import OBJECT_ROUTE
+from windlass.agent.hooks import EventHook, hook, on_event
+from windlass.agent.policy import allow_start
 from windlass.catalog import RunQuery
-from windlass.deps import RunInfo
-from windlass.hooks import EventHook, hook, on_event
 from windlass.ledger import BuilderQuery
-from windlass.policy import allow_start
+from windlass.playground import NOT_RECORDED, Playground, UnknownStep
 from windlass.ports.host import HookCall
 from windlass.ports.model import LLMStreamChunk
 from windlass.ports.recorded import RunLook
-from windlass.runtime.playground import NOT_RECORDED, UnknownStep
 from windlass.testing import ScriptedModel, call, say
+from windlass.tools.deps import RunInfo
 from windlass_harness.policy import PolicySet, Rule
 from windlass_protocol import (
     AssistantMessage,
@@ -104,13 +104,13 @@ def test_a_step_is_run_again_with_other_instructions_and_calls_are_answered_from
         till = Till()
         async with AgentRuntime.in_memory([clerk(till)]) as runtime:
             await recorded(runtime)
-            again = await runtime.playground.run("r1", 0, instructions="Be kind.")
+            again = await Playground(runtime).run("r1", 0, instructions="Be kind.")
             assert (await again.wait()).output == "Be kind. paid 5, number 1"
             assert till.paid == [5], "nothing is executed, and nobody is asked"
             snapshot = await runtime.run_snapshot(again.run_id)
             assert snapshot.playground is not None
             assert (snapshot.playground.run_id, snapshot.playground.step_index) == ("r1", 0)
-            assert (await runtime.playground.draft(again.run_id, 0)).instructions == "Be kind."
+            assert (await Playground(runtime).draft(again.run_id, 0)).instructions == "Be kind."
 
     play(story())
 
@@ -119,7 +119,7 @@ def test_a_draft_has_the_parts_of_the_prompt_and_the_answer() -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([clerk(Till(), temperature=0.5)]) as runtime:
             await recorded(runtime)
-            first, last = [await runtime.playground.draft("r1", at) for at in (0, 1)]
+            first, last = [await Playground(runtime).draft("r1", at) for at in (0, 1)]
             assert (first.instructions, first.model, first.temperature) == (
                 "Be short.",
                 "scripted/scripted",
@@ -134,9 +134,9 @@ def test_a_draft_has_the_parts_of_the_prompt_and_the_answer() -> None:
             assert last.answer.text == "Be short. paid 5, number 1"
             assert first.origin is None
             with pytest.raises(UnknownStep, match="no step 9"):
-                await runtime.playground.draft("r1", 9)
+                await Playground(runtime).draft("r1", 9)
             with pytest.raises(Conflict, match="unknown run"):
-                await runtime.playground.draft("r9", 0)
+                await Playground(runtime).draft("r9", 0)
 
     play(story())
 
@@ -147,7 +147,7 @@ def test_all_changes_reach_the_model() -> None:
         agents = [clerk(Till()), Agent("other", model=heard)]
         async with AgentRuntime.in_memory(agents) as runtime:
             await recorded(runtime)
-            draft = await runtime.playground.draft("r1", 1)
+            draft = await Playground(runtime).draft("r1", 1)
             assert draft.models == ("object/listening", "scripted/scripted")
             said, asked, told = draft.messages
             assert isinstance(told, ToolMessage)
@@ -156,7 +156,7 @@ def test_all_changes_reach_the_model() -> None:
             changed = part.model_copy(
                 update={"output": ToolOutput(type=ToolOutputType.TEXT, value="paid nothing")}
             )
-            again = await runtime.playground.run(
+            again = await Playground(runtime).run(
                 "r1",
                 1,
                 instructions="",
@@ -174,7 +174,7 @@ def test_all_changes_reach_the_model() -> None:
             ]
             assert [(one["name"], one["description"]) for one in tools] == [("pay", "Pay, but not twice.")]
             assert temperature == 1.5
-            none = await runtime.playground.run("r1", 0, tools={}, model="object/listening")
+            none = await Playground(runtime).run("r1", 0, tools={}, model="object/listening")
             await none.wait()
             assert heard.asked[-1][1] == ()
 
@@ -187,7 +187,7 @@ def test_a_call_without_a_record_fails_and_one_that_was_denied_stays_denied() ->
         async with AgentRuntime.in_memory([clerk(till)]) as runtime:
             await recorded(runtime, option=option)
             paid = len(till.paid)
-            again = await runtime.playground.run("r1", 0, instructions=instructions)
+            again = await Playground(runtime).run("r1", 0, instructions=instructions)
             result = await again.wait()
             assert len(till.paid) == paid
             return result.output
@@ -216,10 +216,10 @@ def test_calls_that_a_rule_denies_stay_denied_and_equal_calls_get_the_results_af
         )
         async with AgentRuntime.in_memory([agent]) as runtime:
             await recorded(runtime)
-            again = await runtime.playground.run("r1", 1)
+            again = await Playground(runtime).run("r1", 1)
             assert (await again.wait()).output == "paid 5, number 1 paid 5, number 2"
             assert till.paid == [5, 5]
-            third = await runtime.playground.run(again.run_id, 0)
+            third = await Playground(runtime).run(again.run_id, 0)
             assert (await third.wait()).output == "paid 5, number 1 paid 5, number 2", (
                 "a playground run of a playground run knows the record of both"
             )
@@ -233,12 +233,12 @@ def test_one_call_alone_executes_nothing_even_if_tools_are_real() -> None:
         async with AgentRuntime.in_memory([clerk(till)]) as runtime:
             await recorded(runtime)
             for calls in ("recorded", "real"):
-                again = await runtime.playground.run("r1", 0, size="call", calls=calls)
+                again = await Playground(runtime).run("r1", 0, size="call", calls=calls)
                 assert (await again.wait()).status is RunStatus.BUDGET_EXHAUSTED
-                answer = (await runtime.playground.draft(again.run_id, 0)).answer
+                answer = (await Playground(runtime).draft(again.run_id, 0)).answer
                 assert answer is not None
                 assert [one.input for one in answer.calls] == [{"cents": 5}]
-            last = await runtime.playground.run("r1", 1, size="call")
+            last = await Playground(runtime).run("r1", 1, size="call")
             assert (await last.wait()).status is RunStatus.COMPLETED
             assert till.paid == [5]
 
@@ -250,7 +250,7 @@ def test_real_calls_ask_for_approval_as_in_every_run() -> None:
         till = Till()
         async with AgentRuntime.in_memory([clerk(till)]) as runtime:
             await recorded(runtime)
-            again = await runtime.playground.run("r1", 0, calls="real")
+            again = await Playground(runtime).run("r1", 0, calls="real")
             async for event in again.events():
                 if event.type == "run.waiting":
                     assert till.paid == [5], "not before a person says so"
@@ -281,7 +281,7 @@ def test_hooks_event_hooks_and_dependencies_are_left_alone() -> None:
         assert isinstance(told, EventHook)
         async with AgentRuntime.in_memory([agent]) as runtime:
             await recorded(runtime)
-            again = await runtime.playground.run("r1", 0)
+            again = await Playground(runtime).run("r1", 0)
             assert (await again.wait()).status is RunStatus.COMPLETED
             other = await runtime.start("clerk", "Pay it.", run_id="r2")
             await other.cancel()
@@ -300,7 +300,7 @@ def test_lists_counts_and_the_ledger_leave_playground_runs_out(tmp_path: Path, i
         opened = AgentRuntime.open(path, agents=agents) if is_file else AgentRuntime.in_memory(agents)
         async with opened as runtime:
             await recorded(runtime)
-            again = await runtime.playground.run("r1", 0)
+            again = await Playground(runtime).run("r1", 0)
             await again.wait()
             sessions = runtime.sessions
             queries: list[RunQuery] = [{}, {"root_only": True}, {"agent_id": "clerk"}, {"owner": "ann"}]
@@ -346,7 +346,7 @@ def test_a_playground_run_goes_on_in_another_process_and_still_executes_nothing(
         async with AgentRuntime.open(path, agents=[clerk(till)]) as runtime:
             await recorded(runtime)
         async with AgentRuntime.open(path, agents=[clerk(till, model=Stuck())]) as runtime:
-            again = await runtime.playground.run("r1", 0, instructions="Be kind.")
+            again = await Playground(runtime).run("r1", 0, instructions="Be kind.")
             await begun.wait()
         async with AgentRuntime.open(path, agents=[clerk(till)], package_change="move") as runtime:
             result = await runtime.handle(again.run_id).wait()
@@ -365,7 +365,7 @@ def test_what_cannot_be_run_is_refused_with_words() -> None:
     async def story() -> None:
         async with AgentRuntime.in_memory([clerk(Till())], start_policy=no_one) as runtime:
             await recorded(runtime)
-            run = runtime.playground.run
+            run = Playground(runtime).run
             with pytest.raises(
                 Denied, match=r"no agent of this runtime has it; choose one of scripted/scripted"
             ):
@@ -415,12 +415,12 @@ def test_the_same_playground_run_is_started_once() -> None:
         async with AgentRuntime.in_memory([clerk(Till())]) as runtime:
             await recorded(runtime)
             for _ in range(2):
-                again = await runtime.playground.run("r1", 0, instructions="Be kind.", new_run_id="play-1")
+                again = await Playground(runtime).run("r1", 0, instructions="Be kind.", new_run_id="play-1")
                 await again.wait()
             with pytest.raises(Conflict):
-                await runtime.playground.run("r1", 0, instructions="Be rude.", new_run_id="play-1")
+                await Playground(runtime).run("r1", 0, instructions="Be rude.", new_run_id="play-1")
             with pytest.raises(Rejected, match="new_run_id must begin with play-"):
-                await runtime.playground.run("r1", 0, new_run_id="s1")
+                await Playground(runtime).run("r1", 0, new_run_id="s1")
             assert len((await runtime.sessions.runs(playground=True)).items) == 2
 
     play(story())
@@ -432,7 +432,7 @@ def test_the_session_of_a_playground_run_takes_no_other_run_or_message() -> None
     async def story() -> None:
         async with AgentRuntime.in_memory([clerk(Till())]) as runtime:
             await recorded(runtime)
-            await (await runtime.playground.run("r1", 0, new_run_id="play-1")).wait()
+            await (await Playground(runtime).run("r1", 0, new_run_id="play-1")).wait()
             with pytest.raises(Conflict, match="session play-1 belongs to a playground run"):
                 await runtime.start("clerk", "go", session_id="play-1")
             with pytest.raises(Conflict, match="session play-1 belongs to a playground run"):
@@ -446,11 +446,11 @@ def test_secrets_in_changed_messages_are_masked() -> None:
         async with AgentRuntime.in_memory([clerk(Till())], secrets=["hunter2!x"]) as runtime:
             await recorded(runtime)
             said = [UserMessage(content="The password is hunter2!x")]
-            again = await runtime.playground.run("r1", 0, messages=said)
+            again = await Playground(runtime).run("r1", 0, messages=said)
             await again.wait()
             lines = [line async for line in runtime.sessions.export(again.run_id)]
             assert not [line for line in lines if "hunter2!x" in line]
             with pytest.raises(Rejected, match="registered secret"):
-                await runtime.playground.run("r1", 0, instructions="Say hunter2!x")
+                await Playground(runtime).run("r1", 0, instructions="Say hunter2!x")
 
     play(story())

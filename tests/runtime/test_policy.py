@@ -5,7 +5,7 @@ import itertools
 import pytest
 from tests.runtime.runtime_rig import package_of, request
 
-from windlass.policy import RulesPolicy, allow_start, strongest
+from windlass.agent.policy import RulesPolicy, allow_start, strongest
 from windlass_harness.policy import CallFacts, PolicySet, Rule, decide
 from windlass_protocol import (
     AllowDecision,
@@ -90,8 +90,8 @@ def test_a_policy_caches_decisions_by_their_facts(monkeypatch: pytest.MonkeyPatc
         asked.append(call.tool)
         return decide(rules, call, is_attended=is_attended)
 
-    monkeypatch.setattr("windlass.policy.decide", counted)
-    monkeypatch.setattr("windlass.policy.DECISIONS_MAX", 2)
+    monkeypatch.setattr("windlass.agent.policy.decide", counted)
+    monkeypatch.setattr("windlass.agent.policy.DECISIONS_MAX", 2)
     policy = RulesPolicy(PolicySet())
     for tool in ("a", "a", "b", "b", "c", "a"):
         policy.before(CallFacts(tool, ToolMode.READ, arguments={"n": len(asked)}), is_attended=True)

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from windlass import Agent, AgentRuntime, Denied, Rejected, tool
 from windlass.limits import POLICY_TIMEOUT_MS
-from windlass.runtime.registry import Machine
+from windlass.ports.machine import Machine
 from windlass.testing import (
     FakeClock,
     ScriptedModel,
@@ -95,6 +95,7 @@ def test_a_result_is_withheld_if_its_policy_times_out() -> None:
     _, sent, result = played(Slow(after=hang))
     assert sent == ["sent"]
     assert (result["status"], result["error"]["code"]) == ("failed", "policy.timeout")
+    assert "so the model does not get it" in result["error"]["message"]
     assert "a result" not in str(result)
 
 

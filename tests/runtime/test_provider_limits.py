@@ -11,12 +11,12 @@ from tests.runtime.engine.compaction_rig import Guide, walk_tool
 from tests.runtime.test_outages import KeptStore
 
 from windlass import Agent, AgentRuntime, Budget, LLMUsage, Rejected
-from windlass.agent import OBJECT_ROUTE
+from windlass.agent.agent import OBJECT_ROUTE
+from windlass.agent.policy import allow_start
+from windlass.engine.provider_limits import AT_ONCE_MAX, PER_MINUTE_MAX, TOKENS_PER_MINUTE_MAX
 from windlass.feed import Feed
 from windlass.parts import Machine, ProviderLimit, ProviderLimits, chance, new_id
-from windlass.policy import allow_start
 from windlass.ports.model import LLMMessage, LLMStreamChunk, ModelFault, ModelUnavailable
-from windlass.provider_limits import AT_ONCE_MAX, PER_MINUTE_MAX, TOKENS_PER_MINUTE_MAX
 from windlass.testing import Answer, FakeClock, ScriptedModel, run_in_fake_time, say
 from windlass_protocol import CompactionConfig, Event, JsonObject, RunStatus
 

@@ -1,4 +1,4 @@
-"""The fixtures of `windlass.testing.pytest`, as docs/testing.md shows them, in a pytest of their own."""
+"""The plugins of `windlass.testing` and `windlass.evals` as the guides show them, in pytests of their own."""
 
 import subprocess
 import sys
@@ -12,6 +12,7 @@ from tools.files import ROOT
 PAGE = blocks((ROOT / "docs" / "testing.md").read_text(encoding="utf-8"))
 [CONFTEST] = [block.code for block in PAGE if block.code.startswith("pytest_plugins")]
 EVALS = blocks((ROOT / "docs" / "evaluations.md").read_text(encoding="utf-8"))
+[EVAL_CONFTEST] = [block.code for block in EVALS if block.code.startswith("pytest_plugins")]
 [EVALUATED] = [block.code for block in EVALS if "@pytest.mark.windlass_eval" in block.code]
 CASES = """
 cases: [{name: a, inputs: x, expected_output: x}, {name: b, inputs: y, expected_output: z}]
@@ -46,7 +47,7 @@ def test_the_fixtures_serve_plain_tests_without_other_plugins(project: Path) -> 
 
 
 def test_a_marked_test_runs_an_experiment_and_fails_at_its_gates(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text(CONFTEST, encoding="utf-8")
+    (tmp_path / "conftest.py").write_text(EVAL_CONFTEST, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n", encoding="utf-8")
     (tmp_path / "cases.yaml").write_text(CASES, encoding="utf-8")
     (tmp_path / "test_good.py").write_text(EVALUATED, encoding="utf-8")

@@ -12,11 +12,11 @@ from tests.runtime.runtime_rig import play, until
 from windlass import Agent, AgentRuntime, PolicySet, Rule, tool
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.system import SystemClock
+from windlass.agent.policy import allow_start
 from windlass.engine.inbox import ANSWER
 from windlass.errors import Conflict, Rejected, Unavailable
 from windlass.feed import Feed
 from windlass.limits import OPTIONS_MAX
-from windlass.policy import allow_start
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass.ports.store import STEER, NewRun, Posted
 from windlass.runtime.runs import RunHandle

@@ -13,10 +13,10 @@ from tests.runtime.runtime_rig import model_of, play, request, shop, until
 from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.system import SystemClock
-from windlass.errors import AgentError, Conflict, Denied, Rejected, Unavailable
+from windlass.agent.policy import allow_start
+from windlass.errors import AgentError, Conflict, Denied, Rejected, Unavailable, UnknownName
 from windlass.feed import Feed
 from windlass.limits import REFUSAL_MESSAGE_CHARS_MAX
-from windlass.policy import allow_start
 from windlass.ports.host import StartPolicy
 from windlass.runtime import start as starting
 from windlass.testing import ScriptedModel, call, say
@@ -145,7 +145,7 @@ STARTS: dict[str, tuple[Start, type[AgentError], dict[str, str | None]]] = {
     ),
     "a message to an unknown session": (
         lambda runtime: runtime.steer("shop", INPUT, session_id="s9", message_id="m1", owner="ann"),
-        Conflict,
+        UnknownName,
         {"run_id": "steer/s9/m1", "session_id": "s9", "agent_id": "shop", "owner": "ann"},
     ),
     "a message to an invalid session": (

@@ -4,9 +4,9 @@ import pytest
 from tests.runtime.runtime_rig import look, mail, model_of, package_of, shop
 
 from windlass.agent import Agent
+from windlass.agent.hooks import hook
+from windlass.agent.package import fingerprint, package_json
 from windlass.errors import Rejected
-from windlass.hooks import hook
-from windlass.package import fingerprint, package_json
 from windlass.ports.host import HookCall
 from windlass.runtime.registry import Registry, register_agent, register_package
 from windlass_protocol import ErrorKind, HookSpec, RetryClass

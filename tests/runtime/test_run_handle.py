@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.runtime.runtime_rig import model_of, play, shop, until
 
-from windlass.errors import Rejected
+from windlass.errors import Conflict, Rejected
 from windlass.runtime.compose import AgentRuntime
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools import tool
@@ -23,6 +23,21 @@ def test_a_handle_has_the_id_and_status_of_its_run() -> None:
             assert repr(handle) == "RunHandle('r1')"
             await handle.wait()
             assert await handle.status() is RunStatus.COMPLETED
+
+    play(story())
+
+
+def test_a_handle_has_the_session_of_its_run() -> None:
+    async def story() -> None:
+        async with AgentRuntime.in_memory([shop(model_of("done", "more"))]) as runtime:
+            first = await runtime.start("shop", "go", run_id="r1", session_id="s1")
+            queued = await runtime.start("shop", "more", run_id="r2", session_id="s1")
+            own = await runtime.start("shop", "go")
+            for handle in (first, queued, runtime.handle("r1"), runtime.handle("r2")):
+                assert await handle.session_id() == "s1"
+            assert await own.session_id() == (await own.wait()).session_id
+            with pytest.raises(Conflict, match="unknown run"):
+                await runtime.handle("nothing").session_id()
 
     play(story())
 

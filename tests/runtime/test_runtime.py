@@ -12,15 +12,15 @@ from tests.runtime.runtime_rig import CountingStore, model_of, play, request, sh
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock, chance, new_id
 from windlass.agent import Agent
+from windlass.agent.policy import allow_start
+from windlass.engine.folds import JournalFolds
 from windlass.errors import AgentError, Conflict, Denied, Rejected, Unavailable
 from windlass.feed import Feed
-from windlass.policy import allow_start
 from windlass.ports.feed import EventFilter
+from windlass.ports.machine import Machine
 from windlass.ports.model import LLMUsage
 from windlass.runtime.compose import AgentRuntime
-from windlass.runtime.folds import JournalFolds
 from windlass.runtime.options import RuntimeOptions
-from windlass.runtime.registry import Machine
 from windlass.runtime.runs import Runs, record_of, typed_result
 from windlass.testing import Answer, FakeClock, ScriptedModel, call, fail, run_in_fake_time, say
 from windlass_harness.budget import Budget

@@ -12,10 +12,10 @@ import pytest
 from tests.runtime.runtime_rig import CountingStore, play, shop, until
 
 from windlass.adapters.system import SystemClock
+from windlass.agent.policy import allow_start
 from windlass.engine.inbox import DISPATCHED
 from windlass.errors import Rejected, Unavailable
 from windlass.feed import Feed
-from windlass.policy import allow_start
 from windlass.ports.store import NewRun, Posted, SessionRow
 from windlass.runtime.approvals import DISPATCHES_MAX, ApprovalDesk
 from windlass.runtime.compose import AgentRuntime

@@ -115,8 +115,8 @@ UNUSED = {
     "sqlite3",
     "tree_sitter",
     "windlass.adapters.journals.sqlite",
-    "windlass.adapters.models.anthropic",
-    "windlass.adapters.models.openai",
+    "windlass.models.anthropic",
+    "windlass.models.openai",
     "windlass.catalog",
     "windlass.client",
     "windlass.ledger",
@@ -135,7 +135,7 @@ OF_A_RUNTIME = {
     "windlass.adapters",
     "windlass.engine",
     "windlass.feed",
-    "windlass.json_schema",
+    "windlass.tools.json_schema",
     "windlass.ports.store",
     "windlass.runtime.builder",
     "windlass.runtime.runs",
@@ -179,7 +179,7 @@ print(*sorted(made))
 
 def test_declaring_an_agent_makes_no_model_of_the_wire() -> None:
     assert python(DECLARES + MODELS) == "\n"
-    assert "RunStartedData" in python(HELLO + MODELS), "otherwise this test proves nothing"
+    assert "RunResult" in python(HELLO + MODELS), "otherwise this test proves nothing"
 
 
 def test_a_small_program_in_memory_loads_no_database_shell_grader_catalogue_or_ledger() -> None:

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from windlass import Agent, AgentRuntime, Schedule, tool
 from windlass.adapters.journals.memory import MemoryStore
+from windlass.agent.policy import allow_start
 from windlass.engine.engine import SWEEP_S
 from windlass.errors import Ambiguous, Conflict, Denied, Rejected, Unavailable
 from windlass.feed import Feed
 from windlass.limits import SCHEDULE_LATE_MS, SCHEDULE_TICKS_MAX
-from windlass.policy import allow_start
 from windlass.ports.host import StartPolicy
+from windlass.ports.machine import Machine
 from windlass.ports.store import SCHEDULE, Document, RunFilter, SessionFilter
-from windlass.runtime.registry import Machine
 from windlass.schedules import Schedules, ScheduleState, Starter, decide
 from windlass.testing import (
     FakeClock,

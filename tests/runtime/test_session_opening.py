@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.runtime.steps.steps_rig import inside
+from tests.steps.steps_rig import inside
 
 from windlass import Agent, AgentRuntime, tool
 from windlass.runtime.start import SESSION_AGENT_BYTES_MAX

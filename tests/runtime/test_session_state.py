@@ -26,7 +26,7 @@ from windlass import (
     tool,
 )
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.limits import STATE_KEY_CHARS_MAX, STATE_LEVELS_MAX, STATE_VALUE_BYTES_MAX
+from windlass.limits import STATE_KEY_CHARS_MAX, STATE_VALUE_BYTES_MAX
 from windlass.ports.store import Posted
 from windlass.runtime.runs import RunHandle
 from windlass.testing import ScriptedModel, by_history, call, say
@@ -36,6 +36,8 @@ from windlass.tools.context import STEPS_KEY, SessionValues, ToolState
 from windlass_harness.loop.authored import STATE_TOO_LARGE
 from windlass_harness.policy import CallFacts
 from windlass_protocol import AllowDecision, DenyDecision, JsonObject, JsonValue, ToolResult
+from windlass_protocol.bodies import data_of
+from windlass_protocol.limits import FREE_LEVELS_MAX
 
 SECRET = "correct-horse-battery"
 
@@ -163,7 +165,7 @@ def test_a_call_sees_its_own_changes_and_nothing_that_it_did_not_set() -> None:
     assert "gone" not in state
     assert repr(state) == "ToolState('list', 'new')"
     assert state.change is not None
-    assert state.change.data == {"set": {"new": {"deep": [1]}}, "removed": ["gone"]}
+    assert data_of(state.change.body) == {"set": {"new": {"deep": [1]}}, "removed": ["gone"]}
     assert before["list"] == [1]
     assert ToolState().change is None
 
@@ -186,7 +188,7 @@ def test_a_state_value_that_is_not_json_is_refused(value: Any) -> None:
 
 def test_a_value_has_a_limit() -> None:
     deep: JsonValue = 1
-    for _ in range(STATE_LEVELS_MAX):
+    for _ in range(FREE_LEVELS_MAX):
         deep = [deep]
     state = ToolState()
     with pytest.raises(TypeError):

@@ -9,9 +9,9 @@ from pydantic import JsonValue
 from tests.runtime.runtime_rig import CountingStore, look, mail, model_of, package_of, play, request, shop
 
 from windlass.adapters.system import SystemClock
+from windlass.agent.policy import allow_start
 from windlass.errors import AgentError, Conflict, Denied, Rejected, Unavailable
 from windlass.feed import Feed
-from windlass.policy import allow_start
 from windlass.refusals import invalid_package
 from windlass.runtime.compose import AgentRuntime
 from windlass_protocol import (

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from tests.runtime.runtime_rig import look, package_of, shop
 
-from windlass.agent import output_contract
+from windlass.agent.agent import output_contract
+from windlass.agent.package import check_contract, check_package
 from windlass.errors import Rejected
-from windlass.package import check_contract, check_package
 from windlass_protocol import (
     AgentSnapshot,
     ErrorKind,

@@ -11,14 +11,14 @@ from pydantic import JsonValue
 from tests.runtime.runtime_rig import play, until
 
 from windlass import Agent, AgentRuntime, hook, tool
-from windlass.adapters.models.demo import DemoModel
 from windlass.agent import agent_tool
+from windlass.engine.scribe import RedactingScribe
 from windlass.errors import Conflict, Denied, Rejected
+from windlass.models.demo import DemoModel
 from windlass.parts import Machine
 from windlass.ports.host import HookCall
 from windlass.ports.model import LLMMessage, LLMUsage
 from windlass.runtime.runs import RunHandle
-from windlass.scribe import RedactingScribe
 from windlass.testing import Answer, FakeClock, ScriptedModel, by_history, call, fail, run_in_fake_time, say
 from windlass.tools.question import ask_question
 from windlass_harness.budget import Budget

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar, cast
 
 import pytest
+from tests.simulator import simulate
 
 from windlass import Agent, AgentRuntime, testing, tool
 from windlass.errors import Rejected, Unavailable
@@ -22,7 +23,6 @@ from windlass.testing import (
     say,
     seeded_random,
     sequential_ids,
-    simulate,
 )
 from windlass.testing.time import IDLE_S_MAX
 from windlass_protocol import ErrorKind, FinishReason, JsonObject, RetryClass, ToolCall

@@ -12,11 +12,12 @@ from tests.runtime.runtime_rig import play
 
 from windlass import Agent, AgentRuntime
 from windlass.errors import Rejected
-from windlass.limits import ARGUMENT_BYTES_MAX, ARGUMENT_LEVELS_MAX
+from windlass.limits import ARGUMENT_BYTES_MAX
 from windlass.testing import ScriptedModel, call, say
 from windlass.tools import tool
 from windlass.tools.calling import arguments_hash, arguments_of
 from windlass_protocol import ErrorKind, RetryClass
+from windlass_protocol.limits import FREE_LEVELS_MAX
 
 
 class Colour(Enum):
@@ -170,9 +171,9 @@ def test_arguments_fit_up_to_their_limits():
             value = [value]
         return value
 
-    assert arguments_of(keep, {"value": nested(ARGUMENT_LEVELS_MAX - 1)})
+    assert arguments_of(keep, {"value": nested(FREE_LEVELS_MAX - 1)})
     with pytest.raises(Rejected, match="49 levels, limit 48"):
-        arguments_of(keep, {"value": nested(ARGUMENT_LEVELS_MAX)})
+        arguments_of(keep, {"value": nested(FREE_LEVELS_MAX)})
 
 
 def test_many_parameters_are_not_all_listed():

@@ -11,11 +11,12 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
 
 from windlass.json_value import JsonForm, NoJsonForm
-from windlass.limits import REPR_CHARS_MAX, RESULT_LEVELS_MAX, RESULT_VALUES_MAX
+from windlass.limits import REPR_CHARS_MAX, RESULT_VALUES_MAX
 from windlass.tools import results
 from windlass.tools.calling import tool_result
 from windlass.tools.results import no_json_form_text, result_value
 from windlass_protocol import ToolResult, encode
+from windlass_protocol.limits import FREE_LEVELS_MAX
 
 
 class Colour(Enum):
@@ -162,9 +163,9 @@ def nested(levels: int) -> JsonValue:
 
 
 def test_a_result_goes_as_deep_as_its_limit_and_not_deeper():
-    assert result_value(nested(RESULT_LEVELS_MAX)) == nested(RESULT_LEVELS_MAX)
-    cut = result_value(nested(RESULT_LEVELS_MAX + 1))
-    for _ in range(RESULT_LEVELS_MAX):
+    assert result_value(nested(FREE_LEVELS_MAX)) == nested(FREE_LEVELS_MAX)
+    cut = result_value(nested(FREE_LEVELS_MAX + 1))
+    for _ in range(FREE_LEVELS_MAX):
         assert isinstance(cut, list)
         cut = cut[0]
     assert cut == {"$omitted": "more than 48 levels"}

@@ -190,13 +190,13 @@ def test_a_plain_tool_pays_for_its_schema_when_it_is_asked_for():
     def plain(text: str, names: list[str], size: int | None = None, kind: Literal["a"] = "a") -> None: ...
 
     made = tool(plain)
-    assert "_made" not in vars(made.shape)
+    assert "_raw_schema" not in vars(made.shape)
     assert made.input_schema["required"] == ["names", "text"]
-    assert "_made" in vars(made.shape)
+    assert "_raw_schema" in vars(made.shape)
 
 
 SIMPLE = st.builds(
-    tool_schema.Parameter,
+    tool_schema.ToolParameter,
     name=st.sampled_from(["a", "b", "model_config", "schema", "class_"]),
     annotation=st.sampled_from([str, int, float, bool]),
     default=st.one_of(
@@ -213,7 +213,7 @@ SIMPLE = st.builds(
 
 @given(st.lists(SIMPLE, unique_by=lambda one: one.name), st.dictionaries(st.sampled_from("ab"), st.text()))
 def test_simple_types_have_the_schema_that_pydantic_makes(
-    parameters: list[tool_schema.Parameter], descriptions: dict[str, str]
+    parameters: list[tool_schema.ToolParameter], descriptions: dict[str, str]
 ) -> None:
     signature = tool_schema.Signature(tuple(parameters), None, is_async=True)
     ours = tool_schema.ArgumentShape("t", signature, descriptions)

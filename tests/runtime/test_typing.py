@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from windlass.hooks import POINTS, HookPoint
+from windlass.agent.hooks import POINTS, HookPoint
 from windlass.parts import PackageChange
 from windlass.runtime.registry import PackageChangeValue
 from windlass.tools import ApprovalName, EffectName, ModeName, TaintName
@@ -28,9 +28,9 @@ from typing import Protocol, assert_type
 
 from windlass import Agent, AgentRuntime, HookCall, RunInfo, Tool, ToolContext, hook, tool
 from windlass.client import Client
-from windlass.dynamic import dynamic
-from windlass.hooks import on_event
-from windlass.output import OutputContext
+from windlass.agent.dynamic import dynamic
+from windlass.agent.hooks import on_event
+from windlass.agent.output import OutputContext
 from windlass.ledger import Runtime
 from windlass.parts import EventFilter
 from windlass.ports.feed import UnknownEvent

@@ -10,6 +10,7 @@ from windlass import Agent, AgentRuntime, RunStatus, ToolContext, tool
 from windlass.errors import Rejected
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
 from windlass_protocol import Event, decode, encode
+from windlass_protocol.limits import FREE_LEVELS_MAX
 
 HUGE = 10**30
 
@@ -62,10 +63,10 @@ def test_arguments_of_a_model_are_valid_on_the_wire(answer: Answer, tmp_path: Pa
 
 
 def test_metadata_at_its_depth_limit_is_valid_on_the_wire(tmp_path: Path) -> None:
-    play(played(tmp_path / "app.db", metadata=nested(55)))
+    play(played(tmp_path / "app.db", metadata=nested(FREE_LEVELS_MAX - 1)))
 
 
-@pytest.mark.parametrize("metadata", [{"a": HUGE}, nested(56), nested(90), {"a": float("nan")}])
+@pytest.mark.parametrize("metadata", [{"a": HUGE}, nested(FREE_LEVELS_MAX), nested(90), {"a": float("nan")}])
 def test_metadata_that_is_too_deep_or_invalid_is_refused(
     metadata: dict[str, JsonValue], tmp_path: Path
 ) -> None:

@@ -11,9 +11,10 @@ from tests.runtime.runtime_rig import look, model_of, play, shop
 
 from windlass import Agent, AgentRuntime, Budget, RunHandle, hook, tool
 from windlass.adapters.journals.sqlite.store import SqliteStore
+from windlass.agent.hooks import HookOptions
 from windlass.errors import AgentError, Rejected
-from windlass.hooks import HookOptions
 from windlass.limits import WAIT_MS_MAX
+from windlass.playground import Playground
 from windlass.ports.wakes import Wakes
 from windlass.runtime.builder import AgentRuntimeBuilder
 from windlass.runtime.options import RunOptions, RuntimeOptions
@@ -214,8 +215,8 @@ ENTRIES: dict[str, Callable[[Any, Any], object]] = {
     "sessions records after": lambda runtime, bad: runtime.sessions.records("s", after=bad),
     "sessions at": lambda runtime, bad: runtime.sessions.at(bad, 1),
     "sessions trace": lambda runtime, bad: runtime.sessions.trace(bad),
-    "playground draft": lambda runtime, bad: runtime.playground.draft(bad, 0),
-    "playground run": lambda runtime, bad: runtime.playground.run(bad, 0),
+    "playground draft": lambda runtime, bad: Playground(runtime).draft(bad, 0),
+    "playground run": lambda runtime, bad: Playground(runtime).run(bad, 0),
     "schedules put": lambda runtime, bad: runtime.schedules.put(bad),
     "schedules get": lambda runtime, bad: runtime.schedules.get(bad),
     "schedules ticks": lambda runtime, bad: runtime.schedules.ticks(bad),
@@ -265,11 +266,12 @@ def test_the_table_of_entries_is_complete() -> None:
         "in_memory",
         "registered_run_count",
     }
-    apart |= {"provider_registry", "output_sinks", "subscribe_events"}
+    # The playground checks what it prepares.
+    apart |= {"provider_registry", "output_sinks", "subscribe_events", "run_session", "start_playground_run"}
     methods = {name for name in dir(AgentRuntime) if not name.startswith("_")} - apart
     assert not {name for name in methods if name not in known}
     used = {"status", "wait", "events", "cancel", "answer", "retry"}
-    used |= {"requests", "open_requests", "stream_text", "undo", "undo_plan"}
+    used |= {"requests", "open_requests", "session_id", "stream_text", "undo", "undo_plan"}
     assert {name for name in dir(RunHandle) if not name.startswith("_")} == used
 
 

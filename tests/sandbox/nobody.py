@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tests.sandbox.rig import NOBODY, command
 
-from windlass.adapters.sandboxes import launch
-from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes
+from windlass.sandboxes import launch
+from windlass.sandboxes.bubblewrap import BubblewrapSandboxes
 from windlass_protocol import SandboxSpec
 
 SPEC = SandboxSpec(adapter="bubblewrap", processes=64, memory_bytes=268_435_456, file_bytes=8_388_608)

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from tests.toolbox.rig import play
 
-from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes
-from windlass.adapters.sandboxes.none import HostSandboxes
 from windlass.errors import Rejected
+from windlass.sandboxes.bubblewrap import BubblewrapSandboxes
+from windlass.sandboxes.none import HostSandboxes
 from windlass_protocol import SandboxSpec
 
 GUARD_S = 300.0

@@ -12,11 +12,11 @@ import pytest
 from tests.sandbox.rig import GUARD_S, NOBODY, PYTHON, Outcome, command, require_bwrap
 from tests.toolbox.rig import play
 
-from windlass.adapters.sandboxes import bubblewrap, disk
-from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes
-from windlass.adapters.sandboxes.disk import Count, Usage
 from windlass.ports.sandbox import SandboxFailed
 from windlass.private_files import remove_tree
+from windlass.sandboxes import bubblewrap, disk
+from windlass.sandboxes.bubblewrap import BubblewrapSandboxes
+from windlass.sandboxes.disk import Count, Usage
 from windlass_protocol import SandboxSpec
 
 pytestmark = pytest.mark.promise("S3")
@@ -187,6 +187,24 @@ def test_folders_of_any_depth_are_counted(tmp_path: Path) -> None:
     play(story())
 
 
+def test_a_folder_that_grows_while_it_is_counted_is_named_by_the_next_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = disk.Disk(tmp_path, Usage(32 * MIB, 1_000), is_own=True)
+    count, free = Count.of, os.statvfs(tmp_path)
+
+    def count_before_a_write(self: Count, folder: Path, *, opens: bool = False) -> Usage:
+        usage = count(self, folder, opens=opens)
+        (tmp_path / "big").write_bytes(bytes(40 * MIB))
+        lost = os.statvfs_result((*free[:4], free.f_bavail - 40 * MIB // free.f_frsize, *free[5:]))
+        monkeypatch.setattr(os, "statvfs", {tmp_path: lost}.__getitem__)
+        return usage
+
+    monkeypatch.setattr(Count, "of", count_before_a_write)
+    assert limits.problem() == ""
+    assert OVER in limits.problem()
+
+
 def test_a_full_folder_does_not_grow_by_files_in_memory(tmp_path: Path) -> None:
     holes = "import os\nfor at in range(4):\n    os.truncate(os.open(f's{at}', 66, 0o600), 20 << 20)"
     fill = """
@@ -271,7 +289,7 @@ def test_a_folder_that_its_owner_closed_is_not_taken_for_empty() -> None:
     code = f"""
 import os, sys
 from pathlib import Path
-from windlass.adapters.sandboxes.disk import Count, Disk, Usage
+from windlass.sandboxes.disk import Count, Disk, Usage
 if os.geteuid() == 0:
     os.setresuid({NOBODY}, {NOBODY}, {NOBODY})
 folder = Path(sys.argv[1])

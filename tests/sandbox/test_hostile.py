@@ -30,8 +30,8 @@ from tests.sandbox.rig import (
 )
 from tests.toolbox.rig import Failed, gone, play, tool_of, use
 
-from windlass.adapters.sandboxes import bubblewrap
-from windlass.adapters.sandboxes.bubblewrap import REFUSED_CALLS
+from windlass.sandboxes import bubblewrap
+from windlass.sandboxes.bubblewrap import REFUSED_CALLS
 from windlass.toolbox import Workspace
 from windlass_protocol import SandboxSpec
 

@@ -10,9 +10,9 @@ import pytest
 from tests.sandbox.rig import Outcome, command, require_bwrap
 from tests.toolbox.rig import play
 
-from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes
-from windlass.adapters.sandboxes.proxy import Proxy
 from windlass.errors import Rejected
+from windlass.sandboxes.bubblewrap import BubblewrapSandboxes
+from windlass.sandboxes.proxy import Proxy
 from windlass_protocol import SandboxSpec
 
 pytestmark = pytest.mark.promise("S3")

@@ -12,26 +12,18 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.runtime.steps.steps_rig import Stage
 from tests.sandbox.rig import require_bwrap
+from tests.steps.steps_rig import Stage
 from tests.toolbox.rig import play
 
-from windlass import (
-    Agent,
-    AgentRuntime,
-    LLMMessage,
-    PolicySet,
-    Rejected,
-    Rule,
-    ToolContext,
-    session_sandbox,
-    tool,
-)
+from windlass import Agent, AgentRuntime, LLMMessage, PolicySet, Rejected, Rule, ToolContext, tool
 from windlass.agent import agent_tool
+from windlass.agent.sandbox import Bubblewrap, NoSandbox
+from windlass.engine import session_sandbox
 from windlass.evals import Case, Contains, Dataset, Experiment
-from windlass.parts import HostSandboxes, MemoryStore, RulesPolicy
+from windlass.parts import MemoryStore, RulesPolicy
 from windlass.ports.sandbox import SandboxFailed
-from windlass.sandbox import Bubblewrap, NoSandbox
+from windlass.sandboxes import HostSandboxes
 from windlass.testing import Answer, ScriptedModel, by_history, call, say
 from windlass.toolbox import Workspace
 from windlass_harness.views.session import SANDBOX_KEY, fold_session
@@ -289,7 +281,7 @@ def test_the_folder_of_a_session_is_copied_by_a_fork_and_removed_with_the_sessio
 def test_files_that_are_too_many_to_be_kept_are_not_restored_in_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.session_sandbox.SANDBOX_KEPT_FILES_MAX", 3)
+    monkeypatch.setattr("windlass.engine.session_sandbox.SANDBOX_KEPT_FILES_MAX", 3)
 
     async def story() -> None:
         model = ScriptedModel(
@@ -311,7 +303,7 @@ def test_files_that_are_too_many_to_be_kept_are_not_restored_in_part(
 def test_what_a_session_puts_into_the_content_store_is_bounded_over_all_its_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.session_sandbox.SANDBOX_STORED_BYTES_MAX", 1_500)
+    monkeypatch.setattr("windlass.engine.session_sandbox.SANDBOX_STORED_BYTES_MAX", 1_500)
 
     async def story() -> None:
         commands = ["head -c 500 /dev/urandom > f", "ls", "head -c 500 /dev/urandom > f", "ls"]
@@ -581,7 +573,7 @@ def test_steps_carry_the_state_of_the_sandbox_from_process_to_process(tmp_path: 
 def test_steps_without_the_adapter_or_the_program_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from windlass.parts import BubblewrapSandboxes  # noqa: PLC0415 - for this test alone
+    from windlass.sandboxes import BubblewrapSandboxes  # noqa: PLC0415 - for this test alone
 
     with pytest.raises(Rejected, match="the sandbox bubblewrap needs an adapter"):
         Stage().harness(ScriptedModel([]), sandbox=Bubblewrap())
@@ -617,7 +609,7 @@ def test_an_agent_takes_a_sandbox_and_nothing_else() -> None:
 
 
 def test_the_sandbox_is_part_of_the_package() -> None:
-    from windlass.package import compile_package, fingerprint, package_difference  # noqa: PLC0415 - here alone
+    from windlass.agent.package import compile_package, fingerprint, package_difference  # noqa: PLC0415 - here alone
 
     model = ScriptedModel([])
     plain = compile_package(Agent("a", model=model))

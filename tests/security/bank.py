@@ -10,7 +10,7 @@ from windlass import Agent, RunHandle, Tool, tool
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import chance, new_id
-from windlass.runtime.registry import Machine
+from windlass.ports.machine import Machine
 from windlass.testing import Answer, FakeClock, ScriptedModel, by_history, call, say
 from windlass.tools import ToolOptions
 from windlass_harness import PolicySet

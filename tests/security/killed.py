@@ -12,8 +12,8 @@ from tests.security.bank import asked
 from windlass import Agent, AgentRuntime, tool
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.adapters.system import SystemClock
+from windlass.agent.policy import allow_start
 from windlass.feed import Feed
-from windlass.policy import allow_start
 from windlass.ports.store import Appended, Batch, NewRun, Posted
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.testing.stores import WrappedStore

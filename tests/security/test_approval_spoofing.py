@@ -33,7 +33,7 @@ from windlass import (
     ToolFailed,
     tool,
 )
-from windlass.hooks import hook
+from windlass.agent.hooks import hook
 from windlass.ports.host import Change, HookCall
 from windlass.runtime.options import RuntimeOptions
 from windlass.testing import FakeClock, ScriptedModel, by_history, call, say

@@ -10,7 +10,7 @@ from tests.security.bank import DONE, Bank, codes, ended, machine, play, results
 from windlass import Agent, AgentRuntime, Budget, LLMMessage, LLMUsage, ToolFailed, tool
 from windlass.limits import ARGUMENT_BYTES_MAX, CONTENT_BYTES_MAX, FAILED_CHARS_MAX, TOOL_OUTPUT_CHARS_MAX
 from windlass.testing import Answer, FakeClock, ScriptedModel, call, run_in_fake_time, say
-from windlass.testing.models import Call
+from windlass.testing.models import ScriptedCall
 from windlass_harness.loop.rules import CALLS_PER_STEP_MAX, Rules
 from windlass_protocol import JsonObject, RunResult, ToolResult
 
@@ -40,7 +40,7 @@ USAGE = LLMUsage(input_tokens=10, output_tokens=5, cost_micros=7)
 def test_a_run_that_never_ends_stops_at_its_budget_and_says_which(
     limit: Budget, named: str, requests: int
 ) -> None:
-    model = ScriptedModel(lambda _: Answer(calls=(Call("look", {}),), usage=USAGE))
+    model = ScriptedModel(lambda _: Answer(calls=(ScriptedCall("look", {}),), usage=USAGE))
     seen = list[str]()
 
     async def story() -> RunResult:
@@ -62,7 +62,7 @@ def test_a_run_that_never_ends_stops_at_its_budget_and_says_which(
 @pytest.mark.promise("L1")
 def test_a_run_that_takes_too_long_stops_at_its_budget() -> None:
     clock = FakeClock()
-    model = ScriptedModel(lambda _: Answer(calls=(Call("look", {}),), delay_s=10.0), clock=clock)
+    model = ScriptedModel(lambda _: Answer(calls=(ScriptedCall("look", {}),), delay_s=10.0), clock=clock)
     limit = Budget(max_wall_ms=60_000)
 
     async def story() -> RunResult:
@@ -114,7 +114,7 @@ def test_calls_past_the_limit_of_one_answer_are_refused_and_none_is_made(most: i
         return "ok"
 
     async def story() -> RunResult:
-        many = Answer(calls=tuple(Call("note", {"n": n}, f"c{n}") for n in range(count)))
+        many = Answer(calls=tuple(ScriptedCall("note", {"n": n}, f"c{n}") for n in range(count)))
         agent = Agent("many", model=ScriptedModel([many, DONE]), tools=[note])
         async with AgentRuntime.in_memory([agent], rules=Rules(calls_per_step_max=most)) as runtime:
             return await (await runtime.start(agent, "go")).wait(timeout=300)

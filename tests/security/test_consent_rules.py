@@ -8,7 +8,7 @@ import pytest
 from tests.security.bank import DONE, Bank, asked, codes, ended, pay, play, results
 
 from windlass import Agent, AgentRuntime, PolicySet, Rejected, Rule, tool
-from windlass.policy import RulesPolicy
+from windlass.agent.policy import RulesPolicy
 from windlass.ports.host import ToolPolicy
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools import ToolOptions

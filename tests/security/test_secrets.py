@@ -28,7 +28,7 @@ from windlass import (
 )
 from windlass.limits import FAILED_CHARS_MAX, FAILURE_CHARS_MAX, TOOL_OUTPUT_CHARS_MAX
 from windlass.testing import Answer, ScriptedModel, by_history, call, fail, say
-from windlass.testing.models import Call
+from windlass.testing.models import ScriptedCall
 from windlass_harness.redact import Redactor
 from windlass_protocol import ErrorKind, Event, JsonObject, RetryClass
 
@@ -76,12 +76,14 @@ def tools(heard: list[str], seen: asyncio.Event) -> list[Tool[..., object]]:
 
 
 def script() -> list[Answer]:
-    floods = tuple(Call("flood", {"at": at}) for at in EDGES)
-    blows = tuple(Call("blow", {"kind": kind, "at": at}) for kind in ("raised", "cut") for at in EDGES)
+    floods = tuple(ScriptedCall("flood", {"at": at}) for at in EDGES)
+    blows = tuple(
+        ScriptedCall("blow", {"kind": kind, "at": at}) for kind in ("raised", "cut") for at in EDGES
+    )
     return [
         say(ALL, reasoning=ALL) + call("echo", {"text": ALL}, call_id=SECRETS[1]),
         Answer(calls=floods),
-        Answer(calls=(Call("blow", {"kind": "failed"}), *blows)),
+        Answer(calls=(ScriptedCall("blow", {"kind": "failed"}), *blows)),
         call("send", {"text": ALL, SECRETS[2]: SECRETS[3]}) + call(SECRETS[4], {"x": ALL}),
         call("send", {"text": ALL}),
         call("send", {"text": spoken(SECRETS[8])}),

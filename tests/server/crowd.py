@@ -52,6 +52,10 @@ async def one(
                 cursor = line[4:].strip().decode()
             elif line.startswith(b"data: "):
                 event = json.loads(line[6:])
+                if "status" in event:
+                    # A busy store ends a stream with a problem that passes; the reader resumes.
+                    assert event["status"] == 503, event
+                    break
                 tally.deliveries += 1
                 if "index" not in event:
                     seen.append(event["seq"])

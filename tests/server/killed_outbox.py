@@ -20,7 +20,7 @@ async def main(store: str, url: str, point: str) -> Never:
     whole: Any = getattr(Outbox, point)
 
     async def dying(*given: Any, **options: Any) -> Any:
-        if point == "_sent":
+        if point == "_send":
             assert (await whole(*given)).problem is None
         elif options:
             return await whole(*given, **options)

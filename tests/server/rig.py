@@ -24,7 +24,7 @@ from windlass.runtime.options import RuntimeOptions
 from windlass.testing import ScriptedModel, call, say
 from windlass.webhooks import Endpoint, Webhook
 from windlass_server import Settings, Tenants, create_app
-from windlass_server.app import Connection
+from windlass_server.app import HttpConnection
 from windlass_server.settings import Limits
 
 TIMEOUT_S = 300.0
@@ -150,7 +150,7 @@ async def serving(
     agents: Sequence[Agent] = (),
     *,
     settings: Settings | None = None,
-    connection: type[Connection] = Connection,
+    connection: type[HttpConnection] = HttpConnection,
     address: str = "",
     webhooks: Sequence[Webhook] = (),
     endpoints: Sequence[Endpoint] = (),

@@ -153,7 +153,8 @@ async def ask(
     for name, value in ids.items():
         text = text.replace(f"{{{name}}}", value)
     body = json.loads(text)
-    params = {"follow": "false"} if path.endswith(("/events", "/stream")) else query or {}
+    is_feed = path.endswith(("/events", "/stream")) and not path.startswith(f"{PREFIX}/ai/")
+    params = {"follow": "false"} if is_feed else query or {}
     return await client.request(method, address, json=body, params=params)
 
 

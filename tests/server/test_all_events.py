@@ -57,6 +57,16 @@ def test_everything_of_one_user_comes_once_and_in_order(tmp_path: Path) -> None:
     run(main())
 
 
+def test_a_feed_of_a_type_that_no_event_has_is_refused(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.client() as client:
+            refused = await client.get("/events?follow=false&types=run.completed,run.fail")
+            assert refused.status_code == 400, refused.text
+            assert "no event run.fail; did you mean run.failed?" in refused.json()["detail"]
+
+    run(main())
+
+
 def test_a_feed_without_a_cursor_starts_at_the_present_and_resumes_after_a_cut(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server, server.client() as client:

@@ -9,8 +9,6 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.runtime.steps.recorded import QUESTION, Step, meanings, pieces
-from tests.runtime.steps.steps_rig import guarded
 from tests.server.eve_client import ROOT, EveClient, Refused, Turn, responses
 from tests.server.keyring import Keyring
 from tests.server.rig import (
@@ -27,6 +25,8 @@ from tests.server.rig import (
     talker,
 )
 from tests.server.test_eve_shape import SCHEMA, agent, expected, shown
+from tests.steps.recorded import QUESTION, Step, meanings, pieces
+from tests.steps.steps_rig import guarded
 
 from windlass import Agent, LLMMessage
 from windlass.testing import Answer, ScriptedModel, call, say

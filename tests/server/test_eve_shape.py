@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import httpx2
 import pytest
-from tests.runtime.steps.recorded import QUESTION, Recorded, Step, meanings, pieces, recorded
-from tests.runtime.steps.steps_rig import add, guarded
 from tests.server.rig import FAST, Frame, Json, Server, Wire, ended, run, serving, waiting, watch
 from tests.server.test_feeds import slow
+from tests.steps.recorded import QUESTION, Recorded, Step, meanings, pieces, recorded
+from tests.steps.steps_rig import add, guarded
 
 from windlass import Agent
 from windlass.errors import Unavailable
@@ -403,18 +403,22 @@ async def read_turn(server: Server, session_id: str, *, start: int = 0, gate: as
 class Halting:
     """A model that stops in the middle of its text until a gate is open; then it may fail once."""
 
-    def __init__(self, gate: asyncio.Event, *, texts: Sequence[str], thought: str = "") -> None:
+    def __init__(
+        self, gate: asyncio.Event, *, texts: Sequence[str], thought: str = "", thinks_at: int = 0
+    ) -> None:
         self._gate = gate
         self._texts = list(texts)
         self._thought = thought
+        self._thinks_at = thinks_at
+        """The place in the text at which it thinks."""
 
     async def stream(
         self, messages: Sequence[Any], *, tools: Any = None, temperature: float | None = None
     ) -> AsyncIterator[LLMStreamChunk]:
         text = self._texts.pop(0)
-        if self._thought:
-            yield LLMStreamChunk(reasoning_delta=self._thought)
         for at in range(0, len(text), 7):
+            if self._thought and at <= self._thinks_at < at + 7:
+                yield LLMStreamChunk(reasoning_delta=self._thought)
             yield LLMStreamChunk(content_delta=text[at : at + 7])
             if at > len(text) // 2:
                 await self._gate.wait()
@@ -424,15 +428,26 @@ class Halting:
 
 
 @pytest.mark.parametrize(
-    ("texts", "thought"),
-    [((TEXT,), ""), ((TEXT,), "I think."), ((TEXT, "Short."), ""), ((TEXT, TEXT[::-1]), "I think.")],
+    ("texts", "thought", "thinks_at"),
+    [
+        ((TEXT,), "", 0),
+        ((TEXT,), "I think.", 0),
+        ((TEXT,), "I think. ", 0),
+        ((TEXT,), "I think. ", 10),
+        ((TEXT,), "I think. ", 40),
+        ((TEXT,), "I think.", 90),
+        ((TEXT, "Short."), "", 0),
+        ((TEXT, TEXT[::-1]), "I think.", 0),
+        ((TEXT, TEXT[::-1]), "I think. ", 40),
+    ],
 )
 def test_lines_have_live_text_and_the_numbers_of_the_stored_session(
-    tmp_path: Path, texts: Sequence[str], thought: str
+    tmp_path: Path, texts: Sequence[str], thought: str, thinks_at: int
 ) -> None:
     async def main() -> None:
         gate = asyncio.Event()
-        halting = Agent("halting", model=Halting(gate, texts=texts, thought=thought))
+        model = Halting(gate, texts=texts, thought=thought, thinks_at=thinks_at)
+        halting = Agent("halting", model=model)
         async with serving(tmp_path, [halting]) as server, server.client() as client:
             begun = await begin(client, "Sing.")
             # It ends only if a piece is sent before the answer is complete.
@@ -443,8 +458,11 @@ def test_lines_have_live_text_and_the_numbers_of_the_stored_session(
                 (at, one) for at, one in enumerate(live) if not one["type"].endswith(".appended")
             ] == numbered
             assert shown(live)[-1] == shown(whole)[-1]
-            if len(texts) == 1 and not thought:
-                assert live == [{**one, "meta": live[at]["meta"]} for at, one in enumerate(whole)]
+            if len(texts) == 1:
+                assert [one["type"] for one in live] == [one["type"] for one in whole]
+                # The piece of the reasoning is as long as what was shown when the text began.
+                for one, later in zip(live, whole, strict=True):
+                    assert one["type"] == "reasoning.appended" or one["data"] == later["data"]
             for at in range(len(whole) + 1):
                 assert await lines(server, begun["sessionId"], start=at) == whole[at:]
 

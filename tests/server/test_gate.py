@@ -6,7 +6,7 @@ from tests.server.test_agui_fold import past_of
 
 from windlass import Event
 from windlass_harness.views.stream import ChatFold, RunWaiting
-from windlass_server.chat.run_events import Gate, View
+from windlass_server.chat.run_events import View, ViewGate
 
 FIRST, SECOND = "approval:r1:0:call-1:1", "approval:r1:0:call-2:1"
 BOTH = frozenset({FIRST, SECOND})
@@ -30,7 +30,7 @@ def asked_more() -> list[Event]:
 
 def pauses(events: list[Event], view: View) -> list[int]:
     """At which waits a stream would end."""
-    gate, found, count = Gate(view), list[int](), 0
+    gate, found, count = ViewGate(view), list[int](), 0
     for change in ChatFold("r1").apply_all(events):
         count += isinstance(change, RunWaiting)
         if gate.is_pause(change):

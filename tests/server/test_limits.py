@@ -15,9 +15,9 @@ from windlass import Agent, Rejected, Unavailable
 from windlass.parts import MemoryStore
 from windlass.testing import Answer, FakeClock, ScriptedModel
 from windlass_server import Settings, Tenants
-from windlass_server.app import Connection
+from windlass_server.app import HttpConnection
 from windlass_server.guard import Meter, Metered
-from windlass_server.reservations import Reservations, Reserved
+from windlass_server.reservations import Reservations, ReservedSession
 from windlass_server.settings import HEADER_BYTES_MAX, TARGET_BYTES_MAX
 from windlass_server.tenants import file_name
 
@@ -61,7 +61,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
     run(main())
 
 
-class Hasty(Connection):
+class Hasty(HttpConnection):
     """A connection that waits only a moment."""
 
     head_s_max = 0.5
@@ -363,7 +363,7 @@ def test_the_number_of_empty_sessions_of_a_user_is_limited(monkeypatch: pytest.M
         table = Reservations(MemoryStore(), FakeClock())
 
         async def reserve(user: str, at: int) -> None:
-            await table.reserve(Reserved(f"{user}-{at}", user, "agent", "now", "digest"))
+            await table.reserve(ReservedSession(f"{user}-{at}", user, "agent", "now", "digest"))
 
         for at in range(limit):
             await reserve("ann", at)

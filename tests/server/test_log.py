@@ -177,8 +177,11 @@ def test_entries_are_lines_on_a_terminal_and_json_otherwise() -> None:
         "runId": "r1",
         "count": 2,
     }
-    assert log.Lines().format(entry("it\x1b[31m failed")) == "08:00:00 error it?[31m failed  runId=r1 count=2"
-    assert log.Lines().format(entry("it failed", is_failure=True)).endswith("\nValueError: no")
+    assert (
+        log.TextLines().format(entry("it\x1b[31m failed"))
+        == "08:00:00 error it?[31m failed  runId=r1 count=2"
+    )
+    assert log.TextLines().format(entry("it failed", is_failure=True)).endswith("\nValueError: no")
 
 
 def test_logging_that_the_host_has_configured_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +197,7 @@ def test_logging_that_the_host_has_configured_is_left_alone(monkeypatch: pytest.
     monkeypatch.setattr(root, "level", root.level)
     monkeypatch.setattr(logging.getLogger("windlass"), "level", logging.NOTSET)
     log.configure("warning", stream)
-    assert isinstance(root.handlers[0].formatter, log.Lines)
+    assert isinstance(root.handlers[0].formatter, log.TextLines)
     logging.getLogger("windlass.server").info("not this")
     logging.getLogger("windlass.server").warning("but this")
     assert stream.getvalue().endswith("warning but this\n")

@@ -22,6 +22,7 @@ from tools.postgres import Postgres
 from windlass import AgentRuntime, Conflict, Rejected
 from windlass.client import NotFound
 from windlass.parts import Machine, SystemClock, chance, new_id
+from windlass.playground import Playground
 from windlass.webhooks import SCHEMES, Delivered, Deliveries, Endpoint, Outbox, Webhooks, targets_of
 from windlass.webhooks.outbox import LEASE_MS, RETRIES_S
 from windlass_harness.record import Record
@@ -130,7 +131,7 @@ def test_a_playground_run_is_not_told(tmp_path: Path) -> None:
     async def main() -> None:
         async with receiving() as ops, notifying(tmp_path / "a.db", [endpoint(ops.url)]) as scene:
             await (await scene.runtime.start("talker", "Hi.", run_id="r1")).wait()
-            await (await scene.runtime.playground.run("r1", 0)).wait()
+            await (await Playground(scene.runtime).run("r1", 0)).wait()
             await (await scene.runtime.start("talker", "Bye.", run_id="r2")).wait()
             await until(scene.outbox.is_idle)
             assert {got.json["data"]["runId"] for got in ops.got} == {"r1", "r2"}
@@ -257,7 +258,7 @@ def test_two_processes_share_the_work(store: Path | str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("store", "point", "sent"),
-    [("sqlite", "_sent", 1), ("postgres", "_sent", 1), ("postgres", "_save", 0)],
+    [("sqlite", "_send", 1), ("postgres", "_send", 1), ("postgres", "_save", 0)],
     indirect=["store"],
 )
 def test_a_kill_between_sending_and_noting_it_sends_the_same_id_again(

@@ -1,12 +1,14 @@
 """What needs no credentials: rendered once, and limited by the address of the client."""
 
+import asyncio
 import gzip
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from tests.server.keyring import Keyring
-from tests.server.rig import FAST, http_client, run, serving, talker
+from tests.server.rig import FAST, Json, http_client, run, serving, talker
 
 from windlass_server import Settings, Tenants, create_app
 
@@ -27,7 +29,26 @@ ACCEPTED = {
 FEW = replace(FAST, requests_burst=3, requests_per_s=0.001)
 
 
-def test_the_document_is_rendered_once_and_a_client_that_has_it_gets_nothing(tmp_path: Path) -> None:
+def test_the_document_is_rendered_once_for_all_clients(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, http_client(f"http://127.0.0.1:{server.port}") as client:
+            document, renderings = server.app.openapi, list[None]()
+
+            def openapi() -> Json:
+                renderings.append(None)
+                return document()
+
+            server.app.openapi = openapi
+            # Before there is one, and after: several wait for the first.
+            for _ in range(2):
+                answers = await asyncio.gather(*(client.get(DOCUMENT) for _ in range(8)))
+                assert {answer.status_code for answer in answers} == {200}
+                assert len(renderings) == 1
+
+    run(main())
+
+
+def test_a_client_that_has_the_document_gets_nothing(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as server, http_client(f"http://127.0.0.1:{server.port}") as client:
             plain = {"accept-encoding": "identity"}
@@ -78,6 +99,36 @@ def test_an_address_is_limited_in_what_it_asks_for_without_credentials(tmp_path:
             # A proxy on this machine names the client.
             other = {"x-forwarded-for": "203.0.113.7"}
             assert (await client.get(DOCUMENT, headers=other)).status_code == 200
+
+    run(main())
+
+
+def test_a_flood_without_credentials_takes_nothing_from_tenants_and_other_addresses(tmp_path: Path) -> None:
+    async def main() -> None:
+        keys = Keyring(tmp_path / "keys.json")
+        tenants = [
+            {"authorization": f"Bearer {keys.add(name, tenant, name)}"}
+            for name, tenant in (("ann", "acme"), ("bob", "bolts"))
+        ]
+        settings = Settings(keys=keys.path, limits=FEW)
+        async with (
+            serving(tmp_path / "data", settings=settings) as server,
+            http_client(f"http://127.0.0.1:{server.port}") as client,
+        ):
+
+            async def status(path: str, headers: Mapping[str, str]) -> int:
+                return (await client.get(path, headers=headers)).status_code
+
+            flood = [
+                status(path, {}) for path in (DOCUMENT, "/", "/assets/none.js", "/none") for _ in range(25)
+            ]
+            # As many requests of each tenant as it may send at once, from the address of the flood.
+            ours = [status("/v1/agents", headers) for headers in tenants for _ in range(FEW.requests_burst)]
+            other = [status(DOCUMENT, {"x-forwarded-for": f"203.0.113.{number}"}) for number in range(5)]
+            answers = await asyncio.gather(*flood[:50], *ours, *other, *flood[50:])
+            flooded = answers[:50] + answers[-50:]
+            assert len(flooded) - flooded.count(429) == FEW.requests_burst
+            assert answers[50:-50] == [200] * (len(ours) + len(other))
 
     run(main())
 

@@ -1,12 +1,17 @@
 """`GET /v1/refused-starts`: each user reads their own refused starts, and no other user's or tenant's."""
 
+import json
 from pathlib import Path
 
+import pytest
 from tests.client.rig import client_of
 from tests.server.keyring import Keyring
 from tests.server.rig import FAST, Json, ended, run, serving, talker
 
-from windlass.policy import allow_start
+from tools import doc_blocks
+from tools.files import ROOT
+from windlass.agent.policy import allow_start
+from windlass.errors import Denied
 from windlass_protocol import DenyDecision, PolicyDecision, PolicyKind, PolicyRef, RunRequest, RuntimePackage
 from windlass_server import Settings
 
@@ -17,6 +22,31 @@ def manners(request: RunRequest, package: RuntimePackage) -> PolicyDecision:
     if "please" in str(request.input):
         return allow_start(request, package)
     return DenyDecision(code="say_please", reason="Say please.", policy_refs=REFS)
+
+
+def no_customer(request: RunRequest, package: RuntimePackage) -> PolicyDecision:
+    return DenyDecision(code="shop.no_customer", reason="The request names no customer.", policy_refs=())
+
+
+def test_a_refused_start_has_the_code_of_the_policy_as_the_page_shows_it(tmp_path: Path) -> None:
+    page = (ROOT / "docs/server.md").read_text(encoding="utf-8")
+    [shown] = [
+        block.code
+        for block in doc_blocks.blocks(page)
+        if block.language == "json" and "policyCode" in block.code
+    ]
+
+    async def main() -> None:
+        async with serving(tmp_path, start_policy=no_customer) as server, server.client() as client:
+            answer = await client.post("/sessions", json={"message": "Pay."})
+            assert answer.status_code == 403
+            assert answer.json() | {"ids": {}} == json.loads(shown)
+            async with client_of(server.port) as remote:
+                with pytest.raises(Denied) as refused:
+                    await remote.sessions.create("Pay.")
+        assert refused.value.policy_code == "shop.no_customer"
+
+    run(main())
 
 
 def test_users_read_their_own_refused_starts_and_no_other_tenants(tmp_path: Path) -> None:

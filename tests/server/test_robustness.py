@@ -19,9 +19,10 @@ from tests.server.keyring import Keyring
 from tests.server.rig import FAST, TICK_S, Server, Wire, ended, eventually, run, serving
 
 from windlass import Event
-from windlass_protocol import EventMeta, JsonValue
+from windlass_protocol import EventMeta, JsonObject, JsonValue
+from windlass_protocol.codec import decode
 from windlass_server import Settings
-from windlass_server.app import Connection
+from windlass_server.app import HttpConnection
 from windlass_server.guard import Metrics, parse_body, read_body
 from windlass_server.problems import Problem
 from windlass_server.settings import (
@@ -45,7 +46,7 @@ def half_sent(key: str, path: str = "/v1/sessions") -> bytes:
     return f"{head}Content-Type: application/json\r\n\r\n{{".encode()
 
 
-class Lost(Connection):
+class Lost(HttpConnection):
     """A connection that soon takes a client for gone, and says so."""
 
     head_s_max = 0.5
@@ -58,7 +59,9 @@ class Lost(Connection):
 
 
 @asynccontextmanager
-async def unread_export(folder: Path, limits: Limits, connection: type[Connection]) -> AsyncGenerator[Server]:
+async def unread_export(
+    folder: Path, limits: Limits, connection: type[HttpConnection]
+) -> AsyncGenerator[Server]:
     """A server with a client that requests a large export and does not read it."""
     serve = serving(folder, settings=Settings(limits=limits), connection=connection)
     async with serve as server, server.client() as client:
@@ -83,7 +86,7 @@ async def unread_export(folder: Path, limits: Limits, connection: type[Connectio
 def test_an_unread_export_blocks_no_other_request_and_is_disconnected(tmp_path: Path) -> None:
     async def main() -> None:
         limits = replace(FAST, requests_max=1, wait_s_max=0.05, send_s_max=1)
-        async with unread_export(tmp_path, limits, Connection) as server, server.client() as client:
+        async with unread_export(tmp_path, limits, HttpConnection) as server, server.client() as client:
             assert (await client.get("/agents")).status_code == 200
             await eventually(lambda: server.streams_open == 0)
 
@@ -455,6 +458,19 @@ def test_answers_are_not_stored_sniffed_or_embedded_elsewhere(tmp_path: Path) ->
 
 def event_of(size: int) -> Event:
     return Event(type="custom.said", meta=EventMeta(at=AT), data={"message": "x" * size})
+
+
+def test_an_event_that_is_too_deep_to_be_sent_does_not_end_the_feed() -> None:
+    data: JsonObject = {}
+    for _ in range(80):
+        data = {"a": data}
+    event = Event(
+        type="note.made", data=data, meta=EventMeta(at="2026-01-31T09:00:00Z"), session_id="s1", seq=7
+    )
+    sent = json.loads(Streams(Limits(), Metrics()).raw(event))
+    assert (sent["type"], sent["seq"], sent["sessionId"]) == ("event.unsent", 7, "s1")
+    assert sent["data"]["type"] == "note.made"
+    decode(Event, json.dumps(sent))
 
 
 def test_the_cache_of_encoded_events_is_limited_in_bytes() -> None:

@@ -8,6 +8,7 @@ from tests.server.rig import Json, Wire, ended, payer, run, serving, talker, wai
 from windlass import Agent, Budget, ToolContext, tool
 from windlass.testing import ScriptedModel, by_history, call, fail, say
 from windlass.tools import UndoCall
+from windlass_protocol import BudgetLimits
 
 
 def test_a_first_message_begins_a_session_and_its_run_ends_with_the_answer(tmp_path: Path) -> None:
@@ -221,6 +222,63 @@ def test_a_failed_run_can_be_continued(tmp_path: Path) -> None:
             assert again.status_code == 409
             async with client_of(server.port) as remote:
                 assert (await remote.runs.retry(begun["runId"])).run_id == told.json()["runId"]
+
+    run(main())
+
+
+def test_a_run_that_used_up_its_budget_is_continued_with_a_larger_one(tmp_path: Path) -> None:
+    looked: list[int] = []
+
+    @tool(mode="read")
+    async def look(at: int) -> str:
+        """Look."""
+        looked.append(at)
+        return "seen"
+
+    async def main() -> None:
+        script = [call("look", {"at": 1}), call("look", {"at": 2}), say("Done.")]
+        agent = Agent("clerk", model=ScriptedModel(by_history(script)), tools=[look])
+        async with serving(tmp_path, [agent]) as server, server.client() as client:
+            wish = {"message": "Go.", "budget": {"maxSteps": 1}}
+            begun = (await client.post("/sessions", json=wish)).json()
+            path = f"/runs/{begun['runId']}/retry"
+            assert (await ended(client, begun["runId"]))["run"]["status"] == "budget_exhausted"
+            for body in ({}, {"budget": {"maxSteps": 1}}, None):
+                refused = await client.post(path, json=body)
+                assert refused.status_code == 409, refused.text
+                assert "nothing is left of its budget (maxSteps)" in refused.json()["detail"]
+            for body in ({"budget": {"maxSteps": -1}}, {"budget": 5}, {"limits": {"maxSteps": 9}}):
+                assert (await client.post(path, json=body)).status_code == 422
+            told = await client.post(path, json={"budget": {"maxSteps": 2}})
+            assert told.status_code == 202, told.text
+            second = told.json()["runId"]
+            assert (await ended(client, second))["run"]["status"] == "budget_exhausted"
+            async with client_of(server.port) as remote:
+                third = await remote.runs.retry(second, budget=BudgetLimits(max_steps=9))
+            assert (await ended(client, third.run_id))["result"]["output"] == "Done."
+        assert looked == [1, 2]
+
+    run(main())
+
+
+def test_a_client_that_continues_a_run_cannot_raise_the_budget_of_the_agent(tmp_path: Path) -> None:
+    @tool(mode="read")
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    async def main() -> None:
+        model = ScriptedModel(by_history([call("look", {}), call("look", {}), say("Done.")]))
+        agent = Agent("careful", model=model, tools=[look], budget=Budget(max_steps=2))
+        async with serving(tmp_path, [agent]) as server, server.client() as client:
+            wish = {"message": "Go.", "budget": {"maxSteps": 1}}
+            begun = (await client.post("/sessions", json=wish)).json()
+            await ended(client, begun["runId"])
+            told = await client.post(f"/runs/{begun['runId']}/retry", json={"budget": {"maxSteps": 9}})
+            second = told.json()["runId"]
+            assert (await ended(client, second))["run"]["status"] == "budget_exhausted"
+            again = await client.post(f"/runs/{second}/retry", json={"budget": {"maxSteps": 9}})
+            assert again.status_code == 409, again.text
 
     run(main())
 

@@ -17,10 +17,10 @@ from tests.server.rig import TIMEOUT_S, Json, http_client, run, serving
 from tests.server.test_webhooks import RECORDED, signed_by
 
 from windlass import Agent, tool
-from windlass.ports.channel import Message, Notice, Reply, SignedRequest
 from windlass.testing import ScriptedModel, by_history, call, say
 from windlass.tools.question import ask_question
 from windlass.webhooks import SlackChannel, Webhook
+from windlass.webhooks.channel import Message, Notice, Reply, SignedRequest
 from windlass_protocol import InputRequest, JsonObject
 
 SECRET = "slack-signing-secret"

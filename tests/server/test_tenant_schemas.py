@@ -10,9 +10,9 @@ from tests.server.keyring import Keyring
 from tests.server.rig import FAST, ended, payer, run, serving, talker, waiting
 
 from tools.postgres import Postgres
-from windlass.adapters.journals.postgres.link import Link, address_of
-from windlass.parts import PostgresStore, with_schema
 from windlass.ports.store import PermitAsk
+from windlass.postgres import PostgresStore, with_schema
+from windlass.postgres.link import PostgresLink, parse_address
 from windlass_server import Settings
 from windlass_server.tenants import schema_name
 
@@ -180,7 +180,7 @@ def test_with_roles_the_database_refuses_a_tenant_the_tables_of_another(
 
 def refusals(address: str, statements: list[str]) -> int:
     """Return how many statements the database refuses in transactions of a store; all are undone."""
-    link, count = Link(address_of(address, schema="windlass")), 0
+    link, count = PostgresLink(parse_address(address, schema="windlass")), 0
     for statement in statements:
         link.begin()
         try:

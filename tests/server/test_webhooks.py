@@ -1,9 +1,10 @@
 """Webhooks in: signed requests of GitHub, Slack, Stripe and others start runs, each delivery once."""
 
+import asyncio
 import hmac
 import json
 from base64 import b64encode
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -15,8 +16,9 @@ import pytest
 from tests.server.rig import FAST, Json, Server, Wire, ended, run, serving, talker
 
 from windlass import Rejected
-from windlass.ports.channel import Message, SignedRequest
+from windlass.limits import LIGHT_CHARS_MAX
 from windlass.webhooks import SCHEMES, Scheme, SignatureRefused, SlackChannel, Webhook, Webhooks
+from windlass.webhooks.channel import Message, SignedRequest
 from windlass_server import Settings
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -198,6 +200,35 @@ def test_a_delivery_of_github_starts_one_run_however_often_it_arrives(
             assert started["source"] == {"kind": "remote_channel", "id": "issues"}
 
     run(main())
+
+
+@pytest.mark.parametrize(("size", "in_thread"), [(LIGHT_CHARS_MAX + 1, True), (LIGHT_CHARS_MAX, False)])
+def test_the_signature_of_a_large_body_is_checked_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, in_thread: bool
+) -> None:
+    verify, threads = Webhooks.verify, list[bool]()
+
+    def noted(self: Webhooks, name: str, headers: Mapping[str, str], body: bytes) -> SignedRequest:
+        try:
+            asyncio.get_running_loop()
+            threads.append(False)
+        except RuntimeError:
+            threads.append(True)
+        return verify(self, name, headers, body)
+
+    monkeypatch.setattr(Webhooks, "verify", noted)
+    body = ISSUE + b" " * (size - len(ISSUE))
+
+    async def main() -> None:
+        async with receiving(tmp_path, monkeypatch) as (_, client):
+            answer = await client.post("../webhooks/issues", content=body, headers=github(body))
+            assert answer.status_code == 202, answer.text
+            await ended(client, answer.json()["runId"])
+            wrong = {**github(body), "X-Hub-Signature-256": f"sha256={'0' * 64}"}
+            assert (await client.post("../webhooks/issues", content=body, headers=wrong)).status_code == 401
+
+    run(main())
+    assert threads == [in_thread, in_thread]
 
 
 def test_a_form_of_github_and_a_rotated_secret_are_understood(

@@ -7,7 +7,7 @@ from typing import ClassVar
 import pytest
 from tests.server.rig import Wire, ended, run, serving
 
-from windlass_server.app import Connection, GatheredWrites
+from windlass_server.app import GatheredWrites, HttpConnection
 from windlass_server.settings import BATCH_BYTES
 from windlass_server.streams import StreamTimer
 
@@ -41,7 +41,7 @@ class Recorded(asyncio.Transport):
         return default if self._inner is None else self._inner.get_extra_info(name, default)
 
 
-class Watched(Connection):
+class Watched(HttpConnection):
     """A connection with its writes."""
 
     transports: ClassVar[list[Recorded]] = []

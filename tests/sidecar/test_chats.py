@@ -7,10 +7,10 @@ import pytest
 from pydantic import ValidationError
 from tests.sidecar.rig import play, sidecar
 
-from windlass.adapters.models import ROUTE_IDS, AnthropicProvider, DemoModel, OpenAICompatProvider
 from windlass.errors import Ambiguous, Conflict, Corrupt, Denied, Rejected, Unavailable
+from windlass.models import ROUTE_IDS, AnthropicProvider, DemoModel, OpenAICompatProvider
 from windlass_protocol import ErrorInfo, ErrorKind, JsonObject, JsonValue, RetryClass
-from windlass_sidecar.chat import ChatStream, Conversation, Message, close, conversation, provider_of
+from windlass_sidecar.chat import ChatConversation, ChatStream, HostMessage, close, conversation, provider_of
 from windlass_sidecar.limits import KEYS_MAX
 from windlass_sidecar.rpc import Code, RpcError, of_agent_error, stream_kind
 from windlass_sidecar.streams import GrowingScribe
@@ -18,8 +18,8 @@ from windlass_sidecar.streams import GrowingScribe
 USER: JsonObject = {"role": "user", "content": "hi"}
 
 
-def talk(*messages: JsonObject) -> Conversation:
-    return conversation([Message.model_validate(message) for message in messages])
+def talk(*messages: JsonObject) -> ChatConversation:
+    return conversation([HostMessage.model_validate(message) for message in messages])
 
 
 def test_system_messages_are_instructions_and_the_last_of_the_user_is_asked() -> None:
@@ -32,8 +32,8 @@ def test_system_messages_are_instructions_and_the_last_of_the_user_is_asked() ->
     )
     assert found.instructions == "Be brief.\n\nBe kind."
     assert [message.role for message in found.past] == ["user", "assistant"]
-    assert not isinstance(found.asked, str)
-    assert len(found.asked) == 2
+    assert not isinstance(found.question, str)
+    assert len(found.question) == 2
     assert found.since == ()
     assert not found.is_one_message
 

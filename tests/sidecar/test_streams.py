@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from tests.runtime.adapters.models.wire import (
+from tests.models.wire import (
     ANTHROPIC,
     BEDROCK,
     GOOGLE,
@@ -20,8 +20,8 @@ from tests.runtime.adapters.models.wire import (
 from tests.sidecar.rig import Client, params_of, play, said, sidecar
 
 from windlass import RunHandle, tool
-from windlass.adapters.models import ROUTE_IDS
 from windlass.errors import Unavailable
+from windlass.models import ROUTE_IDS
 from windlass_protocol import ErrorKind, Event, JsonObject, JsonValue, RetryClass, StreamEvent, encode
 from windlass_sidecar.limits import STREAMS_MAX
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.sim.mutations import MUTATIONS, RARE
-
-from windlass.testing import simulate
+from tests.simulator import simulate
 
 ROOT: Final = Path(__file__).parents[2]
 SEEDS_PER_MUTATION_MAX: Final = 1_000

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.simulator import SimulationReport, simulate
 
-from windlass.testing import SimulationReport, simulate
 from windlass_harness.loop import subagents as family
 from windlass_harness.loop.events import Draft
 

@@ -7,9 +7,9 @@ from typing import Any, Final, TypeVar
 
 from windlass import Agent, AgentRuntime, tool
 from windlass.adapters.journals.memory import MemoryStore
+from windlass.agent.policy import allow_start
 from windlass.errors import Unavailable
 from windlass.feed import Feed
-from windlass.policy import allow_start
 from windlass.ports.store import Batch, InboxItem, NewRun, Standing
 from windlass.testing import FakeClock, ScriptedModel, call, fail, run_in_fake_time, say
 from windlass_harness.loop.events import Draft

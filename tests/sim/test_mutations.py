@@ -5,8 +5,7 @@ from itertools import count
 from tests.depth import some_of
 from tests.sim.mutations import MUTATIONS
 from tests.sim.runner import finish, start
-
-from windlass.testing import simulate
+from tests.simulator import simulate
 
 MUTATIONS_MIN = 20
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.simulator import SimulationReport, simulate
 
-from windlass.testing import SimulationReport, simulate
 from windlass_harness.loop import programs
 
 SEEDS = range(30)

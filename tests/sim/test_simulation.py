@@ -3,14 +3,12 @@
 import pytest
 from tests.depth import some
 from tests.sim.runner import finish, start
-
-from windlass.testing import simulate
+from tests.simulator import simulate
 
 SEEDS = some(1_000)
 """`make torture` plays twenty-five times as many."""
 DIGEST_SEEDS = 20
 FORGETFUL_SEEDS = 30
-SINGLE_PASS_SEEDS = 40
 OUTAGE_SEEDS = 20
 JUMPING_SEEDS = (0, 23, 24, 25, 28, 29, 30, 31, 41, 46, 48, 52, 58, 64, 65, 68, 71, 72, 75, 82, 433)
 """Seed 433 once waited for a day, because the clock was put back during a pause."""
@@ -42,14 +40,6 @@ def test_a_session_that_forgets_everything_after_each_commit_goes_on_the_same_wa
         usual, forgetful = simulate(seed), simulate(seed, forgets=True)
         assert forgetful.problems == (), forgetful.text()
         assert forgetful.digest == usual.digest, f"seed {seed}"
-
-
-def test_steps_in_one_pass_and_in_several_make_the_same_records() -> None:
-    """To the last id and millisecond, whatever crashes, is cancelled or is asked meanwhile."""
-    for seed in range(SINGLE_PASS_SEEDS):
-        passed, general = (simulate(seed, in_one_pass=one) for one in (True, False))
-        assert passed.problems == (), passed.text()
-        assert passed.digest == general.digest, f"seed {seed}"
 
 
 def test_timers_and_leases_hold_when_the_wall_clock_jumps() -> None:

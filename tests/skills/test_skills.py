@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from windlass import Agent, Rejected, ToolCall, ToolRouter
+from windlass.agent.package import compile_package, fingerprint, package_difference
+from windlass.agent.skills import Skill, Skills, load_skills
 from windlass.limits import (
     SKILL_BYTES_MAX,
     SKILL_DESCRIPTION_CHARS_MAX,
@@ -16,8 +18,6 @@ from windlass.limits import (
     SKILL_LEVELS_MAX,
     SKILLS_MAX,
 )
-from windlass.package import compile_package, fingerprint, package_difference
-from windlass.skills import Skill, Skills, load_skills
 from windlass.testing import ScriptedModel, call, say
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.ports.telemetry import TraceContext
+from windlass.telemetry.sink import TraceContext
 from windlass.telemetry.spans import context_in, run_key, session_context, span_number, trace_number
 from windlass_harness.record import Record
 from windlass_protocol import JsonObject

@@ -302,7 +302,7 @@ def test_names_that_a_model_makes_up_do_not_fill_the_metrics(collector: Collecto
             assert await exported.flush()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("windlass.adapters.telemetry.otlp.LABEL_VALUES_MAX", 5)
+        patch.setattr("windlass.telemetry.otlp.LABEL_VALUES_MAX", 5)
         asyncio.run(story())
 
     labels = {point["gen_ai.tool.name"] for point, _ in collector.metrics["windlass.tool.errors"]}

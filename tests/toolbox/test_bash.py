@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 from tests.toolbox.rig import Failed, gone, let_pass, play, tool_of, use
 
-from windlass.adapters.sandboxes.none import PASSED, HostSandbox
+from windlass.sandboxes.none import PASSED, HostSandbox
 from windlass.toolbox import Workspace
 from windlass.toolbox.limits import COMMAND_CHARS_MAX, OUTPUT_BYTES_MAX, OUTPUT_LINES_MAX
 from windlass.tools.context import ToolControl
@@ -325,3 +325,31 @@ def test_no_handle_and_no_child_is_left(tmp_path: Path) -> None:
         assert len(set(os.listdir("/proc/self/fd"))) <= len(before)
 
     play(story())
+
+
+@pytest.mark.promise("S2")
+def test_a_version_is_asked_where_no_file_of_the_folder_is_read(tmp_path: Path) -> None:
+    manager = tmp_path / "manager"
+    manager.mkdir()
+    (manager / "python").write_text("#!/bin/sh\ncat .python-version; echo Python 3.9; ./setup.sh\n")
+    (manager / "python").chmod(0o755)
+    work = tmp_path / "work"
+    (work / "src").mkdir(parents=True)
+    (work / ".env").write_text("CANARY\n")
+    for folder in (work, work / "src"):
+        (folder / ".python-version").symlink_to(work / ".env")
+    path = f"{manager}:{os.environ['PATH']}"
+    tool = tool_of(Workspace(work, environment={"PATH": path}), "bash")
+    for command in (
+        "python -V",
+        "python --version 2>&1 | cat",
+        "cd src && python -V",
+        "ls; python -V < a || ls",
+    ):
+        (work / "a").touch()
+        (work / "src" / "a").touch()
+        answer = cast(Mapping[str, object], play(use(tool, {"command": command})))
+        assert "Python 3.9" in str(answer["output"]), answer
+        assert "CANARY" not in str(answer["output"])
+        assert "outside of the folder" in str(answer["note"])
+    assert "CANARY" in str(play(use(tool, {"command": "python -V; true &"})))

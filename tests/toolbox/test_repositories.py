@@ -1,6 +1,7 @@
 """Reads of git that are safe show nothing of a repository that leads out of the workspace."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -8,17 +9,22 @@ from pathlib import Path
 import pytest
 from tests.toolbox.rig import Failed, play, tool_of, use
 
-from windlass.toolbox import Workspace
+from windlass.toolbox import Workspace, repository
 from windlass.toolbox.repository import stray_place
+from windlass_harness.shell.language import is_secret
 
 CANARY = "CANARY of another repository"
 
 
-def git(folder: Path, *arguments: str) -> None:
+EMPTY = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+"""The hash of an empty file."""
+
+
+def git(folder: Path, *arguments: str, text: str = "") -> None:
     words = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com", *arguments]
     words[1:1] = ["-c", "protocol.file.allow=always"]
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
-    subprocess.run(words, cwd=folder, env=environment, check=True, capture_output=True)
+    subprocess.run(words, cwd=folder, env=environment, check=True, capture_output=True, input=text.encode())
 
 
 def make_repository(folder: Path, text: str) -> Path:
@@ -80,10 +86,64 @@ def by_continued_setting(own: Path, other: Path) -> None:
         file.write(f"[core]\n\tworktree = \\\n{other}\n")
 
 
+def by_alternates(own: Path, other: Path) -> None:
+    by_alternate_of(own, f"{other}/.git/objects", other)
+
+
+def by_relative_alternates(own: Path, other: Path) -> None:
+    by_alternate_of(own, "../../../../other/.git/objects", other)
+
+
+def by_quoted_alternates(own: Path, other: Path) -> None:
+    by_alternate_of(own, f'"{other}/.git/objects"', other)
+
+
+def by_alternates_of_alternates(own: Path, other: Path) -> None:
+    (own / "store" / "info").mkdir(parents=True)
+    (own / "store" / "info" / "alternates").write_text(f"{other}/.git/objects\n")
+    by_alternate_of(own, f"# more\n\n{own}/store", other)
+
+
+def by_alternates_of_a_linked_folder(own: Path, other: Path) -> None:
+    (own / "store").mkdir()
+    (own / "store" / "alternates").write_text(f"{other}/.git/objects\n")
+    by_alternate_of(own, "", other)
+    shutil.rmtree(own / "sub" / ".git" / "objects" / "info")
+    (own / "sub" / ".git" / "objects" / "info").symlink_to("../../../store")
+
+
+def by_alternate_of(own: Path, line: str, other: Path) -> None:
+    """Name the objects of another repository, and its commit."""
+    make_repository(own / "sub", "plain")
+    objects = own / "sub" / ".git" / "objects" / "info"
+    objects.mkdir(exist_ok=True)
+    (objects / "alternates").write_text(f"{line}\n")
+    commit = (other / ".git" / "refs" / "heads" / "main").read_text()
+    (own / "sub" / ".git" / "refs" / "heads" / "main").write_text(commit)
+
+
+def by_links_of_objects(own: Path, other: Path) -> None:
+    by_alternate_of(own, "# none", other)
+    for folder in (other / ".git" / "objects").iterdir():
+        mine = own / "sub" / ".git" / "objects" / folder.name
+        if not mine.exists():
+            mine.symlink_to(folder)
+        elif len(folder.name) == 2:
+            for name in folder.iterdir():
+                if not (mine / name.name).exists():
+                    (mine / name.name).symlink_to(name)
+
+
 @pytest.mark.promise("S2")
 @pytest.mark.parametrize(
     "plant",
     [
+        by_alternates,
+        by_relative_alternates,
+        by_quoted_alternates,
+        by_alternates_of_alternates,
+        by_alternates_of_a_linked_folder,
+        by_links_of_objects,
         by_file,
         by_link,
         by_common_folder,
@@ -103,9 +163,122 @@ def test_a_repository_that_leads_elsewhere_is_refused(
     for command in ("git -C sub show", "git -C sub diff HEAD", "git -C sub grep -h CANARY"):
         with pytest.raises(Failed, match="outside of the workspace"):
             shown(own, command)
-    shows = [shown(own, f"git -C sub {words}; true\n") for words in ("show", "diff HEAD", "grep -h CANARY")]
+    shows = [shown(own, f"git -C sub {words}; true &") for words in ("show", "diff HEAD", "grep -h CANARY")]
     assert CANARY in "".join(shows), "git itself does not show it"
     assert "plain" in shown(own, "git show")
+
+
+LINKED = """
+objects/info/alternates info/grafts shallow packed-refs info/exclude rebase-merge/done MERGE_HEAD
+rebase-merge/git-rebase-todo BISECT_START worktrees/x/gitdir
+worktrees/hooks/gitdir
+""".split()
+"""Files of which git shows lines, most of them in messages about what it expected."""
+SHOWING = "git status; git blame a.txt; git worktree list; git check-ignore -v CANARY-1; git log -1; git tag"
+
+
+@pytest.mark.promise("S2")
+@pytest.mark.parametrize("target", ["../../outside", "../.env"])
+@pytest.mark.parametrize("name", LINKED)
+def test_a_link_among_the_files_of_git_is_not_read(name: str, target: str, tmp_path: Path) -> None:
+    own = make_repository(tmp_path / "own", "plain")
+    for file in (tmp_path / "outside", own / ".env"):
+        file.write_text("CANARY-1\n# CANARY\n")
+    link = own / ".git" / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    for other in ("interactive", "onto", "rebasing", "head-name", "HEAD", "commondir"):
+        if link.parent.parent.name in (".git", "worktrees") and link.name != other:
+            (link.parent / other).write_text("../..\n" if other == "commondir" else "x\n")
+    (own / ".git" / "BISECT_LOG").touch()
+    link.symlink_to(os.path.relpath((own / ".git" / target).resolve(), link.parent))
+    raw = shown(own, f"{SHOWING}; true &")
+    assert "CANARY" in raw, "git itself does not show it"
+    for command in SHOWING.split("; "):
+        with pytest.raises(Failed, match=r"outside of the workspace|name of credentials"):
+            shown(own, command)
+
+
+@pytest.mark.parametrize("value", ["files://$OTHER", '"reftable://$OTHER"', "files://../../../other"])
+def test_references_outside_of_the_workspace_are_refused(value: str, tmp_path: Path) -> None:
+    own = make_repository(tmp_path / "own", "plain")
+    settings = own / ".git" / "config"
+    before = settings.read_text()
+    settings.write_text(
+        f"{before}[extensions] refStorage = {value.replace('$OTHER', str(tmp_path / 'other'))}\n"
+    )
+    root = os.path.realpath(own)
+    assert "outside" in (stray_place(root, root, is_secret) or "")
+    settings.write_text(f"{before}[extensions] refStorage = files\n")
+    assert stray_place(root, root, is_secret) is None
+
+
+@pytest.mark.promise("S2")
+@pytest.mark.parametrize("stages", [(0,), (1, 2, 3), (1, 3), (3,)])
+def test_a_search_of_git_follows_no_linked_folder(stages: tuple[int, ...], tmp_path: Path) -> None:
+    other = make_folder(tmp_path / "other")
+    (other / "b.txt").write_text(f"{CANARY}\n")
+    own = make_repository(tmp_path / "own", "plain")
+    (own / "link").symlink_to(other)
+    names = "".join(f"100644 {EMPTY} {stage}\tlink/b.txt\n" for stage in stages)
+    git(own, "hash-object", "-w", "--stdin")
+    git(own, "update-index", "--index-info", text=names)
+    for command in ("git grep -h ''", "git grep -h CANARY -- ."):
+        assert CANARY not in shown(own, command)
+    assert "plain" in shown(own, "git grep -h ''")
+    assert CANARY in shown(own, "git grep -h ''; true &")
+
+
+@pytest.mark.promise("S2")
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "[include]\n\tpath = ../../settings\n",
+        "[INCLUDE] path = ../../settings\n",
+        '[core] bare = false\n[includeIf "gitdir:**"] path = ../../settings\n',
+    ],
+)
+@pytest.mark.parametrize("file", ["config", "config.worktree"])
+def test_settings_of_another_file_are_not_shown(file: str, lines: str, tmp_path: Path) -> None:
+    own = make_repository(tmp_path / "own", "plain")
+    (tmp_path / "settings").write_text(f"[user] name = {CANARY}\n")
+    git(own, "config", "extensions.worktreeConfig", "true")
+    with (own / ".git" / file).open("a") as settings:
+        settings.write(lines)
+    with pytest.raises(Failed, match="include those of another file; name it with git --git-dir"):
+        shown(own, "git config --get user.name")
+    assert CANARY in shown(own, "git config --get user.name; true &")
+
+
+def test_a_shared_clone_is_refused_by_that_name(tmp_path: Path) -> None:
+    make_repository(tmp_path / "other", "plain")
+    git(tmp_path, "clone", "-q", "--shared", "other", "own")
+    with pytest.raises(Failed, match=r"takes objects, as one made by git clone --shared does, from .*other"):
+        shown(tmp_path / "own", "git log")
+
+
+def test_links_that_stay_inside_and_hooks_are_no_way_out(tmp_path: Path) -> None:
+    own = make_repository(tmp_path / "own", "plain")
+    (own / "store").mkdir()
+    shutil.move(own / ".git" / "objects", own / "store" / "objects")
+    (own / ".git" / "objects").symlink_to("../store/objects")
+    (own / ".git" / "hooks").mkdir(exist_ok=True)
+    (own / ".git" / "hooks" / "pre-commit").symlink_to(tmp_path)
+    (own / ".git" / "lfs").symlink_to(tmp_path)
+    (own / ".git" / "objects" / "info" / "alternates").write_text("../../store/objects\n")
+    assert "plain" in shown(own, "git show")
+
+
+def test_a_repository_may_have_so_many_files_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = make_repository(tmp_path / "own", "plain")
+    root = os.path.realpath(own)
+    count = sum(1 for path in (own / ".git").rglob("*") if "hooks" not in path.parts)
+    monkeypatch.setattr(repository, "ENTRIES_MAX", count)
+    assert stray_place(root, root, is_secret) is None
+    monkeypatch.setattr(repository, "ENTRIES_MAX", count - 1)
+    assert "too many" in (stray_place(root, root, is_secret) or "")
 
 
 def test_work_trees_submodules_and_folders_of_a_repository_are_read(tmp_path: Path) -> None:
@@ -129,9 +302,9 @@ def test_what_cannot_be_read_leads_nowhere(tmp_path: Path) -> None:
     root = os.path.realpath(tmp_path)
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "commondir").mkdir()
-    assert stray_place(root, root) is None
-    assert stray_place(os.path.dirname(root), root) is None
+    assert stray_place(root, root, is_secret) is None
+    assert stray_place(os.path.dirname(root), root, is_secret) is None
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / ".git").symlink_to("loop")
     (tmp_path / "a" / "loop").symlink_to(".git")
-    assert stray_place(os.path.join(root, "a"), root) is None
+    assert stray_place(os.path.join(root, "a"), root, is_secret) is None

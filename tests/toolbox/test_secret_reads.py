@@ -16,15 +16,17 @@ from tests.harness.shell.corpus import rows
 from tests.harness.shell.safe_runs import safe_commands
 from tests.toolbox.rig import Failed, play, tool_of, use
 
-from windlass.adapters.sandboxes.none import HostSandbox
+from windlass.sandboxes.none import HostSandbox
 from windlass.toolbox import Workspace
 from windlass.toolbox.limits import PATTERN_NAMES_MAX
 from windlass.toolbox.shell import text_to_run
 from windlass.tools import ToolFailed
 from windlass_harness.redact import Redactor
 from windlass_harness.shell import classify_shell_command
-from windlass_harness.shell.language import is_secret
+from windlass_harness.shell.credentials import is_secret
 
+HOSTILE = Path(__file__).parent / "hostile_reads.txt"
+"""Ways to show credentials of a folder; some of them are graded safe, and must not succeed."""
 PLANTED = """
 .env .env.local .env.production prod.env .envrc .flaskenv .dev.vars id_rsa keys/id_ed25519 deploy_rsa id_dsa
 .npmrc .pypirc .netrc .aws/credentials .docker/config.json .kube/config kubeconfig prod.kubeconfig server.pem
@@ -37,6 +39,16 @@ fish_history .ssh/config .gnupg/secring .azure/token.json .config/gh/hosts.yml .
 password.txt passwords.csv auth.json rclone.conf .s3cfg .boto local.settings.json wallet.dat shadow
 src/credentials.ini docs/.env src/deep/id_rsa src/master.key docs/secret.txt data/apikey.txt
 src/secrets.toml docs/secrets.toml
+.env~ .env.bak src/.env.1 ..env.swp .ENV .npmrc.bak id_rsa_work id_rsa.old docs/id_ed25519_git.2024-01-02.gz
+kubeconfig.yaml kubeconfig-prod aws_credentials src/creds.json apikeys.json API_KEYS.txt
+serviceAccountKey.json gcp-key.json private_key private_key_2.txt deploy_key access_token
+docs/refresh_token.txt secret server.pem.bak .smbcredentials .databrickscfg .sentryclirc .rclone.conf
+.yarnrc.yml .pip/pip.conf pip.conf msal_token_cache.json .gemini/oauth_creds.json .claude.json
+.codex/auth.json src/dbPassword.txt docs/client-secret.yaml.enc src/github_token docs/gitlab-token.yml
+signing-key.json htpasswd.old wp-config.php.save .python_history ConsoleHost_history.txt
+src/credentials/prod.json docs/private_keys/a.txt seed_phrase.txt oauth2.ini userTokens.csv store.p8
+backup.pgp azureProfile.json my.npmrc src/prod.pgpass docs/x.git-credentials app.dockercfg appsecrets/a.txt
+docs/app-secrets/x.yml db_passwords/x.csv src/prod-creds/b.txt my-api-keys/c.txt
 """.split()
 LINE = "one two three foo TODO def main import class x a 1 2,3 {0} items name error CANARY-{0}\n"
 PUBLIC = "README.md CHANGELOG.md Makefile pyproject.toml a.txt b.txt src/app.py src/token.py docs/x.md f.txt"
@@ -107,9 +119,17 @@ git -C src log -p
 git stash show
 git stash list
 git blame README.md
-git reflog
+git reflog | tr @ ' '
 git remote -v
-git config --get remote.origin.fetch
+git remote -v | tr @ ' '
+git remote get-url origin | cut -d: -f3
+git remote
+cat .git/config
+cat .git/modules/m/config
+git show HEAD:my.npmrc
+git show HEAD:docs/app-secrets/x.yml
+git log -p -- appsecrets db_passwords
+git diff HEAD~1 -- src/prod-creds
 git ls-files -s
 git ls-tree -r HEAD
 cd src && cat *.py
@@ -132,6 +152,25 @@ rg one
 rg -uu one
 rg --hidden --no-ignore one .
 rg -uu --iglob "*.YML" one
+cat *.csv
+head -3 docs/*.txt
+head -3 src/*.yml docs/*.yml
+tail -n 2 */*.ini
+grep -rh '' src --include='*.json'
+grep -rhi one --include='*key*' .
+grep -rh one src/credentials
+rg -uu one src/credentials docs/private_keys
+rg one -g '*.json'
+diff -r docs/private_keys src/credentials
+cd src/credentials && cat prod.json
+cd docs && cat *.txt
+git grep -h '' -- '*.json'
+git log -p -- private_key docs
+git log -p --all -- src/github_token
+git diff HEAD~1 -- deploy_key
+git show HEAD:deploy_key
+git blame access_token
+git blame -- src/github_token
 """.strip().split("\n")
 
 
@@ -173,14 +212,25 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "linked").symlink_to(outside)
     (folder / "docs" / "link").symlink_to("../.env")
     (folder / "docs" / "linked").symlink_to("../linked")
+    (folder / "-").symlink_to(".env")
+    (folder / "src" / "-").symlink_to("../.env")
+    (folder / "evil.csv").symlink_to("userTokens.csv")
+    (folder / "x.md").symlink_to("../outside/x")
     git(folder, "remote", "add", "origin", "https://user:CANARY-url@example.com/x.git")
+    with (folder / ".git" / "logs" / "HEAD").open("a") as log:
+        log.write(
+            f"{'0' * 40} {'0' * 40} a <a@e> 1577836800 +0000\tpull https://u:CANARY@h/x: Fast-forward\n"
+        )
+    module = folder / ".git" / "modules" / "m"
+    module.mkdir(parents=True)
+    (module / "config").write_text("[user]\n\turl = CANARY-module\n")
     return folder
 
 
 def outputs(folder: Path, texts: list[str]) -> str:
     """Run texts one after another, each in a shell of its own; return what they print, with masks."""
     output = bytearray()
-    marked = [f"echo; echo '=== {at}'; (\n{text}\n)" for at, text in enumerate(texts)]
+    marked = [f"echo; echo '=== {at}'; (\n:\n{text}\n)" for at, text in enumerate(texts)]
     script = folder.parent / "script"
     script.write_text("\n".join(marked))
     play(HostSandbox(folder).run(f"bash {script}", timeout_s=900, output=output.extend))
@@ -213,6 +263,14 @@ def test_no_safe_read_shows_a_planted_credential(planted: Path) -> None:
     assert shown(planted, VARIANTS) == []
 
 
+@pytest.mark.promise("S2")
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
+def test_no_hostile_read_shows_a_planted_credential(planted: Path) -> None:
+    commands = HOSTILE.read_text().splitlines()
+    assert sum(classify_shell_command(command).severity == "safe" for command in commands) > 50
+    assert shown(planted, commands) == []
+
+
 @pytest.mark.slow
 @pytest.mark.promise("S2")
 @pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
@@ -234,12 +292,21 @@ def test_the_credentials_are_there_to_be_shown(planted: Path) -> None:
         "cat notes",
         "cat docs/link",
         "cat linked/x",
-        "tar tf docs/link",
-        "unzip -l notes",
+        "tar tzf docs/link",
         "head < notes",
         "ls linked",
         "cd linked && ls",
         "cat ./[n]otes.py",
+        "wc -c notes",
+        "md5sum docs/link",
+        "file notes",
+        "test -s notes",
+        "[ -f linked/x ]",
+        "ls -l linked/x",
+        "stat linked/x",
+        "cat < -",
+        "column -t -",
+        "cd src && rev -",
     ],
 )
 def test_a_path_that_leads_elsewhere_is_refused_with_its_name(command: str, planted: Path) -> None:
@@ -252,7 +319,7 @@ def test_a_path_that_leads_elsewhere_is_refused_with_its_name(command: str, plan
 
 def test_names_and_sizes_of_credentials_are_no_secret(planted: Path) -> None:
     tool = tool_of(Workspace(planted), "bash")
-    answer = cast(Mapping[str, object], play(use(tool, {"command": "ls *; wc -c *.pem; du -sh *"})))
+    answer = cast(Mapping[str, object], play(use(tool, {"command": "ls *; stat *.pem; du -sh *"})))
     assert "id_rsa" in str(answer["output"])
     assert "note" not in answer
 
@@ -267,7 +334,7 @@ def test_a_search_says_that_it_leaves_names_out(planted: Path) -> None:
 def test_a_file_whose_name_is_an_option_is_refused(tmp_path: Path) -> None:
     (tmp_path / "--files0-from=x.txt").write_text("")
     with pytest.raises(Failed, match=r"write \./\*"):
-        play(use(tool_of(Workspace(tmp_path), "bash"), {"command": "wc -l *"}))
+        play(use(tool_of(Workspace(tmp_path), "bash"), {"command": "du -sh *"}))
 
 
 def test_a_pattern_may_match_so_many_names_and_no_more(tmp_path: Path) -> None:
@@ -298,6 +365,120 @@ def test_a_hash_shows_commits_and_no_file_without_its_name(planted: Path) -> Non
     ]
     assert shown(planted, [*hidden, f"git diff {blob}..{blob}", f"git show {commit}"]) == []
     assert "one plain line" in outputs(planted, [text_to_run(f"git show {commit[:10]}", planted)])
+
+
+REFERENCES = (
+    "blob-tag annotated-blob tree-tag annotated-tree refs/notes/blob bad-branch FETCH_HEAD blob-tag@{0}"
+)
+"""Names of objects that are no commits; the tree is that of `.aws`."""
+NAMED = """
+git show {0}
+git show -s {0}
+git show HEAD {0}
+git show --stat {0}
+git show --oneline {0} --
+git show {0}:credentials
+git show {0}^{{tree}}
+git show {0}..HEAD
+git log -p {0}
+git log -p HEAD {0}
+git diff {0}
+git diff {0} HEAD
+git diff HEAD {0}
+git diff {0} a.txt
+git diff HEAD:a.txt {0}
+git diff {0}^{{tree}}
+git diff {0}^{{tree}} HEAD
+git diff HEAD^{{tree}} {0}^{{tree}}
+git diff {0}..{0}
+git diff {0}...HEAD
+git diff --stat -p {0}
+git diff --merge-base {0}
+git grep -h '' {0}
+git grep -n one HEAD {0}
+git grep -c one {0}^{{tree}}
+git grep -h '' {0} -- credentials
+git cat-file -p {0}
+git cat-file -p {0}:credentials
+git cat-file -p {0}^{{tree}}
+git blame {0} -- a.txt
+git blame {0} -- credentials
+git ls-tree -r {0}
+git describe --always {0}
+git shortlog {0}
+git name-rev {0}
+git -C src show {0}
+git -P -C src -C deep diff {0}
+git -C src diff {0}
+""".strip().split("\n")
+
+
+def test_a_name_of_git_shows_commits_and_no_file_without_its_path(planted: Path) -> None:
+    blob, tree = (git(planted, "rev-parse", name).strip() for name in ("HEAD:.env", "HEAD:.aws"))
+    git(planted, "tag", "blob-tag", blob)
+    git(planted, "tag", "-am", "x", "annotated-blob", blob)
+    git(planted, "tag", "tree-tag", tree)
+    git(planted, "tag", "-am", "x", "annotated-tree", tree)
+    git(planted, "update-ref", "refs/notes/blob", blob)
+    (planted / ".git" / "refs" / "heads" / "bad-branch").write_text(f"{blob}\n")
+    (planted / ".git" / "FETCH_HEAD").write_text(f"{blob}\t\tx\n")
+    log = planted / ".git" / "logs" / "refs" / "tags" / "blob-tag"
+    log.parent.mkdir(parents=True)
+    log.write_text(f"{blob} {blob} a <a@example.com> 1577836800 +0000\tx\n")
+    whole = "show --all|show --tags|show --branches|show --remotes|log -p --all|tag -n|branch -vv|show-ref -d"
+    commands = [form.format(name) for name in REFERENCES.split() for form in NAMED]
+    commands += [
+        *(f"git {words}" for words in whole.split("|")),
+        "git show 'blob-tag@{2020-01-02 10:00}'",
+        "git show 'main..blob-tag@{a..b}'",
+    ]
+    try:
+        raw = outputs(planted, ["git show blob-tag", "git grep -h '' tree-tag", "git show --tags"])
+        assert all("CANARY" in part for part in raw.split("=== ")[1:])
+        assert shown(planted, commands) == []
+        assert "is no commit" in outputs(planted, [text_to_run("git show blob-tag", planted)])
+        assert "tree" in outputs(planted, [text_to_run("git cat-file -t tree-tag", planted)])
+    finally:
+        (planted / ".git" / "refs" / "heads" / "bad-branch").unlink()
+        shutil.rmtree(planted / ".git" / "refs" / "tags")
+
+
+def test_a_head_that_is_a_file_is_not_shown(planted: Path) -> None:
+    head = planted / ".git" / "HEAD"
+    before = head.read_text()
+    for name in (".env", ".aws"):
+        head.write_text(git(planted, "rev-parse", f"main:{name}"))
+        try:
+            assert (
+                shown(
+                    planted, ["git show", "git show --", "git diff HEAD", "git diff --cached", "git show -s"]
+                )
+                == []
+            )
+            assert "CANARY" in outputs(planted, ["git show; git grep -h '' HEAD"])
+        finally:
+            head.write_text(before)
+
+
+def test_no_search_of_a_history_tells_the_text_of_credentials(planted: Path) -> None:
+    forms = (
+        "git log --oneline -S {0}",
+        "git log --format=%h -G{0}",
+        "git log --name-only --format= -S{0}",
+        "git log --stat -G {0} --all",
+        "git show --name-only --format= -S {0}",
+        "git diff --stat -S {0} HEAD~1",
+        "git diff --name-only -G {0} HEAD~1",
+        "git diff --quiet -S {0} HEAD~1 && echo one",
+        "git grep --name-only {0}",
+        "git grep -l {0} HEAD",
+        "git grep -q {0} && echo one",
+        "git grep -c {0}",
+    )
+    texts = [text_to_run(form.format("CANARY-1"), planted) for form in forms]
+    other = [text_to_run(form.format("NOT-THERE"), planted) for form in forms]
+    assert outputs(planted, texts) == outputs(planted, other)
+    assert outputs(planted, [forms[0].format("CANARY-1")]) != outputs(planted, [forms[0].format("NOT-THERE")])
 
 
 def test_without_credentials_the_same_is_shown(planted: Path, tmp_path: Path) -> None:

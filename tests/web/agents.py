@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from windlass import Agent, Rejected, tool
-from windlass.adapters.models.demo import DemoModel
 from windlass.demo import agent as demo
+from windlass.models.demo import DemoModel
 from windlass.ports.model import LLMMessage, LLMUsage
 from windlass.testing import Answer, ScriptedModel, by_history, call, fail, say
-from windlass.testing.models import Call
+from windlass.testing.models import ScriptedCall
 from windlass.tools import UndoCall
 from windlass.tools.question import ask_question
 from windlass_protocol import ErrorKind, JsonObject, JsonValue, RetryClass
@@ -95,7 +95,9 @@ def _long(messages: Sequence[LLMMessage]) -> Answer:
     if done >= LONG_STEPS:
         return say("I counted.")
     first = done * LONG_CALLS
-    return Answer(calls=tuple(Call("count", {"number": first + at}, None) for at in range(LONG_CALLS)))
+    return Answer(
+        calls=tuple(ScriptedCall("count", {"number": first + at}, None) for at in range(LONG_CALLS))
+    )
 
 
 def _curious(messages: Sequence[LLMMessage]) -> Answer:
@@ -146,11 +148,11 @@ def _desk(messages: Sequence[LLMMessage]) -> Answer:
     order = int("".join(sign for sign in user if sign.isdigit()) or UNANSWERED)
     done = sum(message.role == "tool" for message in said)
     if done == 0:
-        wanted = Call("find_order", {"order": order}, None)
+        wanted = ScriptedCall("find_order", {"order": order}, None)
         return Answer(f"I look for order {order}.", calls=(wanted,), reasoning="Which order?", usage=usage)
     if done == 1:
         given: JsonObject = {"order": order, "cents": 12_900, "reason": "Never arrived.\nTwice."}
-        wanted = Call("refund", given, None)
+        wanted = ScriptedCall("refund", given, None)
         return Answer(f"I found order {order}, 129.00. I will refund it.", calls=(wanted,), usage=usage)
     return say(f"Done: {said[-1].content}", usage=usage)
 
@@ -161,7 +163,7 @@ PROGRAM: Final = "import asyncio\nawait asyncio.gather(find_order(1), find_order
 def _writer(messages: Sequence[LLMMessage]) -> Answer:
     usage = LLMUsage(input_tokens=2_000, output_tokens=160, cache_read_tokens=1_500, cost_micros=6_000)
     if not any(message.role == "tool" for message in _since_user(messages)):
-        return Answer(calls=(Call("run_code", {"code": PROGRAM}, None),), usage=usage)
+        return Answer(calls=(ScriptedCall("run_code", {"code": PROGRAM}, None),), usage=usage)
     return say("The letter is written.", usage=usage)
 
 
@@ -169,9 +171,9 @@ def _lead(messages: Sequence[LLMMessage]) -> Answer:
     usage = LLMUsage(input_tokens=6_100, output_tokens=90, reasoning_tokens=40, cost_micros=11_000)
     done = sum(message.role == "tool" for message in _since_user(messages))
     if done == 0:
-        return Answer(calls=(Call("find_order", {"order": 1042}, None),), usage=usage)
+        return Answer(calls=(ScriptedCall("find_order", {"order": 1042}, None),), usage=usage)
     if done == 1:
-        return Answer(calls=(Call("writer", {"message": "Write the letter."}, None),), usage=usage)
+        return Answer(calls=(ScriptedCall("writer", {"message": "Write the letter."}, None),), usage=usage)
     return say("The customer got a letter.", usage=usage)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from windlass import Agent, tool
-from windlass.adapters.models.demo import DemoModel
+from windlass.models.demo import DemoModel
 from windlass.parts import SystemClock
 from windlass.ports.model import LLMMessage, LLMUsage
 from windlass.testing import Answer, ScriptedModel, call, fail, say

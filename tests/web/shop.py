@@ -14,9 +14,9 @@ from typing import Final
 
 from windlass import Agent, Approval, LLMMessage, LLMUsage, Rejected, tool
 from windlass.parts import SystemClock
-from windlass.runtime.registry import Machine
+from windlass.ports.machine import Machine
 from windlass.testing import Answer, ScriptedModel, fail, say
-from windlass.testing.models import Call
+from windlass.testing.models import ScriptedCall
 from windlass.tools.context import ToolContext
 from windlass.tools.question import ask_question
 from windlass_harness.budget import Budget
@@ -155,7 +155,7 @@ def _used(tokens: int, out: int, cached: int = 0, thought: int = 0) -> LLMUsage:
 
 
 def _ask(name: str, arguments: JsonObject, text: str = "", *, usage: LLMUsage, delay_s: float) -> Answer:
-    return Answer(text, calls=(Call(name, arguments, None),), usage=usage, delay_s=delay_s)
+    return Answer(text, calls=(ScriptedCall(name, arguments, None),), usage=usage, delay_s=delay_s)
 
 
 def _number(text: str) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from tools.gen.load import load_spec
 from tools.gen.pages import page_files
 from tools.gen.python import python_files
+from tools.gen.records import record_files
 from tools.gen.typescript import typescript_files
 from tools.gen.write import settle
 
@@ -21,7 +22,7 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
     """Return the text of every generated file by its path."""
     spec = load_spec(root / "spec")
     targets = {
-        PYTHON_FOLDER: python_files(spec),
+        PYTHON_FOLDER: {**python_files(spec), **record_files(spec)},
         TYPESCRIPT_FOLDER: typescript_files(spec),
         PAGES_FOLDER: page_files(root / "spec"),
     }

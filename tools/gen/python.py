@@ -61,14 +61,15 @@ WIRE_NAMES = (
 
 def python_files(spec: Spec) -> dict[str, str]:
     """Return the text of every generated Python file by its name."""
-    files = {f"{_module(file.name)}.pyi": _stub(spec, file) for file in spec.files}
-    files |= {f"{_module(file.name)}.py": _makers(spec, file) for file in spec.files}
+    files = {f"{module_of(file.name)}.pyi": _stub(spec, file) for file in spec.files}
+    files |= {f"{module_of(file.name)}.py": _makers(spec, file) for file in spec.files}
     files["__init__.py"] = _index(spec)
     files["values.py"] = _values(spec)
-    return {name: _formatted(text, name) for name, text in files.items()}
+    return {name: formatted(text, name) for name, text in files.items()}
 
 
-def _formatted(text: str, name: str) -> str:
+def formatted(text: str, name: str) -> str:
+    """Return the text of a Python file in the format of the repository."""
     ruff = find_ruff_bin()
     options = [f"--line-length={WIDTH}", "--target-version=py311", f"--stdin-filename={name}"]
     command = [ruff, "format", "--isolated", *options, "-"]
@@ -83,7 +84,8 @@ def attribute(wire: str) -> str:
     return name
 
 
-def _module(file_name: str) -> str:
+def module_of(file_name: str) -> str:
+    """Return the module of a schema file."""
     return file_name.replace("-", "_")
 
 
@@ -129,7 +131,7 @@ def _maker(spec: Spec, file: SpecFile, definition: Definition) -> str:
             if len(homes) != 1:
                 raise SpecError(f"{definition.name}: the data of all types must be in one file")
             table = "".join(f'    "{value}": "{row}",\n' for value, row in rows)
-            code = f'EVENT_DATA = EventModels("{PACKAGE}.{_module(homes.pop())}", {{\n{table}}})'
+            code = f'EVENT_DATA = EventModels("{PACKAGE}.{module_of(homes.pop())}", {{\n{table}}})'
         case ObjectDef() | EnumDef():
             # The name that pickle, repr and JSON Schema see: that of a class of the module.
             head, doc, rest = re.split(
@@ -198,7 +200,7 @@ def _imports(spec: Spec, file: SpecFile, definitions: tuple[Definition, ...], *,
     for home in sorted({homes[name] for name in names}):
         wanted = sorted(name for name in names if homes[name] == home and name not in BUILT_IN)
         if wanted:
-            own.append(_wrapped_import(f"{PACKAGE}.{_module(home)}", wanted))
+            own.append(_wrapped_import(f"{PACKAGE}.{module_of(home)}", wanted))
     groups = ["\n".join(group) for group in (standard, external, own) if group]
     return "\n\n".join(groups).split("\n")
 
@@ -216,20 +218,20 @@ def _definition(spec: Spec, definition: Definition) -> str:
             return _object(definition)
         case EnumDef(name, doc, values):
             members = "\n".join(f'    {_member(value)} = "{value}"' for value in values)
-            return f"\nclass {name}(StrEnum):\n{_text(doc, '    ')}\n\n{members}\n"
+            return f"\nclass {name}(StrEnum):\n{docstring(doc, '    ')}\n\n{members}\n"
         case UnionDef(name, doc, members):
             tag = attribute(tag_of(spec, definition))
             return (
                 f"{name} = Annotated[\n    {' | '.join(members)},\n"
-                f'    Field(discriminator="{tag}"),\n]\n{_text(doc, "")}\n'
+                f'    Field(discriminator="{tag}"),\n]\n{docstring(doc, "")}\n'
             )
         case AliasDef(name, doc, type_):
             expression = _expression(type_)
             if isinstance(type_, Text) and type_.pattern:
                 expression = f"Annotated[{expression}, Says({json.dumps(form(doc))})]"
-            return f"{name} = {expression}\n{_text(doc, '')}\n"
+            return f"{name} = {expression}\n{docstring(doc, '')}\n"
         case TableDef(_, doc, _):
-            return f"EVENT_DATA: Mapping[str, type[BaseModel]]\n{_text(doc, '')}\n"
+            return f"EVENT_DATA: Mapping[str, type[BaseModel]]\n{docstring(doc, '')}\n"
 
 
 def _member(value: str) -> str:
@@ -245,7 +247,7 @@ def _object(definition: ObjectDef) -> str:
         bases.insert(0, "ExactlyOne")
     if any(_keeps_null(field) for field in definition.fields):
         bases.insert(0, "KeepsNulls")
-    lines = [f"\nclass {definition.name}({', '.join(bases)}):", _text(definition.doc, "    "), ""]
+    lines = [f"\nclass {definition.name}({', '.join(bases)}):", docstring(definition.doc, "    "), ""]
     if definition.exactly_one_of:
         lines.append(f"    __exactly_one_of__ = {definition.exactly_one_of!r}\n")
     if constants:
@@ -254,7 +256,7 @@ def _object(definition: ObjectDef) -> str:
     optional = [field for field in definition.fields if _has_default(field)]
     for field in required + optional:
         lines.append(_field(field))
-        lines.append(_text(field.doc, "    "))
+        lines.append(docstring(field.doc, "    "))
     return "\n".join(lines) + "\n"
 
 
@@ -333,7 +335,8 @@ def _number(number: Number) -> str:
     return f"Annotated[Float, Field({', '.join(given)})]" if given else "Float"
 
 
-def _text(doc: str, indent: str) -> str:
+def docstring(doc: str, indent: str) -> str:
+    """Return a description as a docstring."""
     if len(indent) + len(doc) + 6 <= WIDTH:
         return f'{indent}"""{doc}"""'
     lines = wrap(doc, WIDTH - len(indent) - 3)
@@ -368,7 +371,7 @@ def _values(spec: Spec) -> str:
 
 def _index(spec: Spec) -> str:
     homes = {
-        "EVENT_DATA" if isinstance(d, TableDef) else d.name: _module(file.name)
+        "EVENT_DATA" if isinstance(d, TableDef) else d.name: module_of(file.name)
         for file in spec.files
         for d in file.definitions
     }

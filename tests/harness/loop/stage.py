@@ -67,9 +67,11 @@ from windlass_protocol import (
     PolicyKind,
     PolicyRef,
     RetryClass,
+    ToolMode,
     UserMessage,
 )
 from windlass_protocol import Record as WireRecord
+from windlass_protocol.generated import records
 
 START: Final = datetime(2026, 1, 31, 9, tzinfo=UTC)
 ENDS: Final = ("run.completed", "run.failed", "run.cancelled", "run.budget_exhausted")
@@ -220,7 +222,9 @@ def error(
 
 
 def failure(retry: RetryClass = RetryClass.RETRYABLE, **more: int) -> ModelFailed:
-    return ModelFailed(error(retry, after=more.get("after")), usage={"inputTokens": 1, "outputTokens": 0})
+    return ModelFailed(
+        error(retry, after=more.get("after")), usage=records.Usage(input_tokens=1, output_tokens=0)
+    )
 
 
 def overflow() -> ModelFailed:
@@ -232,7 +236,7 @@ def overflow() -> ModelFailed:
 def long_call(number: int, chars: int = 800) -> ModelAnswered:
     """A call with a long result and without a token count."""
     return ModelAnswered(
-        "", FinishReason.TOOL_CALLS, (call("look", f"c-{number}", text="x" * chars),), usage={}
+        "", FinishReason.TOOL_CALLS, (call("look", f"c-{number}", text="x" * chars),), usage=None
     )
 
 
@@ -245,12 +249,12 @@ USED: Final[JsonObject] = {"inputTokens": 9, "outputTokens": 1, "costMicros": 10
 
 
 def calls(*asked: RequestedCall, text: str = "I look.", tokens: int = 10) -> ModelAnswered:
-    usage: JsonObject = {"inputTokens": tokens - 1, "outputTokens": 1, "costMicros": tokens}
+    usage = records.Usage(input_tokens=tokens - 1, output_tokens=1, cost_micros=tokens)
     return ModelAnswered(text, FinishReason.TOOL_CALLS, asked, reasoning="hm", usage=usage, latency_ms=5)
 
 
 def says(text: str = "done", reason: FinishReason = FinishReason.STOP, tokens: int = 10) -> ModelAnswered:
-    usage: JsonObject = {"inputTokens": tokens - 1, "outputTokens": 1, "costMicros": tokens}
+    usage = records.Usage(input_tokens=tokens - 1, output_tokens=1, cost_micros=tokens)
     return ModelAnswered(text, reason, usage=usage)
 
 
@@ -284,8 +288,8 @@ def judged(
     return CallJudged(
         effect.call_id,
         decision,
-        effect=kind.value,
-        mode="read",
+        effect=kind,
+        mode=ToolMode.READ,
         arguments=arguments,
         arguments_hash=hash_of(arguments),
         approval_request=approval_request
@@ -399,12 +403,11 @@ class World:
             made = plan_eviction(messages, effect.config, overhead_tokens=effect.overhead_tokens)
         summary = self.summary if made.needs_summary else None
         data = completed_data(made, summary, model_id="m", sequence=turn.sequence, turn_id=turn.turn_id)
-        told: JsonObject = data.model_dump(mode="json", by_alias=True)
-        usage: JsonObject = {"inputTokens": 4, "outputTokens": 1}
+        usage = records.Usage(input_tokens=4, output_tokens=1)
         if fails:
-            fallback = None if made.is_empty else told
+            fallback = None if made.is_empty else data
             return CompactionBroken(self.compactions.pop(0), model_id="m", usage=usage, fallback=fallback)
-        return HistoryCompacted(told, usage=usage if summary else None)
+        return HistoryCompacted(data, usage=usage if summary else None)
 
     def perform(self, session: Session, effect: Effect) -> LoopEvent:
         match effect:
@@ -421,7 +424,7 @@ class World:
                 return returned(effect.call_id, {"by": effect.tool_name, "with": effect.arguments})
             case ReviewReport():
                 self.ledger.append(f"r1/{effect.step_index}/{effect.call_id}")
-                return returned(effect.call_id, effect.report["output"])
+                return returned(effect.call_id, effect.report.output)
             case CheckOutput():
                 return self.check(effect, session.state.run_notes.rejections)
             case _:

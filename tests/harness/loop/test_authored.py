@@ -26,6 +26,8 @@ from windlass_harness.loop.events import CancelRequested, FeedbackGiven, StateCh
 from windlass_harness.loop.state import dump_loop, load_loop
 from windlass_harness.views.session import fold_session
 from windlass_protocol import ActionStatus, JsonObject
+from windlass_protocol.bodies import data_of
+from windlass_protocol.generated import records
 
 TWO = [[calls(call("keep", "c-1", n=1))], [calls(call("keep", "c-2", n=2), call("look"))], [says()]]
 BOTH: JsonObject = {"count": 2, "c-1": {"n": 1}, "c-2": {"n": 2}}
@@ -48,9 +50,9 @@ def test_a_call_that_keeps_nothing_leaves_no_record_of_it() -> None:
 
 
 def test_a_state_change_omits_empty_fields() -> None:
-    assert StateChange({}, ("a",)).data == {"removed": ["a"]}
-    assert StateChange({"a": 1}).data == {"set": {"a": 1}}
-    assert StateChange({}).data == {}
+    assert data_of(StateChange({}, ("a",)).body) == {"removed": ["a"]}
+    assert data_of(StateChange({"a": 1}).body) == {"set": {"a": 1}}
+    assert data_of(StateChange({}).body) == {}
 
 
 def test_a_second_result_of_a_call_changes_no_state() -> None:
@@ -150,9 +152,9 @@ def test_the_host_can_change_the_state_of_an_idle_or_running_session() -> None:
 
 def test_feedback_is_a_record_of_the_session_that_names_its_run() -> None:
     session = asked()
-    data: JsonObject = {"runId": "r1", "thumb": "up"}
-    assert session.tell(FeedbackGiven(data)) == ["feedback.given"]
-    assert (session.records[-1].run_id, session.records[-1].data) == (None, data)
+    assert session.tell(FeedbackGiven(records.FeedbackGiven(run_id="r1", thumb="up"))) == ["feedback.given"]
+    last = session.records[-1]
+    assert (last.run_id, last.data) == (None, {"runId": "r1", "thumb": "up"})
     assert session.end is None, "the run goes on"
 
 

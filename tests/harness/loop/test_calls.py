@@ -36,7 +36,9 @@ from windlass_harness.loop.events import (
 from windlass_harness.loop.rules import DEFER_MS_MIN, RequestedCall, Rules
 from windlass_harness.views.history import NOT_EXECUTED
 from windlass_harness.views.payloads import DENIED
-from windlass_protocol import ActionStatus, DeferDecision, FinishReason, ToolMessage, ToolResultPart
+from windlass_protocol import ActionStatus, DeferDecision, FinishReason, Taint, ToolMessage, ToolResultPart
+from windlass_protocol.bodies import data_of
+from windlass_protocol.generated import records
 
 THREE = calls(call("look", "a"), call("put", "b"), call("send", "c"))
 
@@ -103,15 +105,15 @@ def test_a_call_that_fails_is_a_result() -> None:
 def test_a_result_may_say_where_all_of_it_is() -> None:
     session = asked(calls(call("look")))
     (effect,) = begin_all(session)
-    ref: JsonObject = {"contentId": "c1", "hash": hash_of(1), "sizeBytes": 3}
+    ref = records.ContentRef(content_id="c1", hash=hash_of(1), size_bytes=3)
     session.done(effect, CallReturned(effect.call_id, ActionStatus.COMPLETED, "a…z", content=ref))
-    assert session.data("action.result")["contentRef"] == ref
+    assert session.data("action.result")["contentRef"] == data_of(ref)
 
 
 def test_a_result_records_its_taint() -> None:
     session = asked(calls(call("look")))
     (effect,) = begin_all(session)
-    tainted = CallReturned(effect.call_id, ActionStatus.COMPLETED, "found", taint=("untrusted",))
+    tainted = CallReturned(effect.call_id, ActionStatus.COMPLETED, "found", taint=(Taint.UNTRUSTED,))
     session.done(effect, tainted)
     assert session.data("action.result")["taint"] == ["untrusted"]
     assert session.state.session.taint == {"untrusted"}

@@ -40,6 +40,7 @@ from windlass_harness.loop.rules import DEFAULT_RULES, INTERRUPTIONS_MAX, Compac
 from windlass_harness.retry import RetryPolicy
 from windlass_harness.views.usage import fold_usage
 from windlass_protocol import AssistantMessage, ModelMessage, RetryClass, ToolMessage, UserMessage
+from windlass_protocol.generated import records
 
 THRESHOLD = 2_000
 SMALL = Rules(compaction=CompactionRule(THRESHOLD, 6, THRESHOLD))
@@ -61,7 +62,7 @@ def open_compaction(rules: Rules = SMALL, **body: str | JsonObject) -> tuple[Ses
 
 def ended(rules: Rules = DEFAULT_RULES) -> Session:
     """A session at rest, with a history that is worth compacting."""
-    return World([*LONG[:-1], [replace(says(), usage={})]]).drive(Session(rules=rules), run_asked())
+    return World([*LONG[:-1], [replace(says(), usage=None)]]).drive(Session(rules=rules), run_asked())
 
 
 # when
@@ -162,7 +163,7 @@ def test_no_message_is_estimated_twice() -> None:
 def test_a_compaction_is_charged_to_the_run() -> None:
     session = World(LONG).drive(Session(rules=SMALL), run_asked())
     count = session.types.count("compaction.completed")
-    assert session.state.run_notes.usage["inputTokens"] == 4 * count + 9
+    assert session.state.run_notes.usage.input_tokens == 4 * count + 9
     usage = fold_usage(session.records)
     assert usage.runs["r1"].usage.input_tokens == 4 * count + 9
 
@@ -183,11 +184,11 @@ def test_a_run_without_tokens_does_not_begin_a_compaction() -> None:
 
 def test_a_compaction_that_fails_is_tried_again_after_a_while() -> None:
     session, effect = open_compaction()
-    usage: JsonObject = {"inputTokens": 3, "outputTokens": 0}
+    usage = records.Usage(input_tokens=3, output_tokens=0)
     session.done(effect, CompactionBroken(error(after=5_000), model_id="small", usage=usage))
     failed = session.data("compaction.failed")
     assert (failed["code"], failed["delayMs"]) == ("timeout", 5_000)
-    assert session.state.run_notes.usage["inputTokens"] == 3
+    assert session.state.run_notes.usage.input_tokens == 3
     assert fold_usage(session.records).models["small"].usage.input_tokens == 3
     assert session.turn() == []
     assert session.plan().wake_at_ms == session.now.ms + 5_000
@@ -244,7 +245,7 @@ def test_a_guess_does_not_end_a_run_and_is_not_made_at_every_step() -> None:
         [says()],
     ]
     for answers in script:
-        answers[0] = replace(answers[0], usage={})
+        answers[0] = replace(answers[0], usage=None)
     session = World(script).drive(Session(rules=rules), run_asked(message="x" * 8_000))
     assert session.end == "completed"
     assert session.types.count("compaction.requested") < 6
@@ -377,7 +378,7 @@ def test_a_session_at_rest_is_compacted_at_once() -> None:
     session = ended()
     assert session.tell(CompactionRequested()) == ["compaction.requested"]
     assert session.records[-1].run_id is None
-    used = dict(session.state.run_notes.usage)
+    used = session.state.run_notes.usage
     World(LONG).drive(session)
     assert session.types[-1] == "compaction.completed"
     assert session.data("compaction.completed")["summary"] == "What happened so far."
@@ -462,7 +463,8 @@ def test_records_of_others_are_understood() -> None:
     assert session.state.compacting.tokens_after == 900
     session.write("context.cleared", {})
     assert session.state.compacting.tokens_after == 0
-    assert session.tell(HistoryCompacted({})) == [], "no caller waits for it"
+    late = HistoryCompacted(records.CompactionCompleted(model_id="m", sequence=0, turn_id="t"))
+    assert session.tell(late) == [], "no caller waits for it"
 
 
 def test_a_compaction_is_repeated_after_a_pause_when_others_shared_its_process() -> None:

@@ -12,14 +12,14 @@ from windlass_harness.loop.events import (
     DeliverySettled,
     Effect,
     HooksRan,
-    Note,
     OutputChecked,
     is_errand,
 )
 from windlass_harness.loop.rules import AFTER_RUN_TERMINAL, Dedupe, Rules, SinkRule
 from windlass_harness.loop.state import dump_loop, load_loop
 from windlass_harness.views.runs import Deliveries
-from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, JsonObject, RetryClass, RunMode
+from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, HookStatus, JsonObject, RetryClass, RunMode
+from windlass_protocol.generated import records
 from windlass_protocol.limits import ID_CHARS_MAX
 
 BOX = SinkRule("box")
@@ -197,7 +197,7 @@ def test_the_last_hooks_of_a_run_are_called_once() -> None:
     (effect,) = one.left()
     assert isinstance(effect, CallHooks)
     assert one.left() == []
-    note = Note("hook.completed", {"hookId": "h", "point": AFTER_RUN_TERMINAL, "status": "completed"})
+    note = records.HookCompleted(hook_id="h", point=AFTER_RUN_TERMINAL, status=HookStatus.COMPLETED)
     one.done(effect, HooksRan(AFTER_RUN_TERMINAL, "r1", (note,), agent_id="helper"))
     assert one.left() == []
 

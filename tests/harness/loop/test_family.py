@@ -46,7 +46,7 @@ from windlass_harness.loop.state import dump_loop, load_loop
 from windlass_harness.loop.subagents import ASK, REPORT, SETTLE, is_childs
 from windlass_harness.loop.take import take
 from windlass_harness.record import Post
-from windlass_protocol import ActionStatus, ErrorCode, ErrorInfo, ErrorKind, InputResponse, RetryClass
+from windlass_protocol import ActionStatus, ErrorCode, ErrorInfo, ErrorKind, InputResponse, RetryClass, Taint
 
 CHILD = "subagent:r1/0/c-child"
 PARENT: JsonObject = {
@@ -255,7 +255,7 @@ def test_a_report_is_reviewed_and_then_is_the_result() -> None:
     assert session.tell(ended()) == ["subagent.completed"]
     effect = the_effect(session)
     assert isinstance(effect, ReviewReport)
-    assert (effect.arguments, effect.report["output"]) == ({}, "helped")
+    assert (effect.arguments, effect.report.output) == ({}, "helped")
     assert session.types[-1] == "run.resumed"
     assert session.done(effect, returned("c-child", "helped")) == ["action.result"]
     assert session.data("action.result")["result"] == {
@@ -272,7 +272,7 @@ def test_the_usage_of_a_subagent_counts_against_the_run() -> None:
     session.tell(ended())
     notes = session.state.run_notes
     assert (notes.budget.steps_used, notes.budget.tool_calls_used, notes.budget.tokens_used) == (3, 2, 16)
-    assert notes.usage["costMicros"] == 12
+    assert notes.usage.cost_micros == 12
 
 
 def test_a_report_counts_once_and_only_from_the_child_that_was_called() -> None:
@@ -408,7 +408,7 @@ def test_a_completed_subagent_reports_output_and_usage_to_its_caller() -> None:
 def test_a_subagent_reports_its_taint_to_its_caller() -> None:
     session = asked(calls(call("look")), parent=PARENT, mode="task")
     (effect,) = begin_all(session)
-    tainted = CallReturned(effect.call_id, ActionStatus.COMPLETED, "found", taint=("untrusted",))
+    tainted = CallReturned(effect.call_id, ActionStatus.COMPLETED, "found", taint=(Taint.UNTRUSTED,))
     session.done(effect, tainted)
     session.done(the_effect(session), says("all of it"))
     assert up(planned(session), REPORT)["taint"] == ["untrusted"]

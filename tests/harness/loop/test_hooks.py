@@ -14,7 +14,6 @@ from windlass_harness.loop.events import (
     Effect,
     HooksRan,
     JudgeCall,
-    Note,
     OutputChecked,
     is_errand,
 )
@@ -29,7 +28,16 @@ from windlass_harness.loop.rules import (
     Rules,
 )
 from windlass_harness.loop.state import dump_loop, load_loop
-from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, InputResponse, JsonObject, RetryClass
+from windlass_protocol import (
+    ErrorCode,
+    ErrorInfo,
+    ErrorKind,
+    HookStatus,
+    InputResponse,
+    JsonObject,
+    RetryClass,
+)
+from windlass_protocol.generated import records
 
 STOP: JsonObject = ErrorInfo(
     code=ErrorCode.DENIED,
@@ -48,11 +56,10 @@ def session(*points: str, vetoes: int = 3) -> Session:
     return Session(rules=Rules(hook_points=frozenset(points), completion_vetoes_max=vetoes))
 
 
-def note(point: str, call_id: str | None = None, **more: Any) -> Note:
-    data: JsonObject = {"hookId": "h", "point": point, "status": "completed"}
-    if call_id is not None:
-        data["callId"] = call_id
-    return Note("hook.completed", {**data, **more})
+def note(point: str, call_id: str | None = None, **more: Any) -> records.HookCompleted:
+    return records.HookCompleted(
+        hook_id="h", point=point, status=HookStatus.COMPLETED, call_id=call_id, **more
+    )
 
 
 def ran(point: str, *, veto: str | None = None, context: tuple[str, ...] = (), **more: Any) -> HooksRan:
@@ -128,7 +135,7 @@ def answer_calls(one: Session) -> JudgeCall:
 def test_a_hook_that_stops_the_run_ends_it_with_its_own_error() -> None:
     one = begun(RUN_STARTING)
     (effect,) = one.turn()
-    one.done(effect, ran(RUN_STARTING, stop=STOP, context=("too late?",)))
+    one.done(effect, ran(RUN_STARTING, stop=ErrorInfo.model_validate(STOP), context=("too late?",)))
     assert one.turn() == []
     assert one.end == "failed"
     assert one.data("run.failed")["error"] == {

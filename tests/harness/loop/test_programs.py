@@ -27,24 +27,30 @@ from windlass_harness.views.session import fold_session
 from windlass_protocol import (
     ActionStatus,
     AllowDecision,
+    EffectClass,
     ErrorInfo,
     InputResponse,
     JsonObject,
     JsonValue,
     RecoveryChoice,
     ToolMessage,
+    ToolMode,
 )
+from windlass_protocol.bodies import data_of
+from windlass_protocol.generated import records
 
 CODE: JsonObject = {"code": "…"}
-SNAPSHOT: JsonObject = {"contentId": "s", "hash": "sha256:" + "0" * 64, "sizeBytes": 4}
+SNAPSHOT = records.ContentRef(content_id="s", hash="sha256:" + "0" * 64, size_bytes=4)
 
 
-def allow(call_id: str, *, interpreter: str | None = None, effect: str = "read") -> CallJudged:
+def allow(
+    call_id: str, *, interpreter: str | None = None, effect: EffectClass = EffectClass.READ
+) -> CallJudged:
     return CallJudged(
         call_id,
         AllowDecision(code="ok", reason="It may.", policy_refs=()),
         effect=effect,
-        mode="read",
+        mode=ToolMode.READ,
         arguments=CODE if interpreter else {"item": "x"},
         arguments_hash="sha256:" + "1" * 64,
         interpreter=interpreter,
@@ -71,7 +77,7 @@ def tools(effects: Sequence[Effect]) -> list[str]:
     return [effect.call_id for effect in effects if isinstance(effect, RunTool)]
 
 
-def start_all(session: Session, effect: str = "read") -> list[RunTool]:
+def start_all(session: Session, effect: EffectClass = EffectClass.READ) -> list[RunTool]:
     """Allow and begin every call that is asked for."""
     for one in session.turn():
         assert isinstance(one, JudgeCall)
@@ -156,7 +162,7 @@ def test_a_failed_program_that_ended_with_open_calls_fails_after_them() -> None:
     data = session.data("action.result")
     told = "oops\nCalls of it that had begun: look (1). Their effects remain."
     assert (data["status"], data["error"]) == ("failed", {"code": "program_failed", "message": told})
-    assert data["contentRef"] == SNAPSHOT
+    assert data["contentRef"] == data_of(SNAPSHOT)
 
 
 def test_a_failed_program_without_words_fails() -> None:
@@ -275,7 +281,7 @@ def test_a_program_of_an_older_owner_is_not_released() -> None:
 def test_a_skipped_call_is_a_result_of_the_program() -> None:
     session, effect = begun()
     session.done(effect, ProgramPaused("p", 0, inner("pay")))
-    start_all(session, effect="once")
+    start_all(session, effect=EffectClass.ONCE)
     session = interrupt(session, len(session.records), epoch=2)
     session.turn()
     (request,) = session.state.session.requests

@@ -53,6 +53,7 @@ from windlass_harness.loop.rules import RequestedCall
 from windlass_harness.loop.state import LoopState, dump_loop, load_loop
 from windlass_harness.record import Record
 from windlass_protocol import ActionStatus, EffectClass, FinishReason, InputResponse, RetryClass
+from windlass_protocol.generated import records
 
 
 def fold(records: list[Record], state: LoopState | None = None) -> LoopState:
@@ -95,8 +96,9 @@ ANSWERED = st.builds(
     st.sampled_from(FinishReason),
     st.lists(ASKED, max_size=2, unique_by=lambda one: one.call_id).map(tuple),
     reasoning=st.sampled_from(["", "hm"]),
+    is_reasoning_late=st.booleans(),
     provider_data=st.sampled_from([None, {"me": 1}]),
-    usage=st.sampled_from([None, {"inputTokens": 3, "costMicros": 1}]),
+    usage=st.sampled_from([None, records.Usage(input_tokens=3, cost_micros=1)]),
 )
 MODEL = st.one_of(ANSWERED, st.builds(failure, st.sampled_from(RetryClass)))
 DECISIONS = st.sampled_from([ALLOW, ALLOW, ALLOW, ASK, ASK, DENY, MODIFY, STOP, DEFER])

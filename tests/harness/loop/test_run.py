@@ -34,7 +34,6 @@ from windlass_harness.loop.events import (
     JudgeCall,
     ModelAnswered,
     ModelFailed,
-    Note,
     OutputChecked,
     SessionClaimed,
     Stopped,
@@ -49,9 +48,11 @@ from windlass_protocol import (
     CausalIds,
     ErrorInfo,
     FinishReason,
+    HookStatus,
     ReasoningPart,
     UserMessage,
 )
+from windlass_protocol.generated import records
 
 OPENING = ["session.started", "run.started", "turn.started", "message.received"]
 STEP = ["step.started", "reasoning.completed", "message.completed", "actions.requested", "step.completed"]
@@ -208,7 +209,7 @@ def test_an_error_keeps_the_ids_that_it_came_with() -> None:
 def test_notes_of_an_effect_are_recorded_before_its_result() -> None:
     session = asked()
     (effect,) = session.turn()
-    hook = Note("hook.completed", {"hookId": "h", "point": "model.before", "status": "completed"})
+    hook = records.HookCompleted(hook_id="h", point="model.before", status=HookStatus.COMPLETED)
     wrote = session.done(effect, ModelAnswered("hi", FinishReason.STOP, notes=(hook,)))
     assert wrote == ["hook.completed", "message.completed", "step.completed"]
 
@@ -222,6 +223,12 @@ def test_provider_data_is_kept_with_the_answer(text: str) -> None:
     assert isinstance(message, AssistantMessage)
     assert isinstance(message.content[0], ReasoningPart)
     assert message.content[0].provider_options == {"me": 1}
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_reasoning_that_began_after_text_is_marked(is_late: bool) -> None:
+    session = asked(ModelAnswered("hi", FinishReason.STOP, reasoning="hm", is_reasoning_late=is_late))
+    assert session.data("reasoning.completed").get("isLate") == (True if is_late else None)
 
 
 @pytest.mark.parametrize("text", ["", "hm"])

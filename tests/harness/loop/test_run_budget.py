@@ -25,6 +25,7 @@ from tests.harness.loop.test_calls import outputs
 from windlass_harness.loop.events import AnswersGiven, CallModel, JudgeCall, ModelAnswered
 from windlass_harness.views.history import NOT_EXECUTED
 from windlass_protocol import ErrorInfo, FinishReason, InputResponse
+from windlass_protocol.generated import records
 from windlass_protocol.limits import INTEGER_MAX
 
 LOOK = [calls(call("look"))]
@@ -233,8 +234,11 @@ def test_a_run_with_a_budget_does_not_charge_the_next() -> None:
     assert session.end == "completed"
 
 
+MOST = records.Usage(input_tokens=INTEGER_MAX)
+
+
 def test_usage_is_added_up_to_the_largest_number() -> None:
-    huge = ModelAnswered("", FinishReason.STOP, calls(call("look")).calls, usage={"inputTokens": INTEGER_MAX})
+    huge = ModelAnswered("", FinishReason.STOP, calls(call("look")).calls, usage=MOST)
     session = World([[huge], [says()]]).drive(Session(), run_asked())
     assert session.data("run.completed")["usage"] == {
         "inputTokens": INTEGER_MAX,
@@ -243,7 +247,7 @@ def test_usage_is_added_up_to_the_largest_number() -> None:
     }
 
 
-def test_usage_fields_that_are_not_numbers_are_ignored() -> None:
+def test_usage_fields_that_are_unknown_are_ignored() -> None:
     session = asked()
     session.turn()
     session.under_way.clear()
@@ -251,7 +255,7 @@ def test_usage_fields_that_are_not_numbers_are_ignored() -> None:
     retrying: JsonObject = {"code": "E", "attempt": 1, "delayMs": 0, **place}
     session.write("step.retrying", retrying)
     session.write("step.retrying", {**retrying, "usage": {"inputTokens": 5, "tier": "fast"}})
-    assert session.state.run_notes.usage == {"inputTokens": 5}
+    assert session.state.run_notes.usage == records.Usage(input_tokens=5)
     assert session.state.run_notes.budget.tokens_used == 5
     assert session.turn() == [CallModel(0, 2)]
 

@@ -19,10 +19,10 @@ def test_a_snapshot_that_cannot_be_read_is_no_state() -> None:
     assert load_loop(b"a snapshot of something else") is None
 
 
-def test_a_turn_without_a_step_has_a_place_without_one() -> None:
+def test_a_turn_without_a_step_has_the_place_of_its_first() -> None:
     session = asked()
     session.tell(run_asked())
-    assert "stepIndex" not in session.state.place()
+    assert session.state.place()["step_index"] == 0
 
 
 def test_a_call_that_a_policy_changed_is_run_again_as_it_was_changed() -> None:

@@ -33,6 +33,8 @@ from windlass_harness.loop.state import LoopState, dump_loop, load_loop
 from windlass_harness.loop.undo import key_of
 from windlass_harness.views.history import Call
 from windlass_protocol import ActionStatus, EffectClass, InputResponse, JsonObject, JsonValue, ToolMessage
+from windlass_protocol.bodies import data_of
+from windlass_protocol.generated import records
 
 
 def begun(
@@ -178,8 +180,9 @@ def test_lines_of_a_tool_are_recorded_with_its_result() -> None:
 
 def test_a_pause_of_an_unknown_program_is_ignored() -> None:
     session, run = begun()
-    data: JsonObject = {"callId": "other", "taken": 0, "interpreter": "monty/1", **session.state.place()}
-    session.write("program.paused", data)
+    place = session.state.place()
+    body = records.ProgramPaused(call_id="other", taken=0, interpreter="monty/1", **place)
+    session.write(body.TYPE, data_of(body))
     assert session.state.note("other").program is None
     assert run.answers == ()
 

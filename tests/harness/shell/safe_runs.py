@@ -1,6 +1,7 @@
 """Runs commands that are graded safe, for real, and reports every effect that is not a local read.
 
-Each command runs in a copy of a hostile workspace inside bubblewrap, without a network, watched by strace:
+Each command runs as the tool runs it, in a copy of a hostile workspace inside bubblewrap, without a network,
+watched by strace:
 a file opened for writing, a change of the tree, a program that the grader does not list, a connection.
 
     python -m tests.harness.shell.safe_runs 20000     # generate, grade and run so many commands
@@ -8,6 +9,7 @@ a file opened for writing, a change of the tree, a program that the grader does 
 
 import hashlib
 import json
+import os
 import random
 import re
 import shlex
@@ -21,6 +23,7 @@ from pathlib import Path
 from tests.harness.shell.corpus import rows
 
 from windlass_harness.shell import classify_shell_command, programs
+from windlass_harness.shell.reads import read_of
 
 BWRAP, STRACE = shutil.which("bwrap"), shutil.which("strace")
 SEED = 20_261
@@ -37,13 +40,17 @@ _HARMLESS = re.compile(
     r'"/dev/(?:null|tty)"|nscd/socket|"/proc/self/'
     # tac keeps what it reads from a pipe in a temporary file, which it removes at once.
     r'|"/tmp/tac[A-Za-z0-9]{6}"'
+    # git diff gets a copy of the index, which it may write.
+    r"|[\"<]/tmp/tmp\.[A-Za-z0-9]{10}(?:/index(?:\.lock)?)?[\">]"
+    # node asks the kernel for the interfaces of this machine.
+    r"|sa_family=AF_NETLINK"
     # pip looks whether there is IPv6: it takes any free port of this machine, and listens to none.
     r'|sin6_port=htons\(0\), sin6_flowinfo=htonl\(0\), inet_pton\(AF_INET6, "::1"'
 )
 _PROGRAM = re.compile(r'^"([^"]*)"')
 LISTED = frozenset(
     {name.partition(" ")[0] for name in programs.PROGRAMS}
-    | {"find", "git", "test", "[", "bash", "sh", "gzip"}
+    | {"find", "git", "test", "[", "bash", "sh", "gzip", "mktemp", "cp", "rm", "rmdir"}
 )
 ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -57,9 +64,9 @@ ENVIRONMENT = {
 }
 _DRIVER = f"""
 import json, subprocess
-for command in json.load(open("/home/log/commands.json")):
+for command, text in json.load(open("/home/log/commands.json")):
     try:
-        words = ["bash", "-c", command]
+        words = ["bash", "-c", text, command]
         subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout={COMMAND_SECONDS_MAX})
     except subprocess.TimeoutExpired:
         print(command)
@@ -99,6 +106,8 @@ def make_workspace(folder: Path) -> None:
         identity = ("-c", "user.name=a", "-c", "user.email=a@example.com")
         subprocess.run(["git", *identity, *arguments], cwd=folder, env=environment, check=True)
     (folder / "a.txt").write_text("changed\n")
+    # Its content is as it was, which git would write into the index.
+    os.utime(folder / "b.txt", (1_577_836_800, 1_577_836_800))
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, int, int, str]]:
@@ -113,7 +122,7 @@ def snapshot(folder: Path) -> dict[str, tuple[int, int, int, str]]:
 
 def effects(commands: Iterable[str], scratch: Path) -> list[str]:
     """Run commands one after another in one sandbox; return what they did beyond reading."""
-    todo = list(commands)
+    todo = [(command, _text(command)) for command in commands]
     workspace, log, home = scratch / "workspace", scratch / "log", scratch / "home"
     for folder in (workspace, log, home):
         shutil.rmtree(folder, ignore_errors=True)
@@ -134,6 +143,7 @@ def effects(commands: Iterable[str], scratch: Path) -> list[str]:
         STRACE or "strace",
         "-f",
         "-qq",
+        "-y",
         "--seccomp-bpf",
         "-s",
         "4000",
@@ -163,6 +173,11 @@ def effects(commands: Iterable[str], scratch: Path) -> list[str]:
     return found + [f"made in the home folder: {path.name}" for path in home.iterdir()]
 
 
+def _text(command: str) -> str:
+    read = read_of(command)
+    return command if read is None else read.text
+
+
 def _traced(lines: list[str]) -> Iterator[str]:
     """Yield the system calls that are effects, each with the command it belongs to."""
     command, driver = "", ""
@@ -173,7 +188,7 @@ def _traced(lines: list[str]) -> Iterator[str]:
         pid, call, arguments, answer, _ = match.groups()
         driver = driver or pid
         if call == "execve" and arguments.startswith('"/usr/bin/bash", ["bash", "-c", '):
-            command = arguments[len('"/usr/bin/bash", ["bash", "-c", ') :].partition('"]')[0]
+            command = arguments.rpartition('", "')[2].partition('"]')[0]
             continue
         if pid == driver or _HARMLESS.search(arguments):
             continue
@@ -183,6 +198,8 @@ def _traced(lines: list[str]) -> Iterator[str]:
             program = _PROGRAM.match(arguments)
             name = "" if program is None else program.group(1).rsplit("/", 1)[-1]
             is_version = any(f'["{name}", "{word}"]' in arguments for word in programs.VERSIONS.get(name, ()))
+            # npm is a program of node.
+            is_version = is_version or '["node", "/usr/bin/npm", "-' in arguments
             is_effect = not answer.startswith("-") and name not in LISTED and not is_version
         elif call in ("kill", "tkill"):
             # awk ends itself by a signal when nobody reads its output.
@@ -210,8 +227,9 @@ HOSTILE = (
 _SAMPLES = (
     "N 3|COUNT +2|SMALL 7|SECONDS 0|CHAR ,|LIST 1,2|KEY 2,2n|NAME x1|WHEN never|SED 1,2p|AWK {print $1}"
     "|JQ .items[0].name|PRINTF %s\\n|TIME +%F|AGE -1|SIZE +1k|TYPE f|PERM -u+x|RANGE 1,2|GITDATE short"
-    "|PRETTY %h %s|FILTER AM|SORT -refname|PS aux|COLUMNS pid,args|GITKEY user.name|ARCHIVE a.tar|PACKAGE pip"
-    "|PSSORT -rss|YQ .items|T one|W --- x|P a.txt|F b.txt|G HEAD|GLOB *.py"
+    "|PRETTY %h %s|FILTER AM|SORT -refname|PS aux|COLUMNS pid,args|GITKEY user.name|ARCHIVE a.tar"
+    "|PACKED a.gz|PSSORT -rss|YQ .items"
+    "|EXPR 2|MOMENT 2 days ago|T one|W --- x|P a.txt|F b.txt|G HEAD|GLOB *.py"
 )
 VALUES = {kind: value for kind, _, value in (pair.partition(" ") for pair in _SAMPLES.split("|"))}
 
@@ -223,6 +241,16 @@ WHOLE = (
     *(f"{name} {word}" for name, listed in programs.VERSIONS.items() for word in listed),
 )
 """Commands that take no other words."""
+
+
+STRUCTURES = (
+    "({0})|{{ {0}; }}|! {0}|time {0}|timeout 5 {0}|nice {0}|env {0}|LC_ALL=C {0}|{0} # {1}|{0}\n{1}"
+    "|if {0}; then {1}; fi|if [[ -f a.txt ]]; then {0}; else {1}; fi|for f in a.txt src/b.py; do {0}; done"
+    '|for f in *.txt; do echo "$f"; {0}; done|for f in a.txt docs/x.md; do cat "$f"; {0}; done|echo $({0})'
+    "|echo \"$({0}) $HOME\"|diff <({0}) <({1})|cat <({0})|cat <<< x; {0}|find . -name '*.py' -exec {0} {{}} +"
+    "|cat {{a,b}}.txt; {0}|echo $((1+2)) > /dev/null; {0}|set -e; {0}|{0} ||\n{1}|\n{0};\n\n{1}\n"
+).split("|")
+"""Lines around commands: none but the last two is in the language."""
 
 
 class Source:
@@ -245,6 +273,8 @@ class Source:
         line = self._simple()
         for _ in range(count - 1):
             line += self._random.choice((" | ", " && ", "; ", " || ", " | ")) + self._simple()
+        if self._random.random() < 0.3:
+            line = self._random.choice(STRUCTURES).format(line, self._simple())
         return self._mutated(line) if draw < 0.6 else line
 
     def _simple(self) -> str:
@@ -261,7 +291,7 @@ class Source:
         elif name in WHOLE:
             words = []
         elif name == "test":
-            words = [self._random.choice((*programs.TEST_FILES, "-n")), self._random.choice(NAMES)]
+            words = [self._random.choice((*programs.TEST_FILES, "-n", "! -f")), self._random.choice(NAMES)]
         else:
             words = self._words(
                 *(programs.GIT[name[4:]] if name.startswith("git ") else programs.PROGRAMS[name])

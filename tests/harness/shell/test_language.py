@@ -64,9 +64,7 @@ jq '.items[].name' data.json
 [ -d src ] && ls src
 [ ! -e dist ]
 test -f Makefile
-test -n x
-[ a = b ]
-[ 3 -gt 2 ]
+test -e ./x
 echo "rm -rf /" '$(touch x)' -- --- -n
 echo hi &>/dev/null
 printf '%s: %d\n' a 1
@@ -107,12 +105,12 @@ du -sh *
 cat *.md
 cat src/*.log
 grep foo *.py
-sha256sum *.txt
+sha256sum *.py
 git -C src status
 git -C src -P log -1
 git config --get user.name
 git config user.email
-git remote get-url origin
+git remote
 git branch --merged main
 git branch --list 'x*'
 git tag -l 'v*'
@@ -144,14 +142,12 @@ python -V
 python3 --version
 node -v
 make --version
-pip list
-pip show requests
+pip --version
 command -v git
 egrep 'a|b' f.txt
 xxd -l 16 f.bin
 strings -n 8 f.bin
 tar -tzf a.tgz
-unzip -l a.zip
 fd -e py . src
 diff -ru --exclude=node_modules src docs
 free -h
@@ -165,18 +161,12 @@ ls &&
 ls |
 ls | | wc
 ls & pwd
-ls |& wc
-! ls
-if ls; then pwd; fi
-(ls)
-{ ls; }
 x=1
 x=1 ls
 "ls"
 l\s
 /bin/ls
 [ls] a
-ls # comment
 ls a#b~c ~
 ls x=~
 ls ~
@@ -187,10 +177,7 @@ ls $x
 ls "$x"
 ls `pwd`
 ls $(pwd)
-ls {a,b}
-ls <(pwd)
 cat <<E
-cat <<< x
 cat <
 cat < /etc/passwd
 cat < *.txt
@@ -199,8 +186,6 @@ cat <> a.txt
 cat >a.txt
 ls 3>/dev/null
 ls 2>&3
-ls 1>&2
-ls >&2
 ls 2>/dev/null src
 ls 'a
 ls "a
@@ -272,6 +257,14 @@ awk '{print $1}' x=1 a
 jq env a
 jq .a[$x] a
 [ -v x ]
+[ -n x ]
+[ a = b ]
+[ 3 -gt 2 ]
+[ ! ]
+[ ! ! -f a ]
+[ ! -f a b ]
+[ -f a ] ]
+test ! a -f b
 [ -f a -a -f b ]
 [ -f ]
 [ x
@@ -327,11 +320,12 @@ pip
 pip install x
 pip list --outdated
 pip freeze
+pip list
+pip show requests
 pip show -f ../x
 make
 make --version x
 command
-command ls
 command -v ls -x
 git -C
 git -C .. status
@@ -363,6 +357,8 @@ git stash show -p
 git status --ignore-submodules=none
 git show 'abc123^{blob}'
 git show 'abc123^{}'
+git remote -v
+git remote get-url origin
 git remote get-url --push origin
 git remote set-url origin x
 jq env f.json
@@ -450,7 +446,22 @@ xxd -r a
 strings -o x a
 tar -xf a.tar
 tar -tf a.tar --to-command=x
-tar -tf host:a.tar
+tar -tzf host:a.tar
+tar -tf a.tar
+tar tvf a.tar
+unzip -l a.zip
+zipinfo -1 a
+gzip -l a.gz
+git reflog
+wc -l *
+md5sum *
+sha256sum *.txt
+file ./*
+stat -L x
+ls -lH x
+du -H x
+date -d 'TZ="/etc/passwd" now'
+date --date='TZ=":x" 1'
 tar -tf ../a.tar
 tar -tf a.tar -I x
 tar -cf a.tar x
@@ -527,7 +538,6 @@ ADDED_WORDS = [
         "$x",
         "(x",
         "x)",
-        "{a,b}",
         "}",
         "; touch x",
         "& touch x",
@@ -536,7 +546,7 @@ ADDED_WORDS = [
         ">> x",
         "2> x",
     ),
-    *("<(x)", "\nls", "\n", "é", "a\u00e9b", "ｌs", "&", ";;", "||", "&>x"),
+    *("<(x)", "\nrm x", "é", "a\u00e9b", "ｌs", "&", ";;", "||", "&>x"),
 ]
 TEXTS = frozenset("echo printf".split())
 """Programs whose operands are text: a word there says nothing about files or options."""
@@ -600,7 +610,7 @@ def test_a_character_of_the_shell_anywhere_leaves_the_language_or_is_quoted(
     if classify_shell_command(mutated).severity != "safe":
         return
     # It is safe only where it is text of a word, a pattern of paths, or a separator of safe commands.
-    assert character not in "\n\té"
+    assert character not in "\té"
     for one in parse_literal(mutated):
         for word in one.words:
             raw = mutated[word.start : word.end]
@@ -649,7 +659,7 @@ def test_the_referee_is_asked_about_a_newline_that_it_misreads() -> None:
 # a third opinion
 
 
-def words_of_shfmt(text: str) -> list[tuple[int, int]]:
+def words_of_shfmt(text: str) -> set[tuple[int, int]]:
     """Every word of a command that shfmt sees, by its place."""
     done = subprocess.run(
         [SHFMT, "--to-json", "-ln", "bash"], input=text.encode(), capture_output=True, check=True
@@ -666,11 +676,11 @@ def words_of_shfmt(text: str) -> list[tuple[int, int]]:
                 words = cast(list[dict[str, dict[str, int]]], inside.get("Args") or [])
                 found += [(word["Pos"]["Offset"], word["End"]["Offset"]) for word in words]
             stack.extend(inside.values())
-    return sorted(found)
+    return set(found)
 
 
 @pytest.mark.skipif(not SHFMT.exists(), reason="shfmt is not installed beside this Python")
 def test_shfmt_sees_the_same_words_in_safe_commands() -> None:
     for text in [*lines(SAFE), *safe_commands(150, seed=3)]:
-        ours = sorted((word.start, word.end) for one in parse_literal(text) for word in one.words)
+        ours = {(word.start, word.end) for one in parse_literal(text) for word in one.words}
         assert words_of_shfmt(text) == ours, text

@@ -85,7 +85,7 @@ def test_hidden_characters_do_not_hide_a_dangerous_command() -> None:
     assert classify_shell_command("rm -rf x \u202e").severity == "dangerous"
 
 
-@pytest.mark.parametrize("text", ["cat данные.txt", "lѕ -la", "ls\n", "ls\tsrc", "echo 'a\nb'", "ls é"])
+@pytest.mark.parametrize("text", ["cat данные.txt", "lѕ -la", "ls\tsrc", "ls é"])
 def test_letters_outside_printable_ascii_are_not_safe(text: str) -> None:
     assert classify_shell_command(text).category == "unknown/letters" or text.startswith("lѕ")
     assert classify_shell_command(text).severity == "caution"
@@ -96,9 +96,12 @@ def test_an_empty_command_is_not_safe(text: str) -> None:
     assert classify_shell_command(text).category == "unknown/empty"
 
 
-def test_a_comment_is_not_safe() -> None:
+def test_a_comment_hides_nothing() -> None:
     assert classify_shell_command("# list").severity == "caution"
     assert classify_shell_command("ls # all").severity == "caution"
+    assert classify_shell_command("ls # all\nrm x").severity == "dangerous"
+    assert classify_shell_command("ls a#b; rm x").severity == "dangerous"
+    assert classify_shell_command("ls '#' ; rm x").severity == "dangerous"
 
 
 @pytest.mark.parametrize("blank", [0x80, 0x110000])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass_harness.shell import classify_shell_command
-from windlass_harness.shell.language import have_common_name, may_reach_secret
+from windlass_harness.shell.credentials import LEFT_OUT_WORDS, have_common_name, may_reach_secret
 from windlass_harness.shell.reads import Read, read_of
 
 
@@ -37,24 +37,47 @@ def text_of(command: str) -> str:
             "diff src docs",
             "diff src docs --no-dereference -X <(printf '%s\\n' \"${left_out_of_diff[@]}\")",
         ),
+        ("python -V 2>&1 | head", "(cd / && python -V) 2>&1 | head"),
+        ("gcc --version && node -v < a", "(cd / && gcc --version) && (cd / && node -v) < a"),
         ("git status", "git status"),
         ("git log -3", "git log -3"),
         ("git log -p -3 > /dev/null", 'git log -p -3 "${left_out_of_git[@]}" > /dev/null'),
         ("git log --follow -- a.txt", "git log --follow -- a.txt"),
         ("git log -p --follow -- a.txt", None),
         ("git show --follow -- a.txt", None),
-        ("git diff --stat", "git diff --stat"),
-        ("git diff --stat -p", 'git diff --stat -p "${left_out_of_git[@]}"'),
-        ("git diff HEAD -- src", 'git diff HEAD -- src "${left_out_of_git[@]}"'),
-        ("git -C src show abc123", "git -C src show 'abc123^{commit}' \"${left_out_of_git[@]}\""),
-        ("git show --stat -- abc123", "git show --stat -- abc123"),
-        ("git diff --stat abc1..def2", "git diff --stat 'abc1^{commit}..def2^{commit}'"),
-        ("git diff --stat main...def2", "git diff --stat 'main...def2^{commit}'"),
-        ("git cat-file -p abc123", "git cat-file -p 'abc123^{commit}'"),
-        ("git cat-file -p v1-2-gabc123", "git cat-file -p 'v1-2-gabc123^{commit}'"),
-        ("git show --stat ^x-gabc1..def2", "git show --stat '^x-gabc1^{commit}..def2^{commit}'"),
-        ("git cat-file -p HEAD:a.txt", "git cat-file -p HEAD:a.txt"),
-        ("git grep -n x", 'git grep -n x "${left_out_of_git[@]}"'),
+        ("git diff --stat", "git_of_commits diff '' 1 HEAD diff --stat"),
+        ("git diff --stat -p", "git_of_commits diff '' 1 HEAD diff --stat -p \"${left_out_of_git[@]}\""),
+        ("git diff HEAD -- src", "git_of_commits diff '' 1 HEAD diff HEAD -- src \"${left_out_of_git[@]}\""),
+        (
+            "git -C src -C b show abc123",
+            'git_of_commits show src/b 4 HEAD src b abc123 -C src -C b show abc123 "${left_out_of_git[@]}"',
+        ),
+        ("git show --stat -- abc123", "git_of_commits show '' 1 HEAD show --stat -- abc123"),
+        (
+            "git diff --stat a..b",
+            "git_of_commits diff '' 4 HEAD a..b a b diff --stat a..b",
+        ),
+        (
+            "git diff --stat '^x...v1^{tree}'",
+            "git_of_commits diff '' 4 HEAD x...v1 x v1 diff --stat '^x...v1^{tree}'",
+        ),
+        ("git cat-file -t abc123", "git cat-file -t abc123"),
+        ("git cat-file -p :a.txt", "git_of_commits cat-file '' 1 HEAD cat-file -p :a.txt"),
+        ("git cat-file -p v1:a.txt", "git_of_commits cat-file '' 2 HEAD v1 cat-file -p v1:a.txt"),
+        (
+            "git show -s 'v1@{10:00..}:a.txt'",
+            "git_of_commits show '' 4 HEAD 'v1@{10:00..}' 'v1@{10:00' '}' show -s 'v1@{10:00..}:a.txt'",
+        ),
+        ("git grep -n x", "git_of_commits grep '' 1 HEAD grep -n x \"${left_out_of_git[@]}\""),
+        (
+            "git grep --name-only x",
+            "git_of_commits grep '' 1 HEAD grep --name-only x \"${left_out_of_git[@]}\"",
+        ),
+        ("git log --oneline -S x", 'git log --oneline -S x "${left_out_of_git[@]}"'),
+        ("git log --oneline -Gx --stat", 'git log --oneline -Gx --stat "${left_out_of_git[@]}"'),
+        ("git log --follow -S x -- a.txt", None),
+        ("git show --all", None),
+        ("git show --tags -s", None),
     ],
 )
 def test_a_read_through_a_folder_or_a_history_leaves_names_out(command: str, text: str | None) -> None:
@@ -76,13 +99,21 @@ def test_each_list_stands_once_before_the_command() -> None:
     assert "left_out_of_rg" not in read.text
 
 
+def test_names_become_patterns_and_patterns_of_words_stay() -> None:
+    read = read_of("grep -r x .")
+    assert read is not None
+    text = read.text_without(["a b'[x].token", *LEFT_OUT_WORDS])
+    assert "'--exclude=a*b*x*.token'" in text
+    assert "'--exclude=*token*.t[ox]*'" in text
+
+
 def test_a_command_that_is_not_safe_has_no_read() -> None:
     assert read_of("rm x") is None
     assert read_of("grep -r x . > y") is None
 
 
 def test_the_paths_are_those_of_operands_and_redirections_in_each_folder_of_the_command() -> None:
-    read = read_of("cat a.txt 'b c' < d; cd src && wc -l *.py; grep -e x y; test -f z")
+    read = read_of("cat a.txt 'b c' < d; cd src && wc -l *.py; grep -e x y; test -f z; rev -")
     assert isinstance(read, Read)
     seen = [(path.text, path.is_pattern, path.shows_names_only, path.folders) for path in read.paths]
     both = ("", "src/")
@@ -91,9 +122,10 @@ def test_the_paths_are_those_of_operands_and_redirections_in_each_folder_of_the_
         ("a.txt", False, False, ("",)),
         ("b c", False, False, ("",)),
         ("src", False, True, ("",)),
-        ("*.py", True, True, both),
+        ("*.py", True, False, both),
         ("y", False, False, both),
-        ("z", False, True, both),
+        ("z", False, False, both),
+        ("-", False, False, both),
     ]
 
 
@@ -112,7 +144,9 @@ def test_a_read_says_in_which_folders_git_runs(command: str, folders: tuple[str,
     assert read.repositories == folders
 
 
-@pytest.mark.parametrize("name", ["src", "*.md", "docs/*.py", "*/*.ts", "*.log", "src/*.html", "a*b.cfgx"])
+@pytest.mark.parametrize(
+    "name", ["src", "*.md", "docs/*.py", "*/*.ts", "*.log", "data/*.csv", "*/*.yml", "src/*.html", "a*b.cfgx"]
+)
 def test_a_pattern_of_ordinary_names_reaches_no_secret(name: str) -> None:
     assert not may_reach_secret(name.split("/"))
 

@@ -19,6 +19,7 @@ from windlass_protocol import (
     ToolResultPart,
     UserMessage,
 )
+from windlass_protocol.bodies import data_of
 
 
 def history(journal: Journal) -> tuple[ModelMessage, ...]:
@@ -369,7 +370,7 @@ def test_a_compaction_is_repeated_as_it_was_planned() -> None:
     config = CompactionConfig(threshold=3000, recent_window_size=4)
     made = plan(before, config, on_compaction=[UserMessage(content="todo")])
     data = completed_data(made, "the summary", model_id="m", sequence=0, turn_id="t0")
-    journal.add("compaction.completed", data.model_dump(mode="json"))
+    journal.add("compaction.completed", data_of(data))
     assert history(journal) == apply(made, before, summary="the summary")
     assert len(history(journal)) < len(before)
 

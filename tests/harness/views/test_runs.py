@@ -3,7 +3,9 @@
 import pytest
 from tests.harness.views.journal import ERROR, SPENT, Facts, Journal, some
 
+from windlass_harness.record import Record
 from windlass_harness.views import RunState, fold_runs
+from windlass_harness.views.runs import run_id_of
 from windlass_protocol import ErrorInfo, RunResult, RunStatus, Usage
 
 PINNED: Facts = {"packageId": "p", "packageFingerprint": "f", "routeId": "route", "modelId": "acme/one"}
@@ -134,3 +136,10 @@ def test_records_go_to_the_run_they_name() -> None:
     assert list(fold_runs(journal.records).runs) == ["r1", "r2"]
     assert run_of(journal).status is RunStatus.COMPLETED
     assert (run_of(journal, "r2").status, run_of(journal, "r2").turn_id) == (RunStatus.RUNNING, "t1")
+
+
+def test_a_damaged_record_of_a_run_is_found_by_the_run_that_it_names() -> None:
+    record = Record("run.failed", "2026-01-31T09:00:00.000Z", {"runId": 7}, run_id="r1")
+    assert run_id_of(record) == "r1"
+    assert run_id_of(Record("run.failed", record.at, {"runId": "r3"}, run_id="r1")) == "r3"
+    assert run_id_of(Record("run.unknown", record.at, {}, run_id="r2")) == "r2"

@@ -36,7 +36,7 @@ from windlass_harness.views.stream import (
     TextDelta,
     TextEnded,
 )
-from windlass_protocol import ChatRole, Event, RunStatus
+from windlass_protocol import ChatRole, Event, FinishReason, InputRequest, RunStatus, Usage
 
 
 def event(kind: str, data: Facts, session_id: str | None = "s1") -> Event:
@@ -206,7 +206,7 @@ def test_the_end_of_a_step_tells_its_usage_and_its_reason() -> None:
     spent, ended = changes(started_with, *journal.records)[1:]
     assert isinstance(spent, Spent)
     assert (spent.model, spent.usage.input_tokens) == ("m", 2)
-    assert ended == StepEnded("stop", {"inputTokens": 2})
+    assert ended == StepEnded(FinishReason.STOP, Usage(input_tokens=2))
     assert changes(event("step.failed", {"code": "E", "message": "no", **at()})) == []
 
 
@@ -292,7 +292,7 @@ def test_a_question_is_opened_waited_for_and_answered() -> None:
     opened, waiting = found[2], found[3]
     assert isinstance(opened, RequestsOpened)
     assert isinstance(waiting, RunWaiting)
-    assert opened.recorded == [question]
+    assert [ask.request for ask in opened.asks] == [InputRequest.model_validate(question)]
     assert opened.asks == waiting.asks
     assert opened.asks[0].call_key == "r1/0/a"
 

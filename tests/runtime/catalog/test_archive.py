@@ -22,8 +22,8 @@ from windlass.catalog import archive as importing
 from windlass.catalog.archive import own_runs
 from windlass.errors import Conflict, Rejected
 from windlass.feed import Feed
+from windlass.ports.machine import Machine
 from windlass.ports.store import KeptItem, SessionCopy, StoredAppend
-from windlass.runtime.registry import Machine
 from windlass.testing import FakeClock, call, say, seeded_random, sequential_ids
 from windlass.testing.stores import FullStore
 from windlass_harness.record import Record

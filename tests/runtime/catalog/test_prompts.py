@@ -11,10 +11,10 @@ import pytest
 from tests.runtime.shifting import STORY_S_MAX
 
 from windlass import Agent, AgentRuntime, Conflict, LLMMessage, Rejected, tool
+from windlass.agent.dynamic import dynamic
+from windlass.agent.hooks import hook
 from windlass.catalog import StepPrompt
 from windlass.catalog.reading import NOT_KEPT, QUESTIONS
-from windlass.dynamic import dynamic
-from windlass.hooks import hook
 from windlass.ports.host import Change, HookCall
 from windlass.ports.model import LLMStreamChunk
 from windlass.testing import Answer, ScriptedModel, call, say

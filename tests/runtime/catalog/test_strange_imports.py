@@ -10,6 +10,7 @@ from typing import cast
 
 import pytest
 from pydantic_core import to_json
+from tests.nesting import nested
 from tests.runtime.catalog.rig import agent, lines_of, opened, play, sealed
 
 from windlass import AgentRuntime
@@ -17,6 +18,7 @@ from windlass.errors import Rejected
 from windlass.testing import call, say
 from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Record, to_wire
+from windlass_protocol.limits import RECORD_LEVELS_MAX
 
 Line = dict[str, object]
 Change = Callable[[Line], list[Line]]
@@ -76,8 +78,30 @@ HOSTILE: dict[str, tuple[str, Change, str]] = {
         in_record("run.completed", usage={"inputTokens": "x"}),
         r"line \d+ is not valid for its kind",
     ),
+    "too many levels": (
+        "append",
+        in_record("run.completed", later=nested(RECORD_LEVELS_MAX)),
+        rf"line \d+ has a record .* limit {RECORD_LEVELS_MAX}",
+    ),
+    "a number that JavaScript cannot hold": (
+        "append",
+        in_record("run.completed", later=2**60),
+        r"line \d+ has a record with a number over 2\*\*53 - 1",
+    ),
     "a run without a name": ("append", in_record("run.started", runId=""), "line 2 "),
 }
+
+
+def test_a_record_with_as_many_levels_as_an_event_can_have_is_imported() -> None:
+    async def story(runtime: AgentRuntime) -> None:
+        await (await runtime.start("clerk", "hi", session_id="s1")).wait()
+        deepest = in_record("run.completed", later=nested(RECORD_LEVELS_MAX - 1))
+        lines = changed(await lines_of(runtime, "s1"), "append", deepest)
+        async with opened(None, agent()) as other:
+            await other.sessions.import_(lines)
+            assert (await other.sessions.get("s1")).session_id == "s1"
+
+    play(story, None, agent(say("hello")))
 
 
 @pytest.mark.parametrize("name", HOSTILE)

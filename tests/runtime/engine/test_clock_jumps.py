@@ -7,10 +7,10 @@ import pytest
 
 from windlass import Agent, AgentRuntime, Budget, tool
 from windlass.adapters.journals.memory import MemoryStore
+from windlass.agent.policy import allow_start
 from windlass.engine.engine import SWEEP_S
 from windlass.errors import Unavailable
 from windlass.feed import Feed
-from windlass.policy import allow_start
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass.ports.store import Appended, Batch, Standing
 from windlass.testing import Answer, FakeClock, ScriptedModel, call, fail, run_in_fake_time, say

@@ -11,10 +11,10 @@ from tests.faults.test_interruptions import KeptStore
 from tests.runtime.engine.compaction_rig import TASK, Guide, is_summary, walk_tool, walker
 
 from windlass import Agent, AgentRuntime, tool
+from windlass.agent.package import check_package, compile_package
 from windlass.engine.binding import compaction_rule
 from windlass.engine.engine import LEFT_MS
 from windlass.errors import Conflict, Rejected, Unavailable
-from windlass.package import check_package, compile_package
 from windlass.ports.model import LLMMessage, LLMUsage, window_tokens
 from windlass.ports.store import Claim
 from windlass.testing import Answer, ScriptedModel, always_replay, call, fail, say

@@ -9,11 +9,11 @@ import pytest
 from pydantic import BaseModel
 from tests.runtime.engine.hook_rig import CHARGE, HookRun, Ledger, events_of, play, run, shop
 
+from windlass.agent.hooks import POINTS, hook
 from windlass.engine.binding import Binding
 from windlass.engine.deadline import Raised, Returned, TimedOut, run_with_deadline
 from windlass.engine.hook_points import after_call
 from windlass.engine.hooks import BoundHook, Hooks
-from windlass.hooks import POINTS, hook
 from windlass.limits import (
     HOOK_CONTEXT_CHARS_MAX,
     HOOK_CONTEXT_TEXTS_MAX,
@@ -28,6 +28,7 @@ from windlass_harness.loop.events import CallReturned, RunTool
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.runs import RunState
 from windlass_protocol import ActionStatus, HookSpec, JsonObject
+from windlass_protocol.generated import records
 
 LOOSE_HOOK: Any = hook
 LOOSE_CHANGE: Any = Change
@@ -333,12 +334,14 @@ def test_a_hook_that_hangs_in_its_thread_is_abandoned_and_disabled():
         # A thread that a busy machine starts after the limit never calls the hook, and does not count.
         while codes[-2:] != ["stuck"] * 2:
             outcome = await hooks.run(told, clock=FakeClock())
-            codes.append(str(cast(JsonObject, outcome.notes[0].data["error"])["code"]))
+            note = outcome.notes[0]
+            assert isinstance(note, records.HookFailed)
+            codes.append(note.error.code)
         assert len(started) == HOOK_STUCK_THREADS_MAX
         gate.set()
         while True:  # the story has its own limit; how soon the threads come back is not ours to say
             outcome = await hooks.run(told, clock=FakeClock())
-            if outcome.notes[0].type == "hook.completed":
+            if isinstance(outcome.notes[0], records.HookCompleted):
                 return codes
             await asyncio.to_thread(gate.wait)
 
@@ -365,7 +368,9 @@ def test_a_thread_that_starts_after_its_call_was_abandoned_does_not_call_the_hoo
         hooks = Hooks([BoundHook(spec.spec, spec)])
         for _ in range(HOOK_STUCK_THREADS_MAX + 1):
             outcome = await hooks.run(HookCall("run_starting", "s1", "r1", "a"), clock=FakeClock())
-            assert cast(JsonObject, outcome.notes[0].data["error"])["code"] == "timeout"
+            (note,) = outcome.notes
+            assert isinstance(note, records.HookFailed)
+            assert note.error.code == "timeout"
 
     play(story())
     for start in late:
@@ -381,7 +386,9 @@ def test_a_hook_without_a_function_fails_as_its_spec_says():
             hooks = Hooks([BoundHook(spec, None)])
             assert hooks.guards("after_tool_call") == (failure != "fail_open")
             outcome = await hooks.run(HookCall("after_tool_call", "s", "r", "a"), clock=FakeClock())
-            found.append(f"{outcome.notes[0].data['status']} {outcome.stop is not None}")
+            (note,) = outcome.notes
+            assert isinstance(note, records.HookFailed)
+            found.append(f"{note.status} {outcome.stop is not None}")
         return found
 
     assert play(story()) == ["failed False", "failed True"]

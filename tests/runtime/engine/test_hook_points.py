@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, JsonValue
 from tests.runtime.engine.hook_rig import CHARGE, HookRun, Ledger, events_of, play, run, shop
 
-from windlass.hooks import POINTS, hook
+from windlass.agent.hooks import POINTS, hook
 from windlass.ports.host import Change, HookAnswer, HookCall, Veto
 from windlass.ports.model import LLMUsage
 from windlass.runtime.compose import AgentRuntime

@@ -9,7 +9,7 @@ from tests.faults.scene import Scene, agent_of, ends_of, records_of
 
 from windlass import AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.adapters.journals.rules import rejected
+from windlass.adapters.journals.rules import rejection
 from windlass.engine.engine import SWEEP_S
 from windlass.ports.model import LLMMessage
 from windlass.ports.store import Appended, Batch
@@ -121,7 +121,7 @@ class OnceStore(MemoryStore):
         starts = any(draft.type == "run.started" and draft.run_id == "last" for draft in batch.drafts)
         if starts and not self.is_refused:
             self.is_refused = True
-            raise rejected("a record is not taken")
+            raise rejection("a record is not taken")
         return await super().append(batch)
 
 

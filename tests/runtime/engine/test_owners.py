@@ -12,16 +12,16 @@ from tests.faults.rig import runtime_on
 from tests.faults.scene import Scene, records_of
 
 from windlass import Agent, AgentRuntime, LLMProvider, tool
+from windlass.agent.package import compile_package
+from windlass.agent.policy import allow_start
 from windlass.engine.clocks import PauseClock
 from windlass.engine.effects import Effects
 from windlass.engine.engine import SWEEP_S, SWEPT_MAX
 from windlass.errors import Conflict
 from windlass.feed import Feed
 from windlass.limits import OWNER_LEASE_MS
-from windlass.package import compile_package
-from windlass.policy import allow_start
+from windlass.ports.machine import Machine
 from windlass.ports.store import Claim, Standing
-from windlass.runtime.registry import Machine
 from windlass.runtime.runs import RunHandle
 from windlass.testing import Answer, FakeClock, ScriptedModel, call, say, seeded_random, sequential_ids
 from windlass.testing.stores import WrappedStore

@@ -7,11 +7,11 @@ from tests.runtime.runtime_rig import play
 from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.memory import MemoryStore
 from windlass.adapters.system import SystemClock
+from windlass.agent.policy import allow_start
 from windlass.engine.engine import BYTES_MAX, MESSAGE_BYTES, SESSIONS_MAX, CachedSession, SessionCache
 from windlass.engine.model_call import Prompt
 from windlass.engine.writer import Loaded
 from windlass.feed import Feed
-from windlass.policy import allow_start
 from windlass.testing import ScriptedModel, say
 from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Record

@@ -9,8 +9,8 @@ import pytest
 from tests.faults.scene import Scene, records_of
 
 from windlass import Agent, AgentRuntime, tool
+from windlass.agent.policy import RulesPolicy
 from windlass.engine.effects import Tasks
-from windlass.policy import RulesPolicy
 from windlass.ports.model import LLMMessage, LLMStreamChunk
 from windlass.testing import FakeClock, ScriptedModel, call, say
 from windlass.tools import Tool

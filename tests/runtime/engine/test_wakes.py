@@ -13,9 +13,9 @@ from windlass import Agent, AgentRuntime, LLMMessage
 from windlass.engine.engine import LOST_PER_SWEEP_MAX, REWAKE_TIMES_MAX, SWEEP_S
 from windlass.errors import Unavailable
 from windlass.limits import OWNER_LEASE_MS
+from windlass.ports.machine import Machine
 from windlass.ports.store import Standing
 from windlass.ports.wakes import Drive, NotParked, Parked
-from windlass.runtime.registry import Machine
 from windlass.testing import Answer, ScriptedModel, call, fail, say, seeded_random, sequential_ids
 from windlass_harness.loop.rules import AWAKE_MS_MAX
 from windlass_protocol import ErrorKind, RetryClass, RunStatus

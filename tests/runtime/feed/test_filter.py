@@ -1,6 +1,7 @@
 """Filters: matching, and fingerprints."""
 
 from collections.abc import Collection
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from windlass.errors import Rejected
 from windlass.ports.feed import FILTER_VALUES_MAX, EventFilter, UnknownEvent
 from windlass_harness.loop.events import Draft
 from windlass_harness.record import Record, number
-from windlass_protocol import FilterCursor
+from windlass_protocol import EVENT_DATA, FilterCursor
 
 X_A, X_B = UnknownEvent("x.a"), UnknownEvent("x.b")
 
@@ -74,7 +75,10 @@ def some_filter(given: dict[str, frozenset[str]], terminal_only: bool) -> EventF
 
 CRITERIA = st.builds(
     some_filter,
-    st.dictionaries(st.sampled_from(NAMES), st.frozensets(st.sampled_from("abc"), min_size=1)),
+    st.dictionaries(
+        st.sampled_from(NAMES),
+        st.frozensets(st.sampled_from([UnknownEvent(letter) for letter in "abc"]), min_size=1),
+    ),
     st.booleans(),
 )
 
@@ -97,6 +101,28 @@ def test_filters_have_the_same_fingerprint_if_and_only_if_they_are_the_same(
 def test_a_criterion_that_makes_no_sense_is_refused(values: Collection[UnknownEvent], complaint: str) -> None:
     with pytest.raises(Rejected, match=complaint):
         EventFilter(types=values).compile()
+
+
+@pytest.mark.parametrize(
+    ("criteria", "complaint"),
+    [
+        ({"types": ["run.fail"]}, r"types: this version has no event run\.fail; did you mean run\.failed\?"),
+        ({"types": ["run.failed", "x.a"]}, r"types: this version has no event x\.a; docs/events\.md lists"),
+        ({"types": ["run"]}, "types: this version has no event run"),
+        ({"types": [""]}, "types: this version has no event"),
+        ({"families": ["rnu"]}, r"families: this version has no event rnu; did you mean run\?"),
+        ({"families": ["run.failed"]}, r"families: this version has no event run\.failed"),
+    ],
+)
+def test_a_name_that_no_event_has_is_refused(criteria: Any, complaint: str) -> None:
+    with pytest.raises(Rejected, match=complaint):
+        EventFilter(**criteria).compile()
+
+
+def test_every_event_of_this_version_and_those_that_are_marked_are_accepted() -> None:
+    EventFilter(types=cast(Any, [*EVENT_DATA, UnknownEvent("run.fail")])).compile()
+    families = {kind.partition(".")[0] for kind in EVENT_DATA}
+    EventFilter(families=cast(Any, [*families, UnknownEvent("rnu")])).compile()
 
 
 def test_a_criterion_may_have_as_many_values_as_the_limit() -> None:

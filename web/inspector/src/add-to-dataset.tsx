@@ -1,13 +1,13 @@
 /** Data sets beside other pages: adding runs as cases, and texts of inputs and answers. */
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import type { JsonValue } from "@windlass/protocol";
 import type { NewDatasetCase } from "@windlass/protocol/client";
-import { BUTTONS, Dialog, FIELD, formatValue, plural } from "@windlass/ui";
-import { useId, useState, type ReactNode, type SyntheticEvent } from "react";
+import { Button, Dialog, formatValue, plural } from "@windlass/ui";
+import { useId, useState, type ReactNode } from "react";
 import { client } from "./auth.js";
-import { Failure, TagsField, tagsIn } from "./parts.js";
-import { datasetsQuery, runQuery } from "./queries.js";
-import { to } from "./router.js";
+import { AreaField, Field, Form, TagsField, tagsIn, useOpen } from "./form.js";
+import { Failure } from "./parts.js";
+import { datasetsQuery, runQuery, useRefresh } from "./queries.js";
 import { tellDone } from "./shell.js";
 
 /** Inputs or an expected answer as one text: a message as it is, a conversation line by line, the rest as JSON. */
@@ -40,21 +40,10 @@ interface AddProps {
 
 /** A button that adds runs to a data set, after it asked to which one. */
 export function AddToDataset({ runIds, label = "Add to data set", expected, more }: AddProps): ReactNode {
-  const [isOpen, setIsOpen] = useState(false);
-  const close = (): void => {
-    setIsOpen(false);
-  };
+  const [isOpen, open, close] = useOpen();
   return (
     <>
-      <button
-        type="button"
-        className={BUTTONS.default}
-        onClick={() => {
-          setIsOpen(true);
-        }}
-      >
-        {label}
-      </button>
+      <Button onClick={open}>{label}</Button>
       <Dialog title={label} isOpen={isOpen} onClose={close}>
         {isOpen && <AddForm runIds={runIds} expected={expected} more={more} onDone={close} />}
       </Dialog>
@@ -62,12 +51,8 @@ export function AddToDataset({ runIds, label = "Add to data set", expected, more
   );
 }
 
-function AddForm({
-  runIds,
-  expected,
-  more: facts,
-  onDone,
-}: Omit<AddProps, "label"> & { readonly onDone: () => void }): ReactNode {
+function AddForm(props: Omit<AddProps, "label"> & { readonly onDone: () => void }): ReactNode {
+  const { runIds, expected, onDone } = props;
   const list = useId();
   const { data: known } = useQuery(datasetsQuery);
   const [only] = runIds.length === 1 ? runIds : [];
@@ -76,87 +61,69 @@ function AddForm({
   const [name, setName] = useState<string>();
   const [tags, setTags] = useState("");
   const [answer, setAnswer] = useState<string>();
-  const given = run?.result?.structuredOutput ?? run?.result?.output ?? expected;
-  const queries = useQueryClient();
+  const before = run?.result?.structuredOutput ?? run?.result?.output ?? expected;
   const chosen = (name ?? names[0] ?? "").trim();
-  const add = useMutation({
-    mutationFn: async () => {
-      await client.makeDataset(chosen);
-      const more: NewDatasetCase = { ...facts, ...(tagsIn(tags).length > 0 && { tags: tagsIn(tags) }) };
-      for (const runId of runIds) {
-        const own = only === undefined || (answer === undefined && expected === undefined);
-        const body = own
-          ? { runId, ...more }
-          : { runId, ...more, expected: expectedIn(answer ?? expected ?? "", given) };
-        await client.addCase(chosen, body);
-      }
-    },
-    onSuccess: () => {
-      tellDone(`Added ${plural(runIds.length, "case")} to the data set ${chosen}.`);
-      onDone();
-    },
-    onSettled: () => {
-      void queries.invalidateQueries({ queryKey: ["datasets"] });
-      void queries.invalidateQueries({ queryKey: ["dataset", chosen] });
-    },
+  // Several runs have their own answers, and so has one whose answer was not changed.
+  const isOwn = only === undefined || (answer === undefined && expected === undefined);
+  const add = useAdd(chosen, props, {
+    ...props.more,
+    ...(tagsIn(tags).length > 0 && { tags: tagsIn(tags) }),
+    ...(!isOwn && { expected: expectedIn(answer ?? expected ?? "", before) }),
   });
-  const send = (event: SyntheticEvent): void => {
-    event.preventDefault();
+  const send = (): void => {
     if (chosen !== "") add.mutate();
   };
   return (
-    <form className="flex flex-col gap-3 text-sm" onSubmit={send}>
-      <label className="flex flex-col gap-1">
-        Data set
-        <input
-          className={FIELD}
-          list={list}
-          required
-          maxLength={200}
-          placeholder="A new name makes a new one"
-          value={name ?? names[0] ?? ""}
-          onChange={(event) => {
-            setName(event.target.value);
-          }}
-        />
+    <Form className="flex flex-col gap-3 text-sm" onSend={send}>
+      <Field
+        label="Data set"
+        list={list}
+        required
+        maxLength={200}
+        placeholder="A new name makes a new one"
+        value={name ?? names[0] ?? ""}
+        onChange={setName}
+      >
         <datalist id={list}>
           {names.map((one) => (
             <option key={one} value={one} />
           ))}
         </datalist>
-      </label>
+      </Field>
       {only !== undefined && (
-        <label className="flex flex-col gap-1">
-          Expected answer
-          <textarea
-            className={FIELD}
-            rows={4}
-            placeholder="None: the case is judged by other scorers"
-            value={answer ?? textOf(given)}
-            onChange={(event) => {
-              setAnswer(event.target.value);
-            }}
-          />
+        <AreaField label={EXPECTED} rows={4} placeholder={NONE} value={answer ?? textOf(before)} onChange={setAnswer}>
           <span className="text-xs text-agent-muted">
             That of the run. Correct it if it is wrong: the next experiment expects what stands here.
           </span>
-        </label>
+        </AreaField>
       )}
       <TagsField value={tags} onChange={setTags} />
       {add.error !== null && <Failure error={add.error} />}
       <div className="flex justify-end gap-2">
-        <button type="button" className={BUTTONS.default} onClick={onDone}>
-          Cancel
-        </button>
-        <button type="submit" className={BUTTONS.primary} disabled={add.isPending || chosen === ""}>
+        <Button onClick={onDone}>Cancel</Button>
+        <Button type="submit" variant="primary" disabled={add.isPending || chosen === ""}>
           Add {plural(runIds.length, "case")}
-        </button>
+        </Button>
       </div>
-    </form>
+    </Form>
   );
 }
 
-/** The address of a data set. */
-export function datasetAddress(name: string): string {
-  return to(["datasets", name]);
+/** The field of an expected answer. */
+export const EXPECTED = "Expected answer";
+export const NONE = "None: the case is judged by other scorers";
+
+/** Adds each run to a data set as a case. */
+function useAdd(name: string, { runIds, onDone }: Parameters<typeof AddForm>[0], more: NewDatasetCase) {
+  return useMutation({
+    mutationFn: async () => {
+      await client.makeDataset(name);
+      for (const runId of runIds) await client.addCase(name, { runId, ...more });
+    },
+    onSuccess: () => {
+      tellDone(`Added ${plural(runIds.length, "case")} to the data set ${name}.`);
+      onDone();
+    },
+    onSettled: useRefresh(["datasets"], ["dataset", name]),
+  });
 }

@@ -121,31 +121,46 @@ function wordsIn(text: string): readonly string[] {
   return text.match(/\s*(?:[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_])|\s+/gu) ?? [];
 }
 
-function paired(left: readonly string[], right: readonly string[]): readonly Piece[] {
+/** Two lists side by side: what stands opposite, or one side only. */
+type Aligned<T> = readonly (readonly [T, T] | readonly [T, undefined] | readonly [undefined, T])[];
+
+/** Lines two lists up so that what stands opposite is worth the most; what is worth nothing does not stand opposite. */
+export function align<T>(left: readonly T[], right: readonly T[], worth: (one: T, other: T) => number): Aligned<T> {
   const width = right.length + 1;
-  const lengths = new Uint16Array((left.length + 1) * width);
-  const at = (one: number, other: number): number => lengths[one * width + other] ?? 0;
+  const most = new Uint32Array((left.length + 1) * width);
+  const at = (one: number, other: number): number => most[one * width + other] ?? 0;
+  const together = (one: number, other: number): number => {
+    const value = worth(left[one] as T, right[other] as T);
+    return value === 0 ? 0 : value + at(one + 1, other + 1);
+  };
   for (let one = left.length - 1; one >= 0; one -= 1)
     for (let other = right.length - 1; other >= 0; other -= 1)
-      lengths[one * width + other] =
-        left[one] === right[other] ? at(one + 1, other + 1) + 1 : Math.max(at(one + 1, other), at(one, other + 1));
-  const pieces: Piece[] = [];
+      most[one * width + other] = Math.max(together(one, other), at(one + 1, other), at(one, other + 1));
+  const rows: Aligned<T>[number][] = [];
   let [one, other] = [0, 0];
   while (one < left.length || other < right.length) {
-    const [old, now] = [left[one], right[other]];
-    if (old !== undefined && old === now) {
-      pieces.push({ text: old, side: "both" });
+    const [old, now] = [left[one] as T, right[other] as T];
+    const [isOld, isNow] = [one < left.length, other < right.length];
+    if (isOld && isNow && at(one, other) > 0 && together(one, other) === at(one, other)) {
+      rows.push([old, now]);
       one += 1;
       other += 1;
-    } else if (old !== undefined && (now === undefined || at(one + 1, other) >= at(one, other + 1))) {
-      pieces.push({ text: old, side: "before" });
+    } else if (isOld && (!isNow || at(one + 1, other) >= at(one, other + 1))) {
+      rows.push([old, undefined]);
       one += 1;
     } else {
-      pieces.push({ text: now ?? "", side: "after" });
+      rows.push([undefined, now]);
       other += 1;
     }
   }
-  return pieces;
+  return rows;
+}
+
+function paired(left: readonly string[], right: readonly string[]): readonly Piece[] {
+  return align(left, right, (old, now) => (old === now ? 1 : 0)).map(([old, now]) => ({
+    text: old ?? now,
+    side: now === undefined ? "before" : old === undefined ? "after" : "both",
+  }));
 }
 
 function joined(pieces: readonly Piece[]): readonly Piece[] {

@@ -254,16 +254,10 @@ function usePlot(
               splits.map((s) => (self.valToPos(s, "x") < EDGE_PX ? null : (isDays ? DAY : HOUR).format(s * 1_000))),
           },
           {
-            // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- a const enum of theirs: right
-            side: 1,
+            ...scaleAxis(most, format),
             stroke: muted,
             font,
-            size: SCALE_PX,
-            gap: 6,
             grid: { stroke: seen(target, "text-agent-border"), width: 1 },
-            ticks: { show: false },
-            splits: () => [0, most / 2, most],
-            values: (_, splits) => splits.map((value) => scaleText(value, format)),
           },
         ],
         series: [{}, ...drawn.map((color) => look(kind, color))],
@@ -280,18 +274,39 @@ function usePlot(
       target,
     );
     plot.current = made;
-    const observer = new ResizeObserver(() => {
-      if (target.clientWidth > 0 && target.clientWidth !== made.width)
-        made.setSize({ width: target.clientWidth, height: HEIGHT_PX });
-    });
-    observer.observe(target);
+    const stop = followWidth(target, made);
     return () => {
-      observer.disconnect();
+      stop();
       made.destroy();
       plot.current = null;
     };
   }, [frame, kind, times, bucketS, series, format, scale, scheme]);
   return plot;
+}
+
+/** The axis of the values, from nothing to the most. */
+function scaleAxis(most: number, format: ChartProps["format"]): uPlot.Axis {
+  return {
+    // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- a const enum of theirs: right
+    side: 1,
+    size: SCALE_PX,
+    gap: 6,
+    ticks: { show: false },
+    splits: () => [0, most / 2, most],
+    values: (_, splits) => splits.map((value) => scaleText(value, format)),
+  };
+}
+
+/** Draws a chart as wide as its frame, whenever that changes; returns what ends it. */
+function followWidth(frame: HTMLElement, plot: uPlot): () => void {
+  const observer = new ResizeObserver(() => {
+    if (frame.clientWidth > 0 && frame.clientWidth !== plot.width)
+      plot.setSize({ width: frame.clientWidth, height: HEIGHT_PX });
+  });
+  observer.observe(frame);
+  return () => {
+    observer.disconnect();
+  };
 }
 
 function look(kind: ChartProps["kind"], color: string): uPlot.Series {

@@ -16,7 +16,8 @@ import {
 } from "@windlass/ui";
 import { Bot, Globe } from "lucide-react";
 import { useMemo, type ReactNode } from "react";
-import { Link, to } from "./router.js";
+import { to } from "./addresses.js";
+import { Link } from "./router.js";
 
 /** An agent in a family. */
 export interface Member {
@@ -225,7 +226,7 @@ function Card({ member, width }: { readonly member: Member; readonly width: stri
   const { status } = node;
   const isRemote = tools.has(REMOTE);
   const Icon = isRemote ? Globe : Bot;
-  const href = runId === undefined ? to(["runs", node.runId], { span: node.id }) : to(["runs", runId]);
+  const href = runId === undefined ? to("run", [node.runId], { span: node.id }) : to("run", [runId]);
   return (
     <Link
       href={href}

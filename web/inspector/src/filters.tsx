@@ -4,274 +4,191 @@ import { ErrorKind } from "@windlass/protocol";
 import type { RunQuery } from "@windlass/protocol/client";
 import { classes, FIELD, FOCUS, formatWhen, shortId } from "@windlass/ui";
 import { Popover } from "radix-ui";
-import type { ReactNode } from "react";
-import { kindWords, Select, statusWords, WAITS } from "./parts.js";
-import { agentsQuery, approvalsQuery, timeIn, type ListTime } from "./queries.js";
-import { Link, to, type useQueryState } from "./router.js";
+import type { ReactNode, RefObject } from "react";
+import { isMoment, LIST, STATUSES, to } from "./addresses.js";
+import { choices, Input, SearchField, Select } from "./form.js";
+import { kindWords, statusWords, WAITS } from "./parts.js";
+import { agentsQuery, approvalsQuery } from "./queries.js";
+import { Link, useSearch, type Search } from "./router.js";
+
+/** The view of a list, as its address has it. */
+export type ListSearch = Search<typeof LIST>;
 
 /** Times to choose from. */
-export const TIMES = [
+export const TIME_CHOICES = [
   ["", "any time"],
   ["1h", "last hour"],
   ["24h", "last 24 h"],
   ["7d", "last 7 days"],
   ["30d", "last 30 days"],
 ] as const;
-const STATUSES = ["pending", "running", "waiting", "completed", "failed", "cancelled", "budget_exhausted"] as const;
-const THUMBS = ["up", "down", "none"] as const;
 const MICROS = 1_000_000;
 
 /** Views that many people want; each is an address. */
-const VIEWS = [
+const VIEWS: readonly (readonly [label: string, wanted: Partial<ListSearch>])[] = [
   ["Needs me", { waits: "person" }],
   ["Failed today", { status: "failed", time: "24h" }],
   ["Expensive", { time: "7d", sort: "cost" }],
   ["Survived a crash", { crashed: "1" }],
   ["Thumbs down", { feedback: "down" }],
-] as const;
+];
 
-/** The filters of an address, with the words of their chips, and the values that count: others are left out. */
-const CHIPS: readonly (readonly [
-  name: string,
-  words: (value: string) => string,
-  isKnown?: (value: string) => boolean,
-])[] = [
-  ["status", (value) => `status: ${statusWords(value)}`, (value) => STATUSES.some((one) => one === value)],
+/** The filters of an address, with the words of their chips; a value that does not count has none. */
+const CHIPS: readonly (readonly [name: keyof ListSearch, words: (value: string) => string | undefined])[] = [
+  ["status", (value) => `status: ${statusWords(value)}`],
   ["waits", (value) => WAITS.get(value) ?? `waits for ${value}`],
   ["agent", (value) => `agent: ${value}`],
   ["version", (value) => `version: ${shortId(value)}`],
   ["tag", (value) => `tag: ${value}`],
-  ["cost", (value) => `cost ≥ $${value}`, (value) => amountOf(value) !== undefined],
-  ["seconds", (value) => `time ≥ ${value} s`, (value) => amountOf(value) !== undefined],
+  ["cost", (value) => (amountIn(value) === undefined ? undefined : `cost ≥ $${value}`)],
+  ["seconds", (value) => (amountIn(value) === undefined ? undefined : `time ≥ ${value} s`)],
   ["error", (value) => (value === "any" ? "any error" : `error: ${kindWords(value)}`)],
-  [
-    "feedback",
-    (value) => (value === "none" ? "no feedback" : `thumb ${value}`),
-    (value) => THUMBS.some((one) => one === value),
-  ],
+  ["feedback", (value) => (value === "none" ? "no feedback" : `thumb ${value}`)],
   ["crashed", (value) => (value === "1" ? "survived a crash" : "without a crash")],
-  ["since", (value) => `since ${formatWhen(value)}`, isMoment],
-  ["until", (value) => `until ${formatWhen(value)}`, isMoment],
+  ["since", (value) => `since ${formatWhen(value)}`],
+  ["until", (value) => `until ${formatWhen(value)}`],
 ];
-const FILTERS = [...CHIPS.map(([name]) => name), "text", "time"];
 
 /** Whether an address leaves rows out. */
-export function isFiltered(query: URLSearchParams): boolean {
-  return FILTERS.some((name) => query.has(name));
+export function isFiltered(search: ListSearch): boolean {
+  return [...CHIPS.map(([name]) => name), "text" as const, "time" as const].some((name) => search[name] !== undefined);
 }
 
 /** The filters of an address that count, in words. */
-export function chipsOf(query: URLSearchParams): readonly (readonly [name: string, words: string])[] {
-  return CHIPS.flatMap(([name, words, isKnown = () => true]) => {
-    const value = query.get(name);
-    return value === null || !isKnown(value) ? [] : [[name, words(value)] as const];
+export function chipsOf(search: ListSearch): readonly (readonly [name: keyof ListSearch, words: string])[] {
+  return CHIPS.flatMap(([name, words]) => {
+    const value = search[name];
+    const told = value === undefined ? undefined : words(value);
+    return told === undefined ? [] : [[name, told] as const];
   });
 }
 
-function amountOf(text: string): number | undefined {
+/** An amount, times a factor; undefined if the text is none. */
+export function amountIn(text = "", factor = 1): number | undefined {
   const value = Number(text);
-  return text.trim() === "" || !Number.isFinite(value) || value < 0 ? undefined : value;
-}
-
-function isMoment(text: string): boolean {
-  return !Number.isNaN(Date.parse(text));
+  return text.trim() === "" || !Number.isFinite(value) || value < 0 ? undefined : Math.round(value * factor);
 }
 
 /** A moment as a field of date and time has it: in local time, to the minute; empty if it is none. */
-export function fieldTime(text: string | null): string {
-  if (text === null || !isMoment(text)) return "";
+export function fieldTime(text: string | undefined): string {
+  if (text === undefined || !isMoment(text)) return "";
   const at = new Date(text);
   const two = (number: number): string => String(number).padStart(2, "0");
   const day = `${String(at.getFullYear()).padStart(4, "0")}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
   return `${day}T${two(at.getHours())}:${two(at.getMinutes())}`;
 }
 
-/** The values of an address; values that a filter does not know are left out. */
-class Values {
-  constructor(private readonly query: URLSearchParams) {}
-
-  text(name: string): string | undefined {
-    return this.query.get(name)?.trim() || undefined;
-  }
-
-  number(name: string, factor: number): number | undefined {
-    const value = amountOf(this.query.get(name) ?? "");
-    return value === undefined ? undefined : Math.round(value * factor);
-  }
-
-  one<T extends string>(name: string, known: readonly T[]): T | undefined {
-    return known.find((value) => value === this.query.get(name));
-  }
-
-  moment(name: string): string | undefined {
-    const text = this.query.get(name);
-    return text === null || !isMoment(text) ? undefined : new Date(text).toISOString();
-  }
-}
-
 /** The filter of an address, as far as runs and sessions share it. */
-type SharedFilter = Pick<
-  RunQuery,
-  | "since"
-  | "until"
-  | "text"
-  | "status"
-  | "waitsOn"
-  | "agent"
-  | "version"
-  | "tag"
-  | "costMin"
-  | "error"
-  | "feedback"
-  | "crashed"
-  | "ascending"
->;
-
-/** The part of a view that both lists share. */
-export function sharedView(query: URLSearchParams): {
-  readonly time: ListTime | undefined;
-  readonly filter: SharedFilter;
-  readonly values: Values;
-} {
-  const values = new Values(query);
+export function sharedFilter(search: ListSearch) {
+  const trimmed = (text: string | undefined): string | undefined => text?.trim() || undefined;
+  const exact = (text: string | undefined): string | undefined => text && new Date(text).toISOString();
   return {
-    values,
-    time: timeIn(query.get("time")),
-    filter: {
-      since: values.moment("since"),
-      until: values.moment("until"),
-      text: values.text("text"),
-      status: values.one("status", STATUSES),
-      waitsOn: values.text("waits"),
-      agent: values.text("agent"),
-      version: values.text("version"),
-      tag: values.text("tag"),
-      costMin: values.number("cost", MICROS),
-      error: values.text("error"),
-      feedback: values.one("feedback", THUMBS),
-      crashed: query.get("crashed") === null ? undefined : query.get("crashed") === "1",
-      ascending: query.get("up") === "1" ? true : undefined,
-    },
-  };
+    since: exact(search.since),
+    until: exact(search.until),
+    text: trimmed(search.text),
+    status: search.status,
+    waitsOn: trimmed(search.waits),
+    agent: trimmed(search.agent),
+    version: trimmed(search.version),
+    tag: trimmed(search.tag),
+    costMin: amountIn(search.cost, MICROS),
+    error: trimmed(search.error),
+    feedback: search.feedback,
+    crashed: search.crashed && search.crashed === "1",
+    ascending: search.up === "1" ? true : undefined,
+  } satisfies RunQuery;
 }
 
 interface FiltersProps {
   /** The list: the first part of its address. */
   readonly list: "runs" | "sessions";
-  readonly query: URLSearchParams;
-  readonly change: ReturnType<typeof useQueryState>[1];
-  readonly search: { readonly current: HTMLInputElement | null };
+  readonly search: RefObject<HTMLInputElement | null>;
 }
 
 const CHIP =
   "inline-flex min-h-7 items-center gap-1 rounded-full border border-agent-border bg-agent-surface px-2.5 text-xs font-medium whitespace-nowrap";
 
 /** Search, time, the filters as chips, and the views. */
-export function Filters({ list, query, change, search }: FiltersProps): ReactNode {
-  const { data: waiting } = useQuery(approvalsQuery);
-  const clear = Object.fromEntries(FILTERS.map((name) => [name, undefined]));
+export function Filters({ list, search: field }: FiltersProps): ReactNode {
+  const [search, change, set] = useSearch(LIST);
   return (
     <div className="flex flex-wrap items-center gap-2 border-b border-agent-border px-4 py-2">
-      <input
-        ref={search}
-        type="search"
-        aria-label="Search messages, answers and names of tools"
+      <SearchField
+        ref={field}
+        label="Search messages, answers and names of tools"
         title="Beginnings of words in messages, answers, questions and names of tools"
         placeholder="Search messages, answers, tools  /"
         className={classes(FIELD, "w-72! max-sm:w-full!")}
-        value={query.get("text") ?? ""}
-        onChange={(event) => {
-          change({ text: event.target.value });
-        }}
+        value={search.text ?? ""}
+        onChange={set("text")}
       />
       <Select
         label="Time"
         isLabelHidden
-        value={query.get("time") ?? ""}
-        options={TIMES}
+        value={search.time}
+        options={TIME_CHOICES}
         onChange={(time) => {
           change({ time, since: undefined, until: undefined });
         }}
       />
-      {chipsOf(query).map(([name, words]) => (
+      {chipsOf(search).map(([name, words]) => (
         <button
           key={name}
           type="button"
           className={classes(CHIP, "cursor-pointer hover:bg-agent-raised", FOCUS)}
-          onClick={() => {
-            change({ [name]: undefined });
-          }}
+          onClick={set(name, undefined)}
         >
           {words} <span aria-hidden>×</span>
           <span className="sr-only">, remove</span>
         </button>
       ))}
-      <MoreFilters list={list} query={query} change={change} />
-      <nav aria-label="Views" className="flex flex-wrap items-center gap-2">
-        <span className="text-xs text-agent-muted">Views:</span>
-        {VIEWS.map(([label, wanted]) => {
-          const isCurrent = Object.entries(wanted).every(([name, value]) => query.get(name) === value);
-          const count = label === "Needs me" ? (waiting?.requests.length ?? 0) : 0;
-          return (
-            <Link
-              key={label}
-              href={to([list], { ...clear, ...wanted })}
-              aria-current={isCurrent ? "true" : undefined}
-              className={classes(
-                CHIP,
-                FOCUS,
-                isCurrent ? "border-transparent bg-agent-accent/10! text-agent-accent-text" : "hover:bg-agent-raised",
-              )}
-            >
-              {label}
-              {count > 0 && <span className="tabular-nums">{count}</span>}
-            </Link>
-          );
-        })}
-      </nav>
+      <MoreFilters list={list} />
+      <Views list={list} />
     </div>
   );
 }
 
+function Views({ list }: Pick<FiltersProps, "list">): ReactNode {
+  const [search] = useSearch(LIST);
+  const { data: waiting } = useQuery(approvalsQuery);
+  return (
+    <nav aria-label="Views" className="flex flex-wrap items-center gap-2">
+      <span className="text-xs text-agent-muted">Views:</span>
+      {VIEWS.map(([label, wanted]) => {
+        const names = Object.keys(wanted) as (keyof ListSearch)[];
+        const isCurrent = names.every((name) => search[name] === wanted[name]);
+        const count = label === "Needs me" ? (waiting?.requests.length ?? 0) : 0;
+        return (
+          <Link
+            key={label}
+            href={to(list, [], wanted)}
+            aria-current={isCurrent ? "true" : undefined}
+            className={classes(
+              CHIP,
+              FOCUS,
+              isCurrent ? "border-transparent bg-agent-accent/10! text-agent-accent-text" : "hover:bg-agent-raised",
+            )}
+          >
+            {label}
+            {count > 0 && <span className="tabular-nums">{count}</span>}
+          </Link>
+        );
+      })}
+    </nav>
+  );
+}
+
+/** Every kind of error that the wire knows. */
+const ERRORS = ["any", ...ErrorKind.options] as const;
+const NONE = ["", "–"] as const;
+
 /** A form of all filters; each takes effect at once. */
-function MoreFilters({ list, query, change }: Omit<FiltersProps, "search">): ReactNode {
+function MoreFilters({ list }: Pick<FiltersProps, "list">): ReactNode {
+  const [search, , set] = useSearch(LIST);
   const { data: agents = [] } = useQuery(agentsQuery);
-  const set = (name: string) => (value: string) => {
-    change({ [name]: value });
-  };
-  const choice = (label: string, name: string, options: readonly (readonly [string, string])[]): ReactNode => (
-    <Select label={label} value={query.get(name) ?? ""} options={[["", "–"], ...options]} onChange={set(name)} />
-  );
-  const field = (label: string, name: string, isNumber = false): ReactNode => (
-    <label className="inline-flex items-center gap-2 text-xs text-agent-muted">
-      {label}
-      <input
-        type={isNumber ? "number" : "text"}
-        min={0}
-        step="any"
-        className={classes(FIELD, "w-40!")}
-        value={query.get(name) ?? ""}
-        onChange={(event) => {
-          set(name)(event.target.value);
-        }}
-      />
-    </label>
-  );
-  const moment = (label: string, name: "since" | "until"): ReactNode => (
-    <label className="inline-flex items-center gap-2 text-xs text-agent-muted">
-      {label}
-      <input
-        type="datetime-local"
-        max="9999-12-31T23:59"
-        className={classes(FIELD, "w-48!")}
-        value={fieldTime(query.get(name))}
-        onChange={({ target: { value } }) => {
-          // "last 24 h" and a moment both say from when on: the newer choice counts.
-          change({ time: undefined, [name]: isMoment(value) ? new Date(value).toISOString() : undefined });
-        }}
-      />
-    </label>
-  );
+  const statuses = STATUSES.map((one) => [one, statusWords(one)] as const);
+  const errors = ERRORS.map((one): [string, string] => [one, one === "any" ? "any error" : kindWords(one)]);
+  const ids = agents.map(({ agentId }) => agentId);
   return (
     <Popover.Root>
       <Popover.Trigger className={classes(CHIP, "cursor-pointer hover:bg-agent-raised", FOCUS)}>
@@ -284,43 +201,74 @@ function MoreFilters({ list, query, change }: Omit<FiltersProps, "search">): Rea
           aria-label="Filters"
           className="z-20 flex max-h-[70vh] flex-col items-end gap-2 overflow-auto rounded-md border border-agent-border bg-agent-bg p-3 text-agent-text shadow-lg"
         >
-          {choice(
-            "Status",
-            "status",
-            STATUSES.map((one) => [one, statusWords(one)]),
-          )}
-          {choice("Waits for", "waits", [...WAITS])}
-          {choice(
-            "Agent",
-            "agent",
-            agents.map(({ agentId }) => [agentId, agentId]),
-          )}
-          {moment("Started from", "since")}
-          {moment("Started until", "until")}
-          {field("Version", "version")}
-          {field("Tag", "tag")}
-          {field("Dollars at least", "cost", true)}
-          {list === "runs" && field("Seconds at least", "seconds", true)}
-          {choice(
-            "Error",
-            "error",
-            ERRORS.map((one) => [one, one === "any" ? "any error" : kindWords(one)]),
-          )}
-          {choice("Feedback", "feedback", [
-            ["up", "thumb up"],
-            ["down", "thumb down"],
-            ["none", "none"],
-          ])}
-          {choice("Crashes", "crashed", [
-            ["1", "survived one"],
-            ["0", "none"],
-          ])}
-          {choice("Subagents", "subagents", [["1", "included"]])}
+          <Select label="Status" value={search.status} options={[NONE, ...statuses]} onChange={set("status")} />
+          <Select label="Waits for" value={search.waits} options={[NONE, ...WAITS]} onChange={set("waits")} />
+          <Select label="Agent" value={search.agent} options={choices("–", ids)} onChange={set("agent")} />
+          <Moment label="Started from" name="since" />
+          <Moment label="Started until" name="until" />
+          <Wanted label="Version" name="version" />
+          <Wanted label="Tag" name="tag" />
+          <Wanted label="Dollars at least" name="cost" type="number" />
+          {list === "runs" && <Wanted label="Seconds at least" name="seconds" type="number" />}
+          <Select label="Error" value={search.error} options={[NONE, ...errors]} onChange={set("error")} />
+          <Select
+            label="Feedback"
+            value={search.feedback}
+            options={[NONE, ["up", "thumb up"], ["down", "thumb down"], ["none", "none"]]}
+            onChange={set("feedback")}
+          />
+          <Select
+            label="Crashes"
+            value={search.crashed}
+            options={[NONE, ["1", "survived one"], ["0", "none"]]}
+            onChange={set("crashed")}
+          />
+          <Select
+            label="Subagents"
+            value={search.subagents}
+            options={[NONE, ["1", "included"]]}
+            onChange={set("subagents")}
+          />
         </Popover.Content>
       </Popover.Portal>
     </Popover.Root>
   );
 }
 
-/** Every kind of error that the wire knows. */
-const ERRORS = ["any", ...ErrorKind.options] as const;
+const ROW = "inline-flex items-center gap-2 text-xs text-agent-muted";
+
+interface WantedProps {
+  readonly label: string;
+  readonly name: "version" | "tag" | "cost" | "seconds";
+  readonly type?: "text" | "number";
+}
+
+function Wanted({ label, name, type = "text" }: WantedProps): ReactNode {
+  const [search, , set] = useSearch(LIST);
+  const value = search[name] ?? "";
+  return (
+    <label className={ROW}>
+      {label}
+      <Input type={type} min={0} step="any" className={classes(FIELD, "w-40!")} value={value} onChange={set(name)} />
+    </label>
+  );
+}
+
+function Moment({ label, name }: { readonly label: string; readonly name: "since" | "until" }): ReactNode {
+  const [search, change] = useSearch(LIST);
+  return (
+    <label className={ROW}>
+      {label}
+      <Input
+        type="datetime-local"
+        max="9999-12-31T23:59"
+        className={classes(FIELD, "w-48!")}
+        value={fieldTime(search[name])}
+        onChange={(value) => {
+          // "last 24 h" and a moment both say from when on: the newer choice counts.
+          change({ time: undefined, [name]: isMoment(value) ? new Date(value).toISOString() : undefined });
+        }}
+      />
+    </label>
+  );
+}

@@ -2,7 +2,7 @@
 import { attachmentsOf, type Event, type PolicyDecision } from "@windlass/protocol";
 import {
   Badge,
-  BUTTONS,
+  Button,
   classes,
   CodeView,
   CopyButton,
@@ -22,12 +22,14 @@ import {
   useRunRecords,
   type Tone as BadgeTone,
 } from "@windlass/ui";
-import { X } from "lucide-react";
 import { Fragment, memo, useMemo, useState, type ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import type { PromptMessage, StepPrompt } from "@windlass/protocol/client";
-import { to, useQueryState } from "./router.js";
-import { ButtonLink, download, Empty, Loading, SMALL_FIELD, TextLink, VirtualList } from "./parts.js";
+import { JOURNAL, to } from "./addresses.js";
+import { download, SearchField } from "./form.js";
+import { CloseButton } from "./list.js";
+import { useSearch } from "./router.js";
+import { ButtonLink, Empty, Loading, SMALL_FIELD, TextLink, VirtualList } from "./parts.js";
 import {
   callFacts,
   kindOf,
@@ -56,8 +58,7 @@ interface JournalViewProps {
 
 /** Records as rows, with a filter over everything in them. */
 export function JournalView({ records, isRaw, selected, onSelect }: JournalViewProps): ReactNode {
-  const [query, change] = useQueryState();
-  const filter = query.get("filter") ?? "";
+  const [{ filter = "" }, , set] = useSearch(JOURNAL);
   const shown = useMemo(() => {
     const wanted = filter.trim().toLowerCase();
     return wanted === ""
@@ -73,15 +74,12 @@ export function JournalView({ records, isRaw, selected, onSelect }: JournalViewP
   return (
     <div className="flex min-h-0 min-w-0 flex-1 flex-col">
       <div className="flex items-center gap-3 px-4 py-2">
-        <input
-          type="search"
-          aria-label="Filter records"
+        <SearchField
+          label="Filter records"
           placeholder="Filter: a type, a tool, any text"
           className={classes(SMALL_FIELD, "min-w-60")}
           value={filter}
-          onChange={(event) => {
-            change({ filter: event.target.value });
-          }}
+          onChange={set("filter")}
         />
         <p role="status" className="text-xs whitespace-nowrap text-agent-muted">
           {formatCount(shown.length)} of {formatCount(records.length)}
@@ -225,27 +223,17 @@ export function RecordPanel({ runId, records: given, seq, callId, onClose }: Rec
   );
 }
 
-function Details({
-  records,
-  record,
-  callId,
-  isOfRun,
-  onClose,
-}: {
+interface DetailsProps extends Pick<RecordPanelProps, "callId" | "onClose"> {
   readonly records: readonly Event[];
   readonly record: Event;
-  readonly callId: string | undefined;
   readonly isOfRun: boolean;
-  readonly onClose: () => void;
-}): ReactNode {
+}
+
+function Details({ records, record, callId, isOfRun, onClose }: DetailsProps): ReactNode {
   const calls = useMemo(() => callFacts(records, record, callId), [records, record, callId]);
   // The details of a call are those of the call, also where the model asked for it.
   const step = useMemo(
     () => (callId === undefined ? stepFacts(records, record) : undefined),
-    [records, record, callId],
-  );
-  const raw = useMemo(
-    () => (callId === undefined ? [record] : recordsOfCall(records, record, callId)),
     [records, record, callId],
   );
   const place = step?.place ?? placeOf(record);
@@ -260,14 +248,7 @@ function Details({
         </h2>
         <span className="flex shrink-0 items-center gap-1">
           <CopyButton text={location.href} label="Copy link" />
-          <button
-            type="button"
-            aria-label="Close the details"
-            className={classes(BUTTONS.quiet, "px-1.5")}
-            onClick={onClose}
-          >
-            <X aria-hidden size={16} />
-          </button>
+          <CloseButton label="Close the details" onClose={onClose} />
         </span>
       </div>
       <p className="-mt-3 flex min-h-6 flex-wrap items-center justify-between gap-2 text-xs text-agent-muted">
@@ -283,46 +264,57 @@ function Details({
         calls.map((one) => <Call key={one.callId} call={one} isTitled={one === call} />)}
       <p className="flex flex-wrap gap-2">
         {record.sessionId !== undefined && (
-          <ButtonLink href={to(["sessions", record.sessionId], { view: "chat", at: record.seq })}>
+          <ButtonLink href={to("session", [record.sessionId], { view: "chat", at: record.seq })}>
             See or fork the session here
           </ButtonLink>
         )}
         {!isOfRun && record.runId !== undefined && (
-          <ButtonLink href={to(["runs", record.runId], { view: "journal", at: record.seq })}>Its run</ButtonLink>
+          <ButtonLink href={to("run", [record.runId], { view: "journal", at: record.seq })}>Its run</ButtonLink>
         )}
       </p>
-      <details>
-        <summary className={classes("w-fit cursor-pointer rounded text-xs font-semibold text-agent-muted", FOCUS)}>
-          {raw.length === 1 ? "Raw record" : `${formatCount(raw.length)} raw records`}
-        </summary>
-        <div className="mt-2 flex flex-col gap-3">
-          {raw.map((one) => (
-            <JsonView
-              key={one.seq}
-              title={raw.length === 1 ? "Record" : `Record ${one.seq ?? ""}, ${one.type}`}
-              value={one}
-              copyLabel="Copy record"
-              action={<Download text={formatValue(one)} name={`record-${one.seq ?? 0}.json`} />}
-            />
-          ))}
-        </div>
-      </details>
+      <Raw records={records} record={record} callId={callId} />
     </div>
+  );
+}
+
+/** A record as the journal has it, or all records about a call. */
+function Raw({ records, record, callId }: Pick<DetailsProps, "records" | "record" | "callId">): ReactNode {
+  const raw = useMemo(
+    () => (callId === undefined ? [record] : recordsOfCall(records, record, callId)),
+    [records, record, callId],
+  );
+  return (
+    <details>
+      <summary className={classes("w-fit cursor-pointer rounded text-xs font-semibold text-agent-muted", FOCUS)}>
+        {raw.length === 1 ? "Raw record" : `${formatCount(raw.length)} raw records`}
+      </summary>
+      <div className="mt-2 flex flex-col gap-3">
+        {raw.map((one) => (
+          <JsonView
+            key={one.seq}
+            title={raw.length === 1 ? "Record" : `Record ${one.seq ?? ""}, ${one.type}`}
+            value={one}
+            copyLabel="Copy record"
+            action={<Download text={formatValue(one)} name={`record-${one.seq ?? 0}.json`} />}
+          />
+        ))}
+      </div>
+    </details>
   );
 }
 
 /** A button that saves a text as a file. */
 function Download({ text, name }: { readonly text: string; readonly name: string }): ReactNode {
   return (
-    <button
-      type="button"
-      className={classes(BUTTONS.quiet, "min-h-6! px-1.5! py-0! text-xs!")}
+    <Button
+      variant="quiet"
+      className="min-h-6! px-1.5! py-0! text-xs!"
       onClick={() => {
         download(text, name, name.endsWith(".json") ? "application/json" : "text/plain");
       }}
     >
       Download
-    </button>
+    </Button>
   );
 }
 
@@ -387,25 +379,7 @@ function Call({ call, isTitled }: { readonly call: CallFacts; readonly isTitled:
           </ol>
         </Titled>
       )}
-      {(call.decisions.length > 0 || call.answers.length > 0) && (
-        <Titled title="Policy">
-          <ul className={NOTES}>
-            {verdictsOf(call.decisions).map((verdict) => (
-              <Verdict key={verdict.words} verdict={verdict} />
-            ))}
-            {call.answers.map(({ outcome: said, by, text, at, waitedMs }) => (
-              <li key={`${at} ${said}`}>
-                <strong>{said}</strong> by {by ?? "a person"}
-                {waitedMs !== undefined && ` after ${formatDuration(waitedMs)}`}
-                {text !== undefined && `: ${text}`}{" "}
-                <time dateTime={at} className="text-agent-muted">
-                  {formatWhen(at)}
-                </time>
-              </li>
-            ))}
-          </ul>
-        </Titled>
-      )}
+      <Policy call={call} />
       {call.requests.length > call.answers.length && (
         <p className="text-xs text-agent-warning">
           It waits for an answer. <TextLink href="/approvals">Inbox</TextLink>
@@ -414,12 +388,36 @@ function Call({ call, isTitled }: { readonly call: CallFacts; readonly isTitled:
       {call.childSessionId !== undefined && (
         <p className="flex gap-3">
           {call.childRunId !== undefined && (
-            <TextLink href={to(["runs", call.childRunId])}>Run of the subagent</TextLink>
+            <TextLink href={to("run", [call.childRunId])}>Run of the subagent</TextLink>
           )}
-          <TextLink href={to(["sessions", call.childSessionId])}>Session of the subagent</TextLink>
+          <TextLink href={to("session", [call.childSessionId])}>Session of the subagent</TextLink>
         </p>
       )}
     </section>
+  );
+}
+
+/** What policies decided about a call, and what people answered. */
+function Policy({ call: { decisions, answers } }: { readonly call: CallFacts }): ReactNode {
+  if (decisions.length === 0 && answers.length === 0) return null;
+  return (
+    <Titled title="Policy">
+      <ul className={NOTES}>
+        {verdictsOf(decisions).map((verdict) => (
+          <Verdict key={verdict.words} verdict={verdict} />
+        ))}
+        {answers.map(({ outcome, by, text, at, waitedMs }) => (
+          <li key={`${at} ${outcome}`}>
+            <strong>{outcome}</strong> by {by ?? "a person"}
+            {waitedMs !== undefined && ` after ${formatDuration(waitedMs)}`}
+            {text !== undefined && `: ${text}`}{" "}
+            <time dateTime={at} className="text-agent-muted">
+              {formatWhen(at)}
+            </time>
+          </li>
+        ))}
+      </ul>
+    </Titled>
   );
 }
 
@@ -536,7 +534,7 @@ function Step({ step }: { readonly step: StepFacts }): ReactNode {
           <ul className={NOTES}>
             {step.calls.slice(0, CALLS_MAX).map(({ spanId, name, input }) => (
               <li key={spanId} className="flex flex-col gap-1">
-                <TextLink href={to(["runs", place?.runId ?? ""], { span: spanId })}>{name}</TextLink>
+                <TextLink href={to("run", [place?.runId ?? ""], { span: spanId })}>{name}</TextLink>
                 <span className="font-mono wrap-anywhere text-agent-muted">{inOneLine(input)}</span>
               </li>
             ))}
@@ -552,7 +550,7 @@ function Step({ step }: { readonly step: StepFacts }): ReactNode {
       {place !== undefined && <Prompt {...place} count={promptCount} />}
       {place !== undefined && (
         <p>
-          <ButtonLink href={to(["playground", place.runId, String(place.stepIndex)])}>Open in playground</ButtonLink>
+          <ButtonLink href={to("playground", [place.runId, String(place.stepIndex)])}>Open in playground</ButtonLink>
         </p>
       )}
     </section>

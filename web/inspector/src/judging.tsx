@@ -1,12 +1,12 @@
 /** What people say of a run, a step or an answer: thumbs at hand, a score, a note and tags on demand. */
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { FeedbackInfo, NewFeedback } from "@windlass/protocol/client";
-import { BUTTONS, classes, FIELD, FOCUS, formatWhen, plural } from "@windlass/ui";
+import { Button, classes, FOCUS, formatWhen, plural } from "@windlass/ui";
 import { MessageSquareText, ThumbsDown, ThumbsUp } from "lucide-react";
 import { Popover } from "radix-ui";
 import { useState, type ReactNode } from "react";
 import { client } from "./auth.js";
-import { NoteField, TagsField, tagsIn } from "./parts.js";
+import { Field, Form, NoteField, TagsField, tagsIn } from "./form.js";
 import { feedbackQuery } from "./queries.js";
 
 /** What is judged: a run, one of its steps, or one of its answers. */
@@ -145,7 +145,7 @@ function More({
               ))}
             </ul>
           )}
-          <Form
+          <FeedbackForm
             judged={judged}
             onDone={() => {
               setIsOpen(false);
@@ -157,51 +157,41 @@ function More({
   );
 }
 
-function Form({ judged, onDone }: { readonly judged: Judged; readonly onDone: () => void }): ReactNode {
+function FeedbackForm({ judged, onDone }: { readonly judged: Judged; readonly onDone: () => void }): ReactNode {
   const [score, setScore] = useState("");
   const [note, setNote] = useState("");
   const [tags, setTags] = useState("");
   const give = useGive(judged);
-  const words = tagsIn(tags);
-  const isEmpty = score === "" && note.trim() === "" && words.length === 0;
+  const body: NewFeedback = { ...(score !== "" && { score: Number(score) / 100 }), ...wordsIn(note, tags) };
   return (
-    <form
+    <Form
       className="flex flex-col gap-2 text-xs"
-      onSubmit={(event) => {
-        event.preventDefault();
-        give.mutate(
-          {
-            ...(score === "" ? {} : { score: Number(score) / 100 }),
-            ...(note.trim() === "" ? {} : { note: note.trim() }),
-            ...(words.length === 0 ? {} : { tags: words }),
-          },
-          { onSuccess: onDone },
-        );
+      onSend={() => {
+        give.mutate(body, { onSuccess: onDone });
       }}
     >
       <NoteField value={note} onChange={setNote} />
-      <label className="flex flex-col gap-1">
-        Score, from 0 to 100
-        <input
-          className={FIELD}
-          type="number"
-          min={0}
-          max={100}
-          value={score}
-          onChange={(event) => {
-            setScore(event.target.value);
-          }}
-        />
-      </label>
+      <Field label="Score, from 0 to 100" type="number" min={0} max={100} value={score} onChange={setScore} />
       <TagsField value={tags} onChange={setTags} />
       {give.error !== null && (
         <p role="alert" className="text-agent-danger-text">
           {give.error.message}
         </p>
       )}
-      <button type="submit" className={classes(BUTTONS.primary, "self-start")} disabled={isEmpty || give.isPending}>
+      <Button
+        type="submit"
+        variant="primary"
+        className="self-start"
+        disabled={Object.keys(body).length === 0 || give.isPending}
+      >
         Save
-      </button>
-    </form>
+      </Button>
+    </Form>
   );
+}
+
+/** A note and tags, as far as there are any. */
+export function wordsIn(note: string, tags: string): Pick<NewFeedback, "note" | "tags"> {
+  const [text, labels] = [note.trim(), tagsIn(tags)];
+  return { ...(text !== "" && { note: text }), ...(labels.length > 0 && { tags: labels }) };
 }

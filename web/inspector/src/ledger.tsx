@@ -5,18 +5,18 @@ import {
   Badge,
   CARD,
   classes,
-  DataTable,
   DecisionCard,
   formatDuration,
   formatMoment,
   inOneLine,
-  useColumns,
   type TableColumn,
 } from "@windlass/ui";
 import { useMemo, type ReactNode } from "react";
-import { Empty, Failure, kindWords, Loading, SidePanel } from "./parts.js";
+import { LEDGER } from "./addresses.js";
+import { column, SidePanel, Table, textCell } from "./list.js";
+import { Empty, Failure, kindWords, orDash, Pending } from "./parts.js";
 import { decisionsQuery, useNextPage } from "./queries.js";
-import { useQueryState } from "./router.js";
+import { useSearch } from "./router.js";
 
 type Decision = DecisionRun["decisions"][number];
 type Problem = DecisionRun["problems"][number];
@@ -35,8 +35,7 @@ interface LedgerProps {
 export function Ledger({ runId, isLive, action }: LedgerProps): ReactNode {
   const list = useInfiniteQuery(decisionsQuery(runId, isLive));
   const { data: run, error, refetch, hasNextPage } = list;
-  const [query, change] = useQueryState();
-  const layout = useColumns("ledger");
+  const [search, , set] = useSearch(LEDGER);
   const onEnd = useNextPage(list, run?.decisions.length);
   const rows = useMemo(
     (): readonly Row[] => [
@@ -46,8 +45,8 @@ export function Ledger({ runId, isLive, action }: LedgerProps): ReactNode {
     ],
     [run, hasNextPage],
   );
-  const opened = rows.find(({ id }) => id === query.get("decision"));
-  if (run === undefined) return error === null ? <Loading /> : <Failure error={error} onRetry={() => void refetch()} />;
+  const opened = rows.find(({ id }) => id === search.decision);
+  if (run === undefined) return <Pending of={list} />;
   return (
     <div className="flex min-h-0 min-w-0 flex-1 flex-col lg:flex-row">
       <section aria-label="Decisions of the run" className="flex min-h-0 min-w-0 flex-1 flex-col">
@@ -61,18 +60,16 @@ export function Ledger({ runId, isLive, action }: LedgerProps): ReactNode {
             <p>Each tool call and each final answer is a choice, with the options that were there.</p>
           </Empty>
         ) : (
-          <DataTable
+          <Table
+            name="ledger"
             label="Decisions"
             rows={rows}
             count={run.metrics.totalDecisions + run.problems.length}
             columns={COLUMNS}
             keyOf={({ id }) => id}
             opened={opened?.id}
-            onOpen={({ id }) => {
-              change({ decision: id });
-            }}
+            onKey={set("decision")}
             onEnd={onEnd}
-            layout={layout}
           />
         )}
       </section>
@@ -81,9 +78,7 @@ export function Ledger({ runId, isLive, action }: LedgerProps): ReactNode {
           key={opened.id}
           kind="Decision"
           title={opened.problem === undefined ? wantedBy(opened.decision) : `Problem: ${opened.problem.severity}`}
-          onClose={() => {
-            change({ decision: undefined });
-          }}
+          onClose={set("decision", undefined)}
         >
           {opened.problem === undefined ? (
             <DecisionCard decision={opened.decision} />
@@ -108,80 +103,28 @@ function chosenBy({ options, chosenOptionId }: Decision): string {
 const MUTED = "text-agent-muted";
 
 const COLUMNS: readonly TableColumn<Row>[] = [
-  {
-    id: "decision",
-    label: "Decision",
-    width: 140,
-    share: 1,
-    cell: ({ decision, problem }) => (
-      <span className="font-semibold">
-        {problem === undefined ? wantedBy(decision) : `Problem: ${problem.severity}`}
-      </span>
-    ),
-  },
-  {
-    id: "chosen",
-    label: "Chose",
-    width: 140,
-    share: 2,
-    fromPx: 620,
-    cell: ({ decision, problem }) => {
-      const words = problem === undefined ? chosenBy(decision) : problem.description;
-      return <span title={words}>{words}</span>;
-    },
-  },
-  {
-    id: "why",
-    label: "Why",
-    width: 140,
-    share: 2,
-    fromPx: 980,
-    cell: ({ decision, problem }) => {
-      const words = problem === undefined ? decision.reasoning : (problem.rootCause ?? "");
-      return (
-        <span className={MUTED} title={words}>
-          {words}
-        </span>
-      );
-    },
-  },
-  {
-    id: "result",
-    label: "Result",
-    width: 90,
-    cell: ({ decision, problem }) => {
-      if (problem !== undefined) return null;
-      const { outcome } = decision;
-      if (outcome === undefined) return <Badge>open</Badge>;
-      return <Badge tone={outcome.success ? "good" : "bad"}>{outcome.success ? "worked" : "failed"}</Badge>;
-    },
-  },
-  {
-    id: "options",
-    label: "Options",
-    width: 76,
-    isNumber: true,
-    fromPx: 820,
-    cell: ({ decision }) => decision?.options.length,
-  },
-  {
-    id: "time",
-    label: "Time",
-    width: 80,
-    isNumber: true,
-    fromPx: 480,
-    cell: ({ decision }) =>
-      decision?.outcome?.latencyMs === undefined ? "–" : formatDuration(decision.outcome.latencyMs),
-  },
-  {
-    id: "when",
-    label: "When",
-    width: 176,
-    fromPx: 900,
-    cell: ({ decision, problem }) => (
-      <time className={classes(MUTED, "tabular-nums")}>{formatMoment((decision ?? problem).timestamp)}</time>
-    ),
-  },
+  column("decision", "Decision", { width: 140, share: 1 }, ({ decision, problem }) => (
+    <span className="font-semibold">{problem === undefined ? wantedBy(decision) : `Problem: ${problem.severity}`}</span>
+  )),
+  column("chosen", "Chose", { width: 140, share: 2, fromPx: 620 }, ({ decision, problem }) =>
+    textCell(problem === undefined ? chosenBy(decision) : problem.description),
+  ),
+  column("why", "Why", { width: 140, share: 2, fromPx: 980 }, ({ decision, problem }) =>
+    textCell(problem === undefined ? decision.reasoning : (problem.rootCause ?? ""), MUTED),
+  ),
+  column("result", "Result", { width: 90 }, ({ decision, problem }) => {
+    if (problem !== undefined) return null;
+    const { outcome } = decision;
+    if (outcome === undefined) return <Badge>open</Badge>;
+    return <Badge tone={outcome.success ? "good" : "bad"}>{outcome.success ? "worked" : "failed"}</Badge>;
+  }),
+  column("options", "Options", { width: 76, isNumber: true, fromPx: 820 }, ({ decision }) => decision?.options.length),
+  column("time", "Time", { width: 80, isNumber: true, fromPx: 480 }, ({ decision }) =>
+    orDash(decision?.outcome?.latencyMs, formatDuration),
+  ),
+  column("when", "When", { width: 176, fromPx: 900 }, ({ decision, problem }) => (
+    <time className={classes(MUTED, "tabular-nums")}>{formatMoment((decision ?? problem).timestamp)}</time>
+  )),
 ];
 
 function ProblemCard({ problem }: { readonly problem: Problem }): ReactNode {

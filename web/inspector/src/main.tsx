@@ -1,14 +1,15 @@
 /** The inspector: the web app that a Windlass server shows. */
 import "./strict.js";
 import "./app.css";
-import { StrictMode, Suspense, useEffect, useMemo, useState, type ReactNode } from "react";
+import { StrictMode, Suspense, useEffect, useMemo, type ReactNode } from "react";
 import { createRoot } from "react-dom/client";
 import { notifyManager, QueryClientProvider } from "@tanstack/react-query";
 import { AgentProvider } from "@windlass/ui";
 import { applyTheme, Boundary, KeysDialog, pageKeys, readTheme, Shell, useKeys } from "./shell.js";
 import { Login, newQueryClient, transport, useDoor } from "./auth.js";
+import { useOpen } from "./form.js";
 import { useLive } from "./queries.js";
-import { usePlace } from "./router.js";
+import { text, usePlace, useSearch } from "./router.js";
 import { Loading } from "./parts.js";
 import { fetchPages, NAVIGATION, openPage } from "./pages.js";
 
@@ -30,42 +31,29 @@ function App(): ReactNode {
   return isClosed ? <Login /> : <Inside key={entries} />;
 }
 
+/** Some pages have views that are entries of the navigation. */
+const VIEW = { view: text };
+
 function Inside(): ReactNode {
   const queries = useMemo(newQueryClient, []);
-  const [isHelpOpen, setIsHelpOpen] = useState(false);
-  const { path, query } = usePlace();
-  const { nav, content } = openPage(path, query);
-  useKeys({
-    ...pageKeys(NAVIGATION),
-    "?": () => {
-      setIsHelpOpen(true);
-    },
-  });
+  const [isHelpOpen, openHelp, closeHelp] = useOpen();
+  const { path, address } = usePlace();
+  const [{ view }] = useSearch(VIEW);
+  const { nav, content } = openPage(path, view);
+  useKeys({ ...pageKeys(NAVIGATION), "?": openHelp });
   return (
     <QueryClientProvider client={queries}>
       <AgentProvider transport={transport}>
         <Live />
-        <Shell
-          pages={NAVIGATION}
-          current={nav}
-          onHelp={() => {
-            setIsHelpOpen(true);
-          }}
-        >
-          <Boundary place={`${path.join("/")}?${query.toString()}`}>
+        <Shell pages={NAVIGATION} current={nav} onHelp={openHelp}>
+          <Boundary place={address}>
             <Suspense fallback={<Loading />}>
               {content}
               <Fetch />
             </Suspense>
           </Boundary>
         </Shell>
-        <KeysDialog
-          pages={NAVIGATION}
-          isOpen={isHelpOpen}
-          onClose={() => {
-            setIsHelpOpen(false);
-          }}
-        />
+        <KeysDialog pages={NAVIGATION} isOpen={isHelpOpen} onClose={closeHelp} />
       </AgentProvider>
     </QueryClientProvider>
   );

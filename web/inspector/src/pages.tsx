@@ -1,7 +1,7 @@
 /**
  * The pages of the app: address, name, icon, key, and the component that shows it.
  *
- * Each is a file of its own in the build, and the rest is fetched as soon as the first one has its data: a page can be
+ * Each is a file of its own in the build, and the rest is lazyPage as soon as the first one has its data: a page can be
  * opened while the server restarts.
  */
 import {
@@ -21,46 +21,37 @@ import {
   SquarePlay,
   ThumbsUp,
 } from "lucide-react";
-import { lazy, type ReactNode } from "react";
+import { lazy, type ComponentType, type ReactNode } from "react";
 import { Empty, Heading, KEY_HINT, TextLink } from "./parts.js";
 import type { NavPage } from "./shell.js";
 
-const LOADERS = {
-  approvals: () => import("./pages/approvals.js"),
-  chat: () => import("./pages/chat.js"),
-  compare: () => import("./pages/compare.js"),
-  datasets: () => import("./pages/datasets.js"),
-  decisions: () => import("./pages/decisions.js"),
-  experiments: () => import("./pages/experiments.js"),
-  feedback: () => import("./pages/feedback.js"),
-  overview: () => import("./pages/overview.js"),
-  playground: () => import("./pages/playground.js"),
-  run: () => import("./pages/run.js"),
-  runs: () => import("./pages/runs.js"),
-  schedules: () => import("./pages/schedules.js"),
-  session: () => import("./pages/session.js"),
-  sessions: () => import("./pages/sessions.js"),
-};
+const LOADERS: (() => Promise<unknown>)[] = [];
 
-const ApprovalsPage = lazy(async () => ({ default: (await LOADERS.approvals()).ApprovalsPage }));
-const ChatPage = lazy(async () => ({ default: (await LOADERS.chat()).ChatPage }));
-const ComparePage = lazy(async () => ({ default: (await LOADERS.compare()).ComparePage }));
-const DatasetPage = lazy(async () => ({ default: (await LOADERS.datasets()).DatasetPage }));
-const DecisionsPage = lazy(async () => ({ default: (await LOADERS.decisions()).DecisionsPage }));
-const ExperimentPage = lazy(async () => ({ default: (await LOADERS.experiments()).ExperimentPage }));
-const ExperimentsPage = lazy(async () => ({ default: (await LOADERS.experiments()).ExperimentsPage }));
-const FeedbackPage = lazy(async () => ({ default: (await LOADERS.feedback()).FeedbackPage }));
-const OverviewPage = lazy(async () => ({ default: (await LOADERS.overview()).OverviewPage }));
-const PlaygroundPage = lazy(async () => ({ default: (await LOADERS.playground()).PlaygroundPage }));
-const RunPage = lazy(async () => ({ default: (await LOADERS.run()).RunPage }));
-const RunsPage = lazy(async () => ({ default: (await LOADERS.runs()).RunsPage }));
-const SchedulesPage = lazy(async () => ({ default: (await LOADERS.schedules()).SchedulesPage }));
-const SessionPage = lazy(async () => ({ default: (await LOADERS.session()).SessionPage }));
-const SessionsPage = lazy(async () => ({ default: (await LOADERS.sessions()).SessionsPage }));
+/** A page that is lazyPage when it is opened, or before. */
+function lazyPage<P>(load: () => Promise<ComponentType<P>>) {
+  LOADERS.push(load);
+  return lazy(async () => ({ default: await load() }));
+}
 
-/** Fetches every page that is not here yet; one that cannot be fetched now is fetched when it is opened. */
+const ApprovalsPage = lazyPage(async () => (await import("./pages/approvals.js")).ApprovalsPage);
+const ChatPage = lazyPage(async () => (await import("./pages/chat.js")).ChatPage);
+const ComparePage = lazyPage(async () => (await import("./pages/compare.js")).ComparePage);
+const DatasetPage = lazyPage(async () => (await import("./pages/datasets.js")).DatasetPage);
+const DecisionsPage = lazyPage(async () => (await import("./pages/decisions.js")).DecisionsPage);
+const ExperimentPage = lazyPage(async () => (await import("./pages/experiments.js")).ExperimentPage);
+const ExperimentsPage = lazyPage(async () => (await import("./pages/experiments.js")).ExperimentsPage);
+const FeedbackPage = lazyPage(async () => (await import("./pages/feedback.js")).FeedbackPage);
+const OverviewPage = lazyPage(async () => (await import("./pages/overview.js")).OverviewPage);
+const PlaygroundPage = lazyPage(async () => (await import("./pages/playground.js")).PlaygroundPage);
+const RunPage = lazyPage(async () => (await import("./pages/run.js")).RunPage);
+const RunsPage = lazyPage(async () => (await import("./pages/runs.js")).RunsPage);
+const SchedulesPage = lazyPage(async () => (await import("./pages/schedules.js")).SchedulesPage);
+const SessionPage = lazyPage(async () => (await import("./pages/session.js")).SessionPage);
+const SessionsPage = lazyPage(async () => (await import("./pages/sessions.js")).SessionsPage);
+
+/** Fetches every page that is not here yet; one that cannot be lazyPage now is lazyPage when it is opened. */
 export async function fetchPages(): Promise<void> {
-  for (const load of Object.values(LOADERS)) {
+  for (const load of LOADERS) {
     // One by one, in between what the page that is shown has to do.
     await new Promise<void>((resolve) => {
       if ("requestIdleCallback" in window)
@@ -78,15 +69,6 @@ export async function fetchPages(): Promise<void> {
 
 /** A busy page does not keep the others away for longer, milliseconds each. */
 const IDLE_MS_MAX = 200;
-
-interface Page {
-  /** The first part of the address. */
-  readonly path: string;
-  /** The entry of the navigation that is marked while the page is open. */
-  readonly nav: NavPage["path"];
-  /** Draws the page; `id` is the rest of the address. */
-  readonly render: (id: string | undefined, parts: readonly string[]) => ReactNode;
-}
 
 /** The navigation; `g` and the key open a page. */
 export const NAVIGATION: readonly NavPage[] = [
@@ -107,63 +89,43 @@ export const NAVIGATION: readonly NavPage[] = [
   { path: "playground", label: "Playground", key: "y", icon: SquarePlay, isAboutMany: true },
 ];
 
-const PAGES: readonly Page[] = [
-  { path: "chat", nav: "chat", render: (id) => <ChatPage sessionId={id} /> },
-  { path: "approvals", nav: "approvals", render: () => <ApprovalsPage /> },
-  {
-    path: "sessions",
-    nav: "sessions",
-    render: (id) => (id === undefined ? <SessionsPage /> : <SessionPage key={id} sessionId={id} />),
-  },
-  {
-    path: "runs",
-    nav: "runs",
-    render: (id) => (id === undefined ? <RunsPage /> : <RunPage key={id} runId={id} />),
-  },
-  {
-    path: "diff",
-    nav: "runs",
-    render: (_, [first, second]) => <ComparePage first={first} second={second} />,
-  },
-  {
-    path: "playground",
-    nav: "playground",
-    render: (_, parts) => (
-      <PlaygroundPage
-        runId={parts.slice(0, -1).join("/")}
-        stepIndex={parts.length < 2 ? undefined : Number(parts.at(-1))}
-      />
-    ),
-  },
-  { path: "decisions", nav: "decisions", render: () => <DecisionsPage /> },
-  { path: "feedback", nav: "feedback", render: () => <FeedbackPage /> },
-  {
-    path: "experiments",
-    nav: "experiments",
-    render: (id) => (id === undefined ? <ExperimentsPage /> : <ExperimentPage key={id} experimentId={id} />),
-  },
-  {
-    path: "datasets",
-    nav: "experiments?view=datasets",
-    render: (id) => (id === undefined ? <ExperimentsPage view="datasets" /> : <DatasetPage key={id} name={id} />),
-  },
-  { path: "schedules", nav: "schedules", render: () => <SchedulesPage /> },
-  { path: "overview", nav: "overview", render: () => <OverviewPage /> },
-];
+/** Draws a page; `id` is the rest of its address, and `parts` are its parts. */
+type Render = (id: string | undefined, parts: readonly string[]) => ReactNode;
+
+/** The pages by the first parts of their addresses. */
+const PAGES: Readonly<Record<string, Render>> = {
+  chat: (id) => <ChatPage sessionId={id} />,
+  approvals: () => <ApprovalsPage />,
+  sessions: (id) => (id === undefined ? <SessionsPage /> : <SessionPage key={id} sessionId={id} />),
+  runs: (id) => (id === undefined ? <RunsPage /> : <RunPage key={id} runId={id} />),
+  diff: (_, [first, second]) => <ComparePage first={first} second={second} />,
+  playground: (_, parts) => (
+    <PlaygroundPage
+      runId={parts.slice(0, -1).join("/")}
+      stepIndex={parts.length < 2 ? undefined : Number(parts.at(-1))}
+    />
+  ),
+  decisions: () => <DecisionsPage />,
+  feedback: () => <FeedbackPage />,
+  experiments: (id) => (id === undefined ? <ExperimentsPage /> : <ExperimentPage key={id} experimentId={id} />),
+  datasets: (id) => (id === undefined ? <ExperimentsPage view="datasets" /> : <DatasetPage key={id} name={id} />),
+  schedules: () => <SchedulesPage />,
+  overview: () => <OverviewPage />,
+};
+
+/** The entries of the navigation that are marked for pages without one of their own. */
+const PARENTS: Readonly<Record<string, string>> = { diff: "runs", datasets: "experiments?view=datasets" };
 
 /** The navigation entry of an address, and what to draw there. */
 export function openPage(
   [name = "chat", ...parts]: readonly string[],
-  query: URLSearchParams,
-): {
-  readonly nav: string | undefined;
-  readonly content: ReactNode;
-} {
-  const page = PAGES.find(({ path }) => path === name);
-  const view = NAVIGATION.find(({ path }) => path === `${name}?view=${query.get("view") ?? ""}`);
+  view = "",
+): { readonly nav: string | undefined; readonly content: ReactNode } {
+  const render = Object.hasOwn(PAGES, name) ? PAGES[name] : undefined;
+  const nav = NAVIGATION.find(({ path }) => path === `${name}?view=${view}`)?.path ?? PARENTS[name] ?? name;
   // The ids of subagents have slashes, and may be typed as they are.
   const id = parts.length === 0 ? undefined : parts.join("/");
-  return { nav: view?.path ?? page?.nav, content: page === undefined ? <UnknownPage /> : page.render(id, parts) };
+  return { nav, content: render === undefined ? <UnknownPage /> : render(id, parts) };
 }
 
 function UnknownPage(): ReactNode {

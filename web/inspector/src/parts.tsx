@@ -1,15 +1,13 @@
-/** Small parts that pages share: styles, texts, links, tabs and lists. */
+/** Small parts that pages share: styles, texts, states, links, tabs and a list of any length. */
 import {
   Badge,
-  Button,
   BUTTONS,
   CARD,
   classes,
-  Dialog,
+  CodeView,
   FIELD,
   FOCUS,
   formatAgo,
-  formatCount,
   formatShort,
   formatWhen,
   plural,
@@ -20,15 +18,7 @@ import {
 import { Check, Circle, Equal, Hourglass, Play, RotateCcw, Square, X, type LucideIcon } from "lucide-react";
 import type { Estimate, Usage } from "@windlass/protocol";
 import { ApiError, ConnectionError, ProtocolError, type RunRow } from "@windlass/protocol/client";
-import {
-  useEffect,
-  useId,
-  useRef,
-  useState,
-  type ComponentPropsWithoutRef,
-  type KeyboardEvent,
-  type ReactNode,
-} from "react";
+import { useEffect, useRef, useState, type ComponentPropsWithoutRef, type KeyboardEvent, type ReactNode } from "react";
 import { Tabs as Radix } from "radix-ui";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { Link } from "./router.js";
@@ -53,129 +43,6 @@ interface HeadingProps {
   readonly isTight?: boolean | undefined;
   /** Actions and filters. */
   readonly children?: ReactNode;
-}
-
-/** How many rows of a list are here. */
-export function Listed({
-  count,
-  noun,
-  hasMore,
-  total,
-}: {
-  readonly count: number;
-  readonly noun: string;
-  readonly hasMore: boolean;
-  /** How many there are, as the server counts: up to one more than `COUNTED_MAX`. */
-  readonly total?: number | undefined;
-}): ReactNode {
-  return (
-    <span role="status" className="text-xs text-agent-muted tabular-nums">
-      {total === undefined
-        ? `${plural(count, noun)}${hasMore ? " and more" : ""}`
-        : total > COUNTED_MAX
-          ? `${formatCount(COUNTED_MAX)}+ ${noun}s`
-          : plural(total, noun)}
-    </span>
-  );
-}
-
-/** Rows that the server counts one by one. */
-const COUNTED_MAX = 10_000;
-
-/** The chosen row of a list, beside it; on a narrow screen, below it. */
-export function SidePanel({
-  kind,
-  title,
-  onClose,
-  children,
-}: {
-  /** What the panel shows, in a word: "Case". */
-  readonly kind: string;
-  readonly title: string;
-  readonly onClose: () => void;
-  readonly children: ReactNode;
-}): ReactNode {
-  return (
-    <aside
-      aria-label={kind}
-      className="flex min-h-0 shrink-0 flex-col gap-3 overflow-y-auto border-agent-border p-4 text-sm max-lg:max-h-[60%] max-lg:border-t lg:w-104 lg:border-l"
-    >
-      <div className="flex items-start justify-between gap-2">
-        <h2 className="min-w-0 font-semibold wrap-anywhere">{title}</h2>
-        <button
-          type="button"
-          aria-label={`Close the ${kind.toLowerCase()}`}
-          className={classes(BUTTONS.quiet, "px-1.5")}
-          onClick={onClose}
-        >
-          <X aria-hidden size={16} />
-        </button>
-      </div>
-      {children}
-    </aside>
-  );
-}
-
-/** Tags in a field, with commas between them. */
-export function tagsIn(text: string): string[] {
-  return [...new Set(text.split(",").map((tag) => tag.trim()))].filter((tag) => tag !== "");
-}
-
-/** A field for tags; `tagsIn` reads them out of its text. */
-export function TagsField({
-  value,
-  onChange,
-}: {
-  readonly value: string;
-  readonly onChange: (value: string) => void;
-}): ReactNode {
-  return (
-    <label className="flex flex-col gap-1">
-      Tags, with commas between them
-      <input
-        className={FIELD}
-        value={value}
-        onChange={(event) => {
-          onChange(event.target.value);
-        }}
-      />
-    </label>
-  );
-}
-
-const NOTE_CHARS_MAX = 4_000;
-
-/** A field for why something is judged as it is. */
-export function NoteField({
-  value,
-  onChange,
-}: {
-  readonly value: string;
-  readonly onChange: (value: string) => void;
-}): ReactNode {
-  return (
-    <label className="flex flex-col gap-1">
-      Note
-      <textarea
-        className={FIELD}
-        rows={3}
-        maxLength={NOTE_CHARS_MAX}
-        value={value}
-        onChange={(event) => {
-          onChange(event.target.value);
-        }}
-      />
-    </label>
-  );
-}
-
-/** Gives a text to the browser to keep as a file. */
-export function download(text: string, name: string, type: string): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type }));
-  link.download = name;
-  link.click();
-  URL.revokeObjectURL(link.href);
 }
 
 /** How sure a number is. None of them can be less than 0, whatever the mathematics of few runs says. */
@@ -234,6 +101,23 @@ export function Empty({ title, children }: { readonly title: string; readonly ch
   );
 }
 
+/** Code that fills an empty page: a command, or settings. */
+export function Command({
+  title,
+  text,
+  what = "command",
+}: Readonly<Record<"title" | "text", string>> & Copied): ReactNode {
+  return (
+    <div className="text-left">
+      <CodeView title={title} text={text} copyLabel={`Copy the ${what}`} />
+    </div>
+  );
+}
+
+interface Copied {
+  readonly what?: "command" | "settings";
+}
+
 /** Code that a reader may type. */
 export function Code({ children }: { readonly children: ReactNode }): ReactNode {
   return (
@@ -264,6 +148,17 @@ export function Failure({
       )}
     </div>
   );
+}
+
+/** A question to the server that has no answer yet: that it is on its way, or why there is none. */
+export function Pending({ of: { error, refetch } }: { readonly of: Asked }): ReactNode {
+  return error === null ? <Loading /> : <Failure error={error} onRetry={() => void refetch()} />;
+}
+
+/** A question to the server, as far as its failure is concerned. */
+export interface Asked {
+  readonly error: Error | null;
+  readonly refetch: () => Promise<unknown>;
 }
 
 const ADVICE: Readonly<Partial<Record<ApiError["kind"], string>>> = {
@@ -350,6 +245,11 @@ export function statusWords(status: string): string {
 /** A kind of error, decision or part in words. */
 export function kindWords(kind: string): string {
   return kind.replaceAll("_", " ");
+}
+
+/** A number of few characters; a dash if it is not known. */
+export function orDash<T>(value: T | undefined, format: (value: T) => ReactNode): ReactNode {
+  return value === undefined ? "–" : format(value);
 }
 
 /** Input and output tokens in few characters. */
@@ -440,12 +340,14 @@ export function useNow(tickMs = TICK_MS): number {
   return now;
 }
 
-/** How long ago something was; the exact moment is in its title. */
-export function Ago({ at, nowMs }: { readonly at: string; readonly nowMs: number }): ReactNode {
-  // A past moment is never shown as future, although clocks differ and `nowMs` is that of the last tick.
+/** How long ago something was, by a clock of its own; the exact moment is in its title. Nothing of no moment. */
+export function Ago({ at, tickMs }: { readonly at: string | undefined; readonly tickMs?: number }): ReactNode {
+  const now = useNow(tickMs);
+  if (at === undefined) return null;
+  // A past moment is never shown as future, although clocks differ and `now` is that of the last tick.
   return (
     <time dateTime={at} title={formatWhen(at)} className="whitespace-nowrap">
-      {formatAgo(at, Math.max(nowMs, Date.parse(at)))}
+      {formatAgo(at, Math.max(now, Date.parse(at)))}
     </time>
   );
 }
@@ -474,60 +376,25 @@ export function ButtonLink(props: ComponentPropsWithoutRef<typeof Link>): ReactN
   return <Link className={classes(BUTTONS.default, className)} {...rest} />;
 }
 
-interface SelectProps {
+interface TabsProps<K extends string> {
   readonly label: string;
-  /** Whether its first choice says what it is for. */
-  readonly isLabelHidden?: boolean | undefined;
-  readonly value: string;
-  readonly options: readonly (readonly [value: string, label: string])[];
-  readonly onChange: (value: string) => void;
-}
-
-/** A choice of few things. The browser's own, so that phones and screen readers know it. */
-export function Select({ label, isLabelHidden = false, value, options, onChange }: SelectProps): ReactNode {
-  const id = useId();
-  return (
-    <span className="inline-flex items-center gap-2 text-xs text-agent-muted">
-      <label htmlFor={id} className={isLabelHidden ? "sr-only" : undefined}>
-        {label}
-      </label>
-      <select
-        id={id}
-        className={isLabelHidden ? classes(FIELD, "w-28!") : classes(SMALL_FIELD, "max-w-44")}
-        value={value}
-        onChange={(event) => {
-          onChange(event.target.value);
-        }}
-      >
-        {options.map(([one, text]) => (
-          <option key={one} value={one}>
-            {text}
-          </option>
-        ))}
-      </select>
-    </span>
-  );
-}
-
-/** One of several views of the same thing. */
-interface Tab {
-  readonly id: string;
-  readonly label: string;
-  readonly content: () => ReactNode;
-}
-
-interface TabsProps {
-  readonly tabs: readonly Tab[];
-  readonly value: string;
-  readonly onChange: (id: string) => void;
-  readonly label: string;
+  /** Views of the same thing. */
+  readonly tabs: readonly { readonly id: K; readonly label: string; readonly content: () => ReactNode }[];
+  readonly value: NoInfer<K>;
+  readonly onChange: (id: NoInfer<K>) => void;
 }
 
 /** Views to choose from; arrow keys go between them. Only the one that is seen is drawn. */
-export function Tabs({ tabs, value, onChange, label }: TabsProps): ReactNode {
+export function Tabs<const K extends string>({ tabs, value, onChange, label }: TabsProps<K>): ReactNode {
   const current = tabs.find(({ id }) => id === value) ?? tabs[0];
   return (
-    <Radix.Root value={current?.id ?? ""} onValueChange={onChange} className="flex min-h-0 flex-1 flex-col">
+    <Radix.Root
+      value={current?.id ?? ""}
+      onValueChange={(id) => {
+        onChange(id as K);
+      }}
+      className="flex min-h-0 flex-1 flex-col"
+    >
       <Radix.List
         aria-label={label}
         className="flex gap-4.5 overflow-x-auto border-b border-agent-border px-4 max-sm:gap-3"
@@ -579,18 +446,8 @@ const OVERSCAN = 10;
 const NEAR_END = 20;
 
 /** A list of any length, of which only what is seen is drawn. Arrow keys go from row to row. */
-export function VirtualList<T>({
-  items,
-  label,
-  keyOf,
-  render,
-  rowPx,
-  count = items.length,
-  selected,
-  onSelect,
-  onEnd,
-  className,
-}: VirtualListProps<T>): ReactNode {
+export function VirtualList<T>(props: VirtualListProps<T>): ReactNode {
+  const { items, label, keyOf, render, rowPx, count = items.length, selected, onSelect, onEnd, className } = props;
   const frame = useRef<HTMLDivElement>(null);
   const wantsFocus = useRef(false);
   const rows = useVirtualizer({
@@ -655,32 +512,5 @@ export function VirtualList<T>({
         })}
       </div>
     </div>
-  );
-}
-
-interface ConfirmProps {
-  readonly title: string;
-  /** The label of the confirming button. */
-  readonly action: string;
-  readonly isOpen: boolean;
-  readonly isBusy: boolean;
-  readonly onConfirm: () => void;
-  readonly onClose: () => void;
-  /** The consequences. */
-  readonly children: ReactNode;
-}
-
-/** Asks once more before something that cannot be taken back. */
-export function Confirm({ title, action, isOpen, isBusy, onConfirm, onClose, children }: ConfirmProps): ReactNode {
-  return (
-    <Dialog title={title} isOpen={isOpen} onClose={onClose}>
-      <div className="flex flex-col gap-2 text-agent-muted">{children}</div>
-      <div className="flex justify-end gap-2">
-        <Button onClick={onClose}>Keep it</Button>
-        <Button variant="danger" disabled={isBusy} onClick={onConfirm}>
-          {action}
-        </Button>
-      </div>
-    </Dialog>
   );
 }

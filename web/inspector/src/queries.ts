@@ -12,6 +12,7 @@ import { useCallback, useEffect, useMemo } from "react";
 import { isKnown, type DecisionRun, type Event } from "@windlass/protocol";
 import type { KnownCall } from "@windlass/ui";
 import type { ExperimentQuery, ProposalList, RunQuery, SessionQuery } from "@windlass/protocol/client";
+import type { ListTime } from "./addresses.js";
 import { client, door } from "./auth.js";
 
 /** Event types that change lists. */
@@ -172,6 +173,12 @@ export function useNextPage({ hasNextPage, isFetchingNextPage, fetchNextPage }: 
   return onEnd;
 }
 
+/** A function that has queries asked again, by the beginnings of their keys; what waits for it has their answers. */
+export function useRefresh(...keys: readonly (readonly unknown[])[]): () => Promise<unknown> {
+  const queries = useQueryClient();
+  return () => Promise.all(keys.map((queryKey) => queries.invalidateQueries({ queryKey })));
+}
+
 /** Runs that have started, the newest first, without those of subagents. */
 export function useStartedRuns(agent?: string) {
   const list = useInfiniteQuery(runsQuery({ filter: { agent, subagents: false } }));
@@ -182,6 +189,12 @@ export function useStartedRuns(agent?: string) {
   );
   return { runs, error, refetch, hasNextPage, onEnd: useNextPage(list, runs?.length) };
 }
+
+/** A list of which each page names where the next one begins. */
+const BY_CURSOR = {
+  initialPageParam: undefined as string | undefined,
+  getNextPageParam: ({ next }: { readonly next?: string | null | undefined }) => next ?? undefined,
+};
 
 /** Items on a page of a list: as many as the server gives at once. */
 const PAGE = 200;
@@ -222,8 +235,7 @@ export const sessionsQuery = ({ filter, time }: SessionView) =>
     queryFn: ({ signal, pageParam }) =>
       client.listSessions({ ...filter, ...pageAt(pageParam), since: sinceOf(time) ?? filter.since }, { signal }),
     placeholderData: keepPreviousData,
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: ({ next }) => next ?? undefined,
+    ...BY_CURSOR,
     refetchInterval: ({ state }) => listMs(state.data),
   });
 
@@ -410,14 +422,13 @@ export interface RunView {
 }
 
 const HOUR_MS = 3_600_000;
-/** Times that end now, by their names in addresses. */
-export const TIMES_MS = { "1h": HOUR_MS, "24h": 24 * HOUR_MS, "7d": 168 * HOUR_MS, "30d": 720 * HOUR_MS } as const;
-export type ListTime = keyof typeof TIMES_MS;
-
-/** The time that an address names; undefined if it names none. */
-export function timeIn(text: string | null): ListTime | undefined {
-  return text !== null && Object.hasOwn(TIMES_MS, text) ? (text as ListTime) : undefined;
-}
+/** Times that end now, in milliseconds. */
+export const TIMES_MS: Readonly<Record<ListTime, number>> = {
+  "1h": HOUR_MS,
+  "24h": 24 * HOUR_MS,
+  "7d": 168 * HOUR_MS,
+  "30d": 720 * HOUR_MS,
+};
 
 function sinceOf(time: ListTime | undefined): string | undefined {
   return time === undefined ? undefined : new Date(Date.now() - TIMES_MS[time]).toISOString();
@@ -434,8 +445,7 @@ export const runsQuery = ({ filter, time }: RunView) =>
     queryFn: ({ signal, pageParam }) =>
       client.listRuns({ ...filter, ...pageAt(pageParam), since: sinceOf(time) ?? filter.since }, { signal }),
     placeholderData: keepPreviousData,
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: ({ next }) => next ?? undefined,
+    ...BY_CURSOR,
     refetchInterval: ({ state }) => listMs(state.data),
   });
 
@@ -574,8 +584,7 @@ export const experimentsQuery = (filter: ExperimentQuery) =>
     queryKey: ["experiments", filter],
     queryFn: ({ signal, pageParam }) => client.experiments({ ...filter, after: pageParam, limit: PAGE }, { signal }),
     placeholderData: keepPreviousData,
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: ({ next }) => next ?? undefined,
+    ...BY_CURSOR,
     refetchInterval: ({ state }) =>
       state.data?.pages.some(({ experiments }) => experiments.some(({ endedAt }) => endedAt === undefined)) === true
         ? LIVE_MS
@@ -607,8 +616,7 @@ export const datasetQuery = (name: string) =>
   infiniteQueryOptions({
     queryKey: ["dataset", name],
     queryFn: ({ signal, pageParam }) => client.dataset(name, { after: pageParam, limit: PAGE }, { signal }),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: ({ next }) => next ?? undefined,
+    ...BY_CURSOR,
   });
 
 export const schedulesQuery = queryOptions({
@@ -628,7 +636,6 @@ export const deliveriesQuery = (dead: boolean) =>
   infiniteQueryOptions({
     queryKey: ["deliveries", dead],
     queryFn: ({ signal, pageParam }) => client.deliveries({ dead, after: pageParam, limit: PAGE }, { signal }),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: ({ next }) => next ?? undefined,
+    ...BY_CURSOR,
     refetchInterval: SLOW_MS,
   });

@@ -2,8 +2,18 @@
 import { useQuery } from "@tanstack/react-query";
 import { Badge, Button, classes, Dialog, FOCUS } from "@windlass/ui";
 import { Ellipsis, Keyboard, LogOut, ShipWheel, SunMoon, type LucideIcon } from "lucide-react";
-import { Component, Fragment, useEffect, useRef, useState, useSyncExternalStore, type ReactNode } from "react";
+import {
+  Component,
+  Fragment,
+  useEffect,
+  useRef,
+  useState,
+  useSyncExternalStore,
+  type ReactNode,
+  type RefObject,
+} from "react";
 import { door } from "./auth.js";
+import { useOpen } from "./form.js";
 import { approvalsQuery } from "./queries.js";
 import { Link, navigate, usePlace } from "./router.js";
 import { Failure, SMALL_FIELD } from "./parts.js";
@@ -130,7 +140,7 @@ function NavLink({ page, isCurrent }: { readonly page: NavPage; readonly isCurre
 
 /** On a phone: the pages that have no room at the bottom, and the settings. */
 function More({ pages, current }: Pick<ShellProps, "pages" | "current">): ReactNode {
-  const [isOpen, setIsOpen] = useState(false);
+  const [isOpen, open, close] = useOpen();
   const isHere = pages.some(({ path }) => path === current);
   return (
     <>
@@ -138,20 +148,12 @@ function More({ pages, current }: Pick<ShellProps, "pages" | "current">): ReactN
         type="button"
         aria-haspopup="dialog"
         className={classes(ENTRY, "cursor-pointer", isHere ? ENTRY_ON : ENTRY_OFF, FOCUS)}
-        onClick={() => {
-          setIsOpen(true);
-        }}
+        onClick={open}
       >
         <Ellipsis aria-hidden className="size-4 shrink-0" />
         More
       </button>
-      <Dialog
-        title="More pages"
-        isOpen={isOpen}
-        onClose={() => {
-          setIsOpen(false);
-        }}
-      >
+      <Dialog title="More pages" isOpen={isOpen} onClose={close}>
         <ul className="grid grid-cols-2 gap-1 text-sm">
           {pages.map(({ path, label, icon: Icon }) => (
             <li key={path}>
@@ -163,9 +165,7 @@ function More({ pages, current }: Pick<ShellProps, "pages" | "current">): ReactN
                   path === current ? ENTRY_ON : ENTRY_OFF,
                   FOCUS,
                 )}
-                onClick={() => {
-                  setIsOpen(false);
-                }}
+                onClick={close}
               >
                 <Icon aria-hidden className="size-4 shrink-0" />
                 {label}
@@ -281,22 +281,23 @@ export function useKeys(keys: Keys): void {
   }, []);
 }
 
+/** A field that `/` leads to. */
+export function useFindKey(): RefObject<HTMLInputElement | null> {
+  const field = useRef<HTMLInputElement>(null);
+  useKeys({
+    "/": () => {
+      field.current?.focus();
+    },
+  });
+  return field;
+}
+
 /** The keys that open pages, on every page. */
 export function pageKeys(pages: readonly NavPage[]): Keys {
-  return Object.fromEntries(
-    pages.flatMap(({ path, key }) =>
-      key === undefined
-        ? []
-        : [
-            [
-              `g ${key}`,
-              () => {
-                navigate(`/${path}`);
-              },
-            ],
-          ],
-    ),
-  );
+  const open = (path: string) => (): void => {
+    navigate(`/${path}`);
+  };
+  return Object.fromEntries(pages.flatMap(({ path, key }) => (key === undefined ? [] : [[`g ${key}`, open(path)]])));
 }
 
 type Help = readonly (readonly [keys: string, text: string])[];

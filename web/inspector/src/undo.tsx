@@ -2,11 +2,12 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import type { UndoItem, UndoPlan } from "@windlass/protocol/client";
 import { Button, Dialog, Fields, plural, sentence } from "@windlass/ui";
-import { useState, type ReactNode } from "react";
+import type { ReactNode } from "react";
 import { client } from "./auth.js";
+import { Act, useOpen } from "./form.js";
 import { Failure, Loading, Status, TextLink } from "./parts.js";
 import { isOver, runQuery, undoQuery } from "./queries.js";
-import { to } from "./router.js";
+import { to } from "./addresses.js";
 
 interface Group {
   readonly title: string;
@@ -30,24 +31,11 @@ export function undoGroups(plan: UndoPlan): readonly Group[] {
 
 /** A button that opens the question whether a run is to be undone; for runs that have ended. */
 export function UndoRun({ runId }: { readonly runId: string }): ReactNode {
-  const [isOpen, setIsOpen] = useState(false);
+  const [isOpen, open, close] = useOpen();
   return (
     <>
-      <Button
-        onClick={() => {
-          setIsOpen(true);
-        }}
-      >
-        Undo…
-      </Button>
-      {isOpen && (
-        <UndoDialog
-          runId={runId}
-          onClose={() => {
-            setIsOpen(false);
-          }}
-        />
-      )}
+      <Button onClick={open}>Undo…</Button>
+      {isOpen && <UndoDialog runId={runId} onClose={close} />}
     </>
   );
 }
@@ -67,15 +55,9 @@ function UndoDialog({ runId, onClose }: { readonly runId: string; readonly onClo
       {undoRunId === undefined && (
         <div className="flex justify-end gap-2">
           <Button onClick={onClose}>Keep it</Button>
-          <Button
-            variant="danger"
-            disabled={undo.isPending || count === 0}
-            onClick={() => {
-              undo.mutate();
-            }}
-          >
+          <Act act={undo} variant="danger" disabled={count === 0}>
             Reverse {plural(count, "call")}
-          </Button>
+          </Act>
         </div>
       )}
     </Dialog>
@@ -99,7 +81,7 @@ function Plan({ plan }: { readonly plan: UndoPlan }): ReactNode {
                 </p>
                 <Fields value={call.arguments} label={`Arguments of ${call.toolName}`} />
                 {call.childRunId !== undefined && (
-                  <TextLink href={to(["runs", call.childRunId])}>
+                  <TextLink href={to("run", [call.childRunId])}>
                     A run of a subagent, which is undone by itself
                   </TextLink>
                 )}
@@ -132,7 +114,7 @@ function Outcome({ runId }: { readonly runId: string }): ReactNode {
       {isOver(run.status) && (
         <p className="wrap-anywhere">{sentence(result?.error?.message ?? result?.output ?? "")}</p>
       )}
-      <TextLink href={to(["runs", runId])}>Run of the undo</TextLink>
+      <TextLink href={to("run", [runId])}>Run of the undo</TextLink>
     </div>
   );
 }

@@ -1,8 +1,10 @@
 import type { EvalCase, EvalComparison, EvalPair } from "@windlass/protocol/client";
 import { describe, expect, it } from "vitest";
 import { expectedIn, textOf } from "../src/add-to-dataset.js";
+import { SEARCH } from "../src/addresses.js";
 import { shellWord } from "../src/pages/datasets.js";
 import { casesIn, interval, pairsIn, verdictWords } from "../src/pages/experiments.js";
+import { searchIn } from "../src/router.js";
 import { ruleWords } from "../src/rules.js";
 
 function attempt(name: string, isPassed: boolean, more: Partial<EvalCase> = {}): EvalCase {
@@ -26,7 +28,7 @@ describe("cases of experiments", () => {
     ["text=turin", "c"],
     ["text=rome&show=passed", ""],
   ])("an address with %s shows %s, failed ones first", (query, names) => {
-    const found = casesIn(cases, new URLSearchParams(query));
+    const found = casesIn(cases, searchIn(SEARCH.experiment, query));
     expect(found.map(({ name }) => name).join(" ")).toBe(names);
   });
 
@@ -42,7 +44,7 @@ describe("cases of experiments", () => {
     ["tag=smoke", "b"],
     ["text=oslo", "s"],
   ])("a comparison with %s shows %s", (query, names) => {
-    const found = pairsIn(pairs, new URLSearchParams(query));
+    const found = pairsIn(pairs, searchIn(SEARCH.experiment, query));
     expect(found.map(({ name }) => name).join(" ")).toBe(names);
   });
 

@@ -3,10 +3,12 @@ import { describe, expect, it } from "vitest";
 import { actsOf, folded, pairUp } from "../src/pages/compare.js";
 import { callFacts, forkPoint, isStory, recordsOfCall, stepFacts, tell, TimeMachine } from "../src/records.js";
 import { comparable } from "../src/pages/run.js";
-import { chipsOf, fieldTime, sharedView } from "../src/filters.js";
-import { to } from "../src/router.js";
+import { LIST, SEARCH, to } from "../src/addresses.js";
+import { chipsOf, fieldTime } from "../src/filters.js";
+import { viewOf } from "../src/pages/runs.js";
+import { addressOf, searchIn } from "../src/router.js";
 import { changedArguments, diffWords } from "../src/changes.js";
-import { differenceOf, fieldsOf, figuresFrom } from "../src/pages/playground.js";
+import { differenceOf, fieldsOf, figuresFrom, workIn } from "../src/pages/playground.js";
 import { undoGroups } from "../src/undo.js";
 import { aboutCall, namedFrom, withNew } from "../src/queries.js";
 import { intervalOf, niceCount, niceMax, niceMs, scaleText, stacked, valueAt } from "../src/chart.js";
@@ -15,7 +17,7 @@ import { branchesOf, fixFor } from "../src/pages/chat.js";
 import { causeWords } from "../src/pages/failures.js";
 import { changeOf, pointsOf, rateRow, seriesOf, toolSeries, waitingByKind } from "../src/pages/overview.js";
 import { feedbackOn, thumbOf, toldOf } from "../src/judging.js";
-import { tagsIn } from "../src/parts.js";
+import { tagsIn } from "../src/form.js";
 import { doingOf, everyone, familyOf, piecesOf } from "../src/family.js";
 import { formatCost, formatCount, formatDuration, formatPercent, type TraceNode } from "@windlass/ui";
 import { runAt } from "../src/pages/chat.js";
@@ -267,8 +269,28 @@ describe("acts of one run only", () => {
 
 describe("addresses", () => {
   it("may hold any id, and leave out empty parts", () => {
-    expect(to(["sessions", "a/b c?"], { at: 3, filter: "", view: undefined })).toBe("/sessions/a%2Fb%20c%3F?at=3");
-    expect(to(["chat"])).toBe("/chat");
+    expect(to("session", ["a/b c?"], { at: 3, filter: "", view: undefined })).toBe("/sessions/a%2Fb%20c%3F?at=3");
+    expect(to("chat")).toBe("/chat");
+  });
+
+  it("give typed values: what a parameter does not know is its default, or nothing", () => {
+    expect(searchIn(SEARCH.run, "view=journal&at=12&span=a%2Fb")).toMatchObject({
+      view: "journal",
+      at: 12,
+      span: "a/b",
+    });
+    for (const at of ["0", "-1", "1.5", "x", ""])
+      expect(searchIn(SEARCH.run, `view=wrong&at=${at}&span=`)).toEqual({ view: "trace" });
+    expect(searchIn(SEARCH.overview, "range=2d&compare=yes&cost-by=tool&time-by=tool")).toEqual({
+      range: "24h",
+      "time-by": "tool",
+    });
+  });
+
+  it("keep what they had beside what is changed", () => {
+    expect(addressOf("/runs", { text: undefined, tag: "a b" }, "?text=x&sort=cost&own=1")).toBe(
+      "/runs?sort=cost&own=1&tag=a+b",
+    );
   });
 });
 
@@ -284,20 +306,17 @@ describe("runs by their ids", () => {
 
 describe("the filters of an address", () => {
   it("have a chip if they count, and none if their value is not known", () => {
-    const wrong = new URLSearchParams("status=bogus&cost=abc&seconds=-1&feedback=so&since=yesterday&until=2026-99-99");
+    const wrong = searchIn(LIST, "status=bogus&cost=abc&seconds=-1&feedback=so&since=yesterday&until=2026-99-99");
     expect(chipsOf(wrong)).toEqual([]);
-    const { filter, values } = sharedView(wrong);
-    expect(Object.values({ ...filter, seconds: values.number("seconds", 1) }).every((one) => one === undefined)).toBe(
-      true,
-    );
-    const right = new URLSearchParams("status=failed&cost=0.5&feedback=down&agent=desk");
+    expect(viewOf(wrong)).toEqual({ filter: { subagents: false } });
+    const right = searchIn(LIST, "status=failed&cost=0.5&feedback=down&agent=desk");
     expect(chipsOf(right).map(([, words]) => words)).toEqual([
       "status: failed",
       "agent: desk",
       "cost ≥ $0.5",
       "thumb down",
     ]);
-    expect(sharedView(right).filter).toMatchObject({
+    expect(viewOf(right).filter).toMatchObject({
       status: "failed",
       costMin: 500_000,
       feedback: "down",
@@ -309,7 +328,7 @@ describe("the filters of an address", () => {
     const local = "2026-11-17T09:45";
     expect(fieldTime(new Date(local).toISOString())).toBe(local);
     expect(fieldTime("0026-11-07T09:05")).toBe("0026-11-07T09:05");
-    expect([fieldTime(null), fieldTime("soon")]).toEqual(["", ""]);
+    expect([fieldTime(undefined), fieldTime("soon")]).toEqual(["", ""]);
   });
 });
 
@@ -603,7 +622,7 @@ describe("the inbox", () => {
 
   it("lists requests of a kind and an agent", () => {
     const all = [asked("approval", "desk"), asked("question", "desk"), asked("approval", "lead")];
-    expect(wantedOf(all, "", "")).toHaveLength(3);
+    expect(wantedOf(all)).toHaveLength(3);
     expect(wantedOf(all, "approval", "lead").map(({ request }) => request.requestId)).toEqual(["approval lead"]);
   });
 
@@ -766,5 +785,36 @@ describe("the playground", () => {
     const found = figuresFrom(trace as unknown as Parameters<typeof figuresFrom>[0], 1);
     expect(found).toEqual({ inputTokens: 11, outputTokens: undefined, costMicros: 2, ms: 1_000 });
     expect(figuresFrom(undefined, 0).ms).toBeUndefined();
+  });
+});
+
+describe("the work of the playground in the storage of the tab", () => {
+  const work = {
+    instructions: "Be brief.",
+    messages: [{ role: "user", content: "Hello" }],
+    tools: { look: { isOn: false, description: "Looks." } },
+    model: "demo/one",
+    temperature: "",
+    size: "call",
+    calls: "recorded",
+    attempts: [{ runId: "r1", size: "run", calls: "real" }],
+    shown: "r1",
+  };
+
+  it("comes back as it was kept", () => {
+    expect(workIn(JSON.stringify(work))).toEqual(work);
+  });
+
+  it.each([
+    ["nothing", null],
+    ["no JSON", "{"],
+    ["no object", '"words"'],
+    ["no messages", JSON.stringify({ ...work, messages: undefined })],
+    ["a message without a role", JSON.stringify({ ...work, messages: [{ content: "Hello" }] })],
+    ["a tool that is only a name", JSON.stringify({ ...work, tools: { look: true } })],
+    ["an unknown size", JSON.stringify({ ...work, size: "half" })],
+    ["attempts that are no list", JSON.stringify({ ...work, attempts: "r1" })],
+  ])("is begun anew if that is %s", (_, text) => {
+    expect(workIn(text)).toBeUndefined();
   });
 });

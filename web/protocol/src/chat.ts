@@ -339,7 +339,7 @@ const SKIPPED: Output = {
 const DENIED = "Tool execution was denied.";
 const LOAD_SKILL = "load_skill";
 /** The delivery of a message that sends an answer back to the model: no person said it. */
-const CORRECTION = "correction";
+export const CORRECTION = "correction";
 const APPROVAL_OPTIONS = "approve,deny";
 
 /** The name of the tool under which the model asked for an action. */

@@ -4,6 +4,7 @@
  */
 import {
   actionName,
+  CORRECTION,
   EMPTY_CHAT,
   foldChat,
   foldUsage,
@@ -126,14 +127,22 @@ export type Note =
       readonly keptCount: number;
     };
 
+/** A message of a user as it was sent. */
+export interface UserInput {
+  /** Its text, or its parts when it came with files. */
+  readonly content: UserContent;
+  /** Whether a run began with it; else it went to the run under way. */
+  readonly isOpening: boolean;
+}
+
 /** All that a client shows of a session. Frozen: what did not change is the same object as before. */
 export interface Conversation {
   readonly chat: ChatState;
   readonly live?: LiveStep | undefined;
   /** Reasoning of the model, by the step's message. */
   readonly reasoning: ReadonlyMap<string, string>;
-  /** Files that came with what a user said, by message. */
-  readonly attachments: ReadonlyMap<string, readonly Attachment[]>;
+  /** Messages of users, by message. */
+  readonly inputs: ReadonlyMap<string, UserInput>;
   /** By message and call: `${messageId}/${callId}`. */
   readonly calls: ReadonlyMap<string, CallProgress>;
   /** Calls that people are asked about, by request. */
@@ -148,7 +157,7 @@ export interface Conversation {
 export const EMPTY_CONVERSATION: Conversation = {
   chat: EMPTY_CHAT,
   reasoning: new Map(),
-  attachments: new Map(),
+  inputs: new Map(),
   calls: new Map(),
   asked: new Map(),
   subagents: new Map(),
@@ -213,7 +222,8 @@ class ConversationDraft {
   private run: RunView | undefined;
   private notes: readonly Note[];
   private reasoning: ReadonlyMap<string, string>;
-  private attachments: ReadonlyMap<string, readonly Attachment[]>;
+  private inputs: ReadonlyMap<string, UserInput>;
+  private ownInputs: Map<string, UserInput> | undefined;
   private calls: ReadonlyMap<string, CallProgress>;
   /** Copied once for all that is taken in at once. */
   private ownCalls: Map<string, CallProgress> | undefined;
@@ -224,7 +234,7 @@ class ConversationDraft {
   constructor(private readonly before: Conversation) {
     ({ chat: this.chat, usage: this.usage, live: this.live, run: this.run, notes: this.notes } = before);
     ({
-      attachments: this.attachments,
+      inputs: this.inputs,
       reasoning: this.reasoning,
       calls: this.calls,
       asked: this.asked,
@@ -248,10 +258,10 @@ class ConversationDraft {
 
   freeze(): Conversation {
     this.flush();
-    const { chat, live, reasoning, attachments, calls, asked, subagents, run, notes, usage, before } = this;
+    const { chat, live, reasoning, inputs, calls, asked, subagents, run, notes, usage, before } = this;
     const isSame =
       chat === before.chat && live === before.live && calls === before.calls && subagents === before.subagents;
-    return isSame ? before : { chat, live, reasoning, attachments, calls, asked, subagents, run, notes, usage };
+    return isSame ? before : { chat, live, reasoning, inputs, calls, asked, subagents, run, notes, usage };
   }
 
   private flush(): void {
@@ -262,10 +272,11 @@ class ConversationDraft {
     this.usage = foldUsage(events, this.usage);
   }
 
-  received({ parts = [] }: Data<"message.received">): void {
-    const found = attachmentsOf(parts);
+  received({ message: text, parts, delivery = "turn" }: Data<"message.received">): void {
     const message = this.chat.messages.at(-1);
-    if (found.length > 0 && message !== undefined) this.attachments = new Map(this.attachments).set(message.id, found);
+    if (delivery === CORRECTION || message === undefined) return;
+    this.inputs = this.ownInputs ??= new Map(this.inputs);
+    this.ownInputs.set(message.id, { content: parts ?? text, isOpening: !TO_RUN_UNDER_WAY.has(delivery) });
   }
 
   // Live deltas.
@@ -450,6 +461,9 @@ class ConversationDraft {
   }
 }
 
+/** Deliveries of messages that begin no run: of a person to the run under way, and of a hook to the run it belongs to. */
+const TO_RUN_UNDER_WAY: ReadonlySet<string> = new Set(["steer", "hook"]);
+
 const DELTAS: Handlers<ConversationDraft> = {
   "message.appended": (draft, data) => {
     draft.textAppended(data);
@@ -577,7 +591,7 @@ export function attachmentsOf(parts: readonly UserPart[]): readonly Attachment[]
 export function textOfContent(content: UserContent): string {
   return typeof content === "string"
     ? content
-    : content.map((part) => (part.type === "text" ? part.text : "")).join("");
+    : content.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n");
 }
 
 // Rows.
@@ -620,6 +634,8 @@ export type ChatItem =
       readonly message: ChatMessage;
       readonly calls: readonly CallView[];
       readonly reasoning?: string | undefined;
+      /** The message of a user as it was sent; absent for one that the session does not have. */
+      readonly input?: UserInput | undefined;
       /** Files that came with it. */
       readonly attachments?: readonly Attachment[] | undefined;
       /** Whether more of it is being written. */
@@ -681,8 +697,10 @@ class Rows {
   private row(message: ChatMessage): MessageItem {
     const calls = (message.toolCalls ?? []).map((call) => this.call(message, call));
     const reasoning = this.state.reasoning.get(message.id);
-    const attachments = this.state.attachments.get(message.id);
-    return { kind: "message", id: message.id, message, calls, reasoning, attachments, isLive: false };
+    const input = this.state.inputs.get(message.id);
+    const files = typeof input?.content === "object" ? attachmentsOf(input.content) : [];
+    const attachments = files.length === 0 ? undefined : files;
+    return { kind: "message", id: message.id, message, calls, reasoning, input, attachments, isLive: false };
   }
 
   private call(message: ChatMessage, call: ToolCall): CallView {

@@ -45,4 +45,5 @@ export type {
   Note,
   RunView,
   Subagent,
+  UserInput,
 } from "./conversation.js";

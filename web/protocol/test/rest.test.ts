@@ -86,6 +86,12 @@ it("continues a failed run", async () => {
   expect(asked.map(({ method, path }) => `${method} ${path}`)).toEqual(["POST /v1/runs/r1/retry"]);
 });
 
+it("continues a failed run with a larger budget", async () => {
+  answer = { status: 202, body: { sessionId: "s1", runId: "retry:r1" } };
+  await client.retryRun("r1", { budget: { maxSteps: 40 }, idempotencyKey: "k1" });
+  expect(asked.map(({ body }) => body)).toEqual([{ budget: { maxSteps: 40 } }]);
+});
+
 it("lists what an undo would reverse, and undoes a run", async () => {
   const call = {
     callId: "c1",

@@ -46,13 +46,18 @@ export class Journal {
     return this;
   }
 
-  /** A run that begins with words of a user. */
-  begin(message: string): this {
+  /** A run that begins with a message of a user. */
+  begin(message: string, parts?: readonly JsonObject[]): this {
     if (this.seq === 0) this.add("session.started");
     this.turn += 1;
     const { sequence, turnId } = this.step;
     return this.add("run.started", { runId: "r1", agentId: "clerk" })
-      .add("message.received", { message, sequence, turnId } as JsonObject)
+      .add("message.received", {
+        message,
+        sequence,
+        turnId,
+        ...(parts === undefined ? {} : { parts: [...parts] }),
+      } as JsonObject)
       .add("step.started", this.step);
   }
 

@@ -4,6 +4,7 @@ import {
   attachmentsOf,
   isRunning,
   textOfContent,
+  type Attachment,
   type BudgetLimits,
   type CallView,
   type ChatItem,
@@ -28,7 +29,7 @@ import {
   type ReactNode,
 } from "react";
 import { Progress } from "radix-ui";
-import { useSession, useTransport } from "./session.js";
+import { isOpening, useSession, useTransport } from "./session.js";
 import type { Transport } from "./transport.js";
 import { toError, useErrorUntil } from "./data.js";
 import { useWording } from "./labels.js";
@@ -61,6 +62,8 @@ export interface ChatStream {
   /** Whether there are earlier messages, which `loadEarlier` reads; until then the usage is not that of all. */
   readonly hasEarlier: boolean;
   readonly loadEarlier: () => Promise<void>;
+  /** Reads the newest run from its first message on, and returns the rows of the session. */
+  readonly loadRun: () => Promise<readonly ChatItem[]>;
   /** Whether a run is under way, or a message is on its way. */
   readonly isStreaming: boolean;
   /** Whether words may go to the run under way; else they wait for it to end. */
@@ -186,6 +189,7 @@ export function useChatStream(options: ChatStreamOptions = {}): ChatStream {
     conversation,
     hasEarlier: view.hasEarlier,
     loadEarlier: view.loadEarlier,
+    loadRun: view.loadRun,
     isStreaming: isPending || isRunning(conversation),
     canSteer: transport.features.steer,
     canAttach: transport.features.attachments,
@@ -241,7 +245,7 @@ function useItems(
 
 function pendingRow(content: UserContent): ChatItem {
   const row = rowOf({ id: "pending", role: "user", content: textOfContent(content), createdAt: "" });
-  return typeof content === "string" ? row : ({ ...row, attachments: attachmentsOf(content) } as ChatItem);
+  return typeof content === "string" ? row : ({ ...row, attachments: filesOf(content) } as ChatItem);
 }
 
 function rowOf(message: ChatMessage): ChatItem {
@@ -629,15 +633,25 @@ function Files({
 /** Continues a run that did not get to its end, or says the same again in a new run. */
 function AfterFailure({ chat }: { readonly chat: ChatStream }): ReactNode {
   const words = useWording().labels.chat;
-  const [isAsking, setIsAsking] = useState(false);
-  const { run } = chat.conversation;
-  const lastMessage = chat.messages.findLast(({ role }) => role === "user");
+  const [asked, setAsked] = useState<Repeat>();
+  const [isLoading, setIsLoading] = useState(false);
+  const { resume, conversation } = chat;
+  const { run } = conversation;
   if (run === undefined || !ENDED_BADLY.has(run.status)) return null;
-  const text = lastMessage?.content ?? "";
-  const calls = lastMessage === undefined ? [] : changingCalls(chat.items, lastMessage.id);
-  const { resume } = chat;
-  const askAgain = (): void => {
-    chat.sendUserMessage(text).catch(() => undefined);
+  const repeat = repeatOf(chat.items);
+  const send = ({ content }: Repeat): void => {
+    chat.sendUserMessage(content).catch(() => undefined);
+  };
+  const askAgain = (whole: Repeat | undefined): void => {
+    if (whole === undefined || isEmpty(whole.content)) return;
+    if (whole.calls.length === 0) send(whole);
+    else setAsked(whole);
+  };
+  const loadAndAsk = async (): Promise<void> => {
+    setIsLoading(true);
+    const items = await chat.loadRun();
+    setIsLoading(false);
+    askAgain(repeatOf(items));
   };
   return (
     <>
@@ -653,45 +667,85 @@ function AfterFailure({ chat }: { readonly chat: ChatStream }): ReactNode {
           {words.resume}
         </button>
       )}
-      {text !== "" && (
+      {(repeat === undefined ? chat.hasEarlier : !isEmpty(repeat.content)) && (
         <button
           type="button"
           className={BUTTONS.default}
-          title={words.againTitle(text)}
+          title={words.againTitle(titleOf(repeat?.content ?? ""))}
+          disabled={isLoading}
           onClick={() => {
-            if (calls.length === 0) askAgain();
-            else setIsAsking(true);
+            if (repeat === undefined) void loadAndAsk();
+            else askAgain(repeat);
           }}
         >
           {words.again}
         </button>
       )}
       <RepeatDialog
-        calls={calls}
-        isOpen={isAsking}
+        calls={asked?.calls ?? []}
+        isOpen={asked !== undefined}
         onClose={() => {
-          setIsAsking(false);
+          setAsked(undefined);
         }}
-        onRepeat={askAgain}
+        onRepeat={() => {
+          if (asked !== undefined) send(asked);
+        }}
       />
     </>
   );
 }
 
+/** The messages of a run as one message, and the calls of the run that may be made again when it is sent. */
+interface Repeat {
+  readonly content: UserContent;
+  readonly calls: readonly CallView[];
+}
+
+/** The messages and calls of the newest run, and of the failed runs that it continues; undefined if its start is not here. */
+function repeatOf(items: readonly ChatItem[]): Repeat | undefined {
+  const opening = items.findLast(isOpening);
+  if (opening === undefined) return undefined;
+  const contents = items
+    .slice(items.indexOf(opening))
+    .flatMap((item) => (item.kind === "message" && item.input !== undefined ? [item.input.content] : []));
+  return { content: joined(contents), calls: changingCalls(items, opening.id) };
+}
+
+/** Several messages as one: a text, or the parts of all where there are files. */
+function joined(contents: readonly UserContent[]): UserContent {
+  const filled = contents.filter((content) => !isEmpty(content));
+  if (filled.every((content) => typeof content === "string")) return filled.join("\n\n");
+  return filled.flatMap((content): readonly UserPart[] =>
+    typeof content === "string" ? [{ type: "text", text: content }] : content,
+  );
+}
+
+function isEmpty(content: UserContent): boolean {
+  return textOfContent(content) === "" && filesOf(content).length === 0;
+}
+
+/** The text of a message, or the names of its files. */
+function titleOf(content: UserContent): string {
+  const names = filesOf(content).map(({ name }) => name);
+  return textOfContent(content) || names.join(", ");
+}
+
+function filesOf(content: UserContent): readonly Attachment[] {
+  return typeof content === "string" ? [] : attachmentsOf(content);
+}
+
 /**
  * The calls that answered a message and may have changed something: every call that was begun and does not only read.
  *
- * They are those of the rows after the message up to the next message of the user.
+ * They are those of the rows after the message up to the next message that begins a run: messages to the run under way
+ * and answers to its questions are passed over.
  */
 export function changingCalls(items: readonly ChatItem[], messageId: string): readonly CallView[] {
-  const at = items.findIndex(({ id }) => id === messageId);
-  const calls: CallView[] = [];
-  for (const item of items.slice(at + 1)) {
-    if (item.kind !== "message") continue;
-    if (item.message.role === "user") break;
-    calls.push(...item.calls.filter(mayHaveChanged));
-  }
-  return calls;
+  const behind = items.slice(items.findIndex(({ id }) => id === messageId) + 1);
+  const end = behind.findIndex(isOpening);
+  return behind
+    .slice(0, end === -1 ? undefined : end)
+    .flatMap((item) => (item.kind === "message" ? item.calls.filter(mayHaveChanged) : []));
 }
 
 function mayHaveChanged({ progress, subagent }: CallView): boolean {

@@ -209,6 +209,21 @@ export class JournalStore {
     return this.earlier;
   };
 
+  /**
+   * Reads the newest run from its first message on, and returns the rows.
+   *
+   * The first message is missing if the earlier records cannot be read; then the view has the error.
+   */
+  readonly loadRun = async (): Promise<readonly ChatItem[]> => {
+    for (let first = Infinity; this.view.hasEarlier && !this.view.items.some(isOpening);) {
+      const start = this.view.records[0]?.seq ?? 1;
+      if (start >= first) break;
+      first = start;
+      await this.loadEarlier();
+    }
+    return this.view.items;
+  };
+
   private async readBefore(watch: WatchOptions): Promise<void> {
     const found: Event[] = [];
     for await (const { event } of this.open(watch)) if (isBefore(event, watch.before)) found.push(event);
@@ -226,6 +241,11 @@ export class JournalStore {
     this.view = { ...this.view, ...changes };
     for (const listener of this.listeners) listener();
   }
+}
+
+/** Whether a run began with a row: a message that did not go to the run under way. */
+export function isOpening(item: ChatItem): boolean {
+  return item.kind === "message" && item.input?.isOpening === true;
 }
 
 /** Whether a record belongs to a page; a feed that breaks behind its last record goes on with the next one. */
@@ -335,9 +355,12 @@ export interface SessionOptions {
 /** A session as it happens, with the way to its earlier records. */
 export interface SessionPages extends SessionView {
   readonly loadEarlier: () => Promise<void>;
+  /** Reads the newest run from its first message on, and returns the rows. */
+  readonly loadRun: () => Promise<readonly ChatItem[]>;
 }
 
 const NOTHING_EARLIER = (): Promise<void> => Promise.resolve();
+const NO_ROWS = (): Promise<readonly ChatItem[]> => Promise.resolve([]);
 
 /** A session as it happens; nothing while there is no id. */
 export function useSession(sessionId: string | undefined, options: SessionOptions = {}): SessionPages {
@@ -351,12 +374,13 @@ export function useSession(sessionId: string | undefined, options: SessionOption
     if (isWhole && hasEarlier) void found?.loadEarlier(true);
   }, [isWhole, hasEarlier, found]);
   const loadEarlier = found?.loadEarlier;
+  const loadRun = found?.loadRun ?? NO_ROWS;
   return useMemo(() => {
     const { connection, reconnects, error } = view;
     // A reader of all records folds them from the first one: until that is here, there are none.
     const shown = isWhole && view.hasEarlier ? { ...EMPTY_VIEW, connection, reconnects, error } : view;
-    return { ...shown, loadEarlier: loadEarlier === undefined ? NOTHING_EARLIER : () => loadEarlier() };
-  }, [view, isWhole, loadEarlier]);
+    return { ...shown, loadEarlier: loadEarlier === undefined ? NOTHING_EARLIER : () => loadEarlier(), loadRun };
+  }, [view, isWhole, loadEarlier, loadRun]);
 }
 
 const NO_EVENTS: AsyncIterable<FeedItem> = {

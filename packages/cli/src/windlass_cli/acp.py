@@ -1,7 +1,7 @@
 """The Agent Client Protocol: agents in editors, over standard input and output.
 
 `EditorAgent` answers one connection, `Turn` shows one run to the editor, `Updates` translates events, and
-`Lines` reads and writes the JSON-RPC messages.
+`EditorLines` reads and writes the JSON-RPC messages.
 """
 
 import asyncio
@@ -21,7 +21,6 @@ from windlass_cli.backend import ENDS, RECORDS_PER_READ, LocalStore
 from windlass_harness.record import Record
 from windlass_harness.views import stream
 from windlass_protocol import (
-    ActionResultData,
     CodecError,
     CodecLimits,
     Event,
@@ -30,6 +29,7 @@ from windlass_protocol import (
     RunResult,
     parse,
 )
+from windlass_protocol.generated import records
 from windlass_sidecar.stdio import Frame, LineReader, Refused
 
 Update = (
@@ -65,18 +65,18 @@ async def serve(store: LocalStore, agent: str, *, user: str) -> None:
 
     Standard output is kept for the protocol: output of tools goes to standard error.
     """
-    kept = sys.stdout
+    original_stdout = sys.stdout
     sys.stdout = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     try:
         reader, writer = await acp.stdio_streams()
     finally:
-        sys.stdout = kept
+        sys.stdout = original_stdout
     # The library answers for the methods that EditorAgent does not have.
     mine = EditorAgent(store, agent, user=user)
     try:
         # The library still counts session/resume as unstable.
-        lines = Lines(reader, writer)
+        lines = EditorLines(reader, writer)
         await acp.run_agent(cast(acp.Agent, mine), lines, use_unstable_protocol=True)
     finally:
         await mine.aclose()
@@ -94,11 +94,11 @@ class EditorAgent:
         self._agent = agent
         self._user = user
         self._editor: Editor | None = None
-        self._named: set[str] = set()
+        self._new_sessions: set[str] = set()
         """New sessions without a prompt so far: they are not in the store yet."""
         self._turns: list[Turn] = []
         """The runs that are shown."""
-        self._left: dict[str, asyncio.Task[RunResult]] = {}
+        self._foreign_runs: dict[str, asyncio.Task[RunResult]] = {}
         """Runs that another connection started and this one shows."""
 
     def on_connect(self, conn: object) -> None:
@@ -107,7 +107,7 @@ class EditorAgent:
 
     async def initialize(self, protocol_version: int, **_: object) -> schema.InitializeResponse:
         """Return the name, the version and the capabilities of the agent."""
-        can = schema.AgentCapabilities(
+        capabilities = schema.AgentCapabilities(
             load_session=True,
             prompt_capabilities=schema.PromptCapabilities(embedded_context=True),
             session_capabilities=schema.SessionCapabilities(
@@ -117,14 +117,14 @@ class EditorAgent:
         info = schema.Implementation(name="windlass", title=self._agent, version=windlass.__version__)
         return schema.InitializeResponse(
             protocol_version=min(protocol_version, acp.PROTOCOL_VERSION),
-            agent_capabilities=can,
+            agent_capabilities=capabilities,
             agent_info=info,
         )
 
     async def new_session(self, cwd: str, **_: object) -> schema.NewSessionResponse:
         """Return the id of a new session; its first prompt creates it."""
         session_id = f"acp-{parts.new_id()}"
-        self._named.add(session_id)
+        self._new_sessions.add(session_id)
         return schema.NewSessionResponse(session_id=session_id)
 
     async def list_sessions(
@@ -140,13 +140,13 @@ class EditorAgent:
         except AgentError as error:
             raise acp.RequestError.invalid_params({"cursor": error.message}) from error
         where = cwd or os.getcwd()
-        found = [
+        sessions = [
             schema.SessionInfo(
-                session_id=one.session_id, cwd=where, title=one.title, updated_at=one.updated_at
+                session_id=session.session_id, cwd=where, title=session.title, updated_at=session.updated_at
             )
-            for one in page.items
+            for session in page.items
         ]
-        return schema.ListSessionsResponse(sessions=found, next_cursor=page.next)
+        return schema.ListSessionsResponse(sessions=sessions, next_cursor=page.next)
 
     async def load_session(self, cwd: str, session_id: str, **_: object) -> schema.LoadSessionResponse:
         """Send the history of a session to the editor, and show its run under way.
@@ -154,7 +154,7 @@ class EditorAgent:
         Raises:
             RequestError: the session is unknown.
         """
-        await self._open(session_id, is_told=True)
+        await self._open(session_id, shows_history=True)
         return schema.LoadSessionResponse()
 
     async def resume_session(self, cwd: str, session_id: str, **_: object) -> schema.ResumeSessionResponse:
@@ -163,7 +163,7 @@ class EditorAgent:
         Raises:
             RequestError: the session is unknown.
         """
-        await self._open(session_id, is_told=False)
+        await self._open(session_id, shows_history=False)
         return schema.ResumeSessionResponse()
 
     async def prompt(self, session_id: str, prompt: Sequence[object], **_: object) -> schema.PromptResponse:
@@ -175,11 +175,11 @@ class EditorAgent:
         message = "\n\n".join(filter(None, map(_text, prompt)))
         if not message:
             raise acp.RequestError.invalid_params({"prompt": "the prompt contains no text"})
-        if session_id not in self._named:
-            await self._known(session_id)
+        if session_id not in self._new_sessions:
+            await self._check_session(session_id)
         try:
             handle = await self._store.start(self._agent, message, session_id=session_id)
-            self._named.discard(session_id)
+            self._new_sessions.discard(session_id)
             result = await self._follow(handle, session_id, is_new=True)
         except AgentError as error:
             raise acp.RequestError(-32603, error.message, {"code": error.code.value}) from error
@@ -195,49 +195,51 @@ class EditorAgent:
 
     async def aclose(self) -> None:
         """Stop showing runs; they stay in the store."""
-        tasks = tuple(self._left.values())
+        tasks = tuple(self._foreign_runs.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _known(self, session_id: str) -> None:
+    async def _check_session(self, session_id: str) -> None:
         try:
             await self._runtime.sessions.get(session_id)
         except AgentError as error:
             raise acp.RequestError.resource_not_found(session_id) from error
 
-    async def _open(self, session_id: str, *, is_told: bool) -> None:
-        """Show the run under way of a session, after its history if `is_told`."""
-        await self._known(session_id)
+    async def _open(self, session_id: str, *, shows_history: bool) -> None:
+        """Show the run under way of a session, after its history if `shows_history`."""
+        await self._check_session(session_id)
         assert self._editor is not None, "the editor connects before it sends requests"
         updates, seq = Updates(), 0
         while records := await self._runtime.sessions.records(session_id, after=seq, limit=RECORDS_PER_READ):
             for record in records:
-                found = updates.of(record, with_words=True)
-                for update in found if is_told else ():
+                history_updates = updates.of(record, with_user_messages=True)
+                for update in history_updates if shows_history else ():
                     await self._editor.session_update(session_id, update)
             seq = updates.seq = records[-1].seq
-        left = await self._ahead(session_id)
-        if left is not None:
-            self._take_up(left, session_id, updates=updates)
+        unfinished = await self._ahead(session_id)
+        if unfinished is not None:
+            self._take_up(unfinished, session_id, updates=updates)
 
     async def _ahead(self, session_id: str, before: str | None = None) -> RunHandle | None:
         """Return the oldest unfinished run of a session, of those before `before` if it is given."""
         page = await self._runtime.sessions.runs(session_id=session_id, limit=RUNS_QUEUED_MAX)
-        names = [one.run_id for one in page.items if one.status.value not in ENDS]
+        names = [run.run_id for run in page.items if run.status.value not in ENDS]
         ahead = names[names.index(before) + 1 :] if before in names else names
         return self._runtime.handle(ahead[-1]) if ahead else None
 
     def _take_up(self, handle: RunHandle, session_id: str, *, updates: "Updates | None" = None) -> None:
         """Show a run of another connection, unless it is shown already."""
         run_id = handle.run_id
-        if run_id in self._left or any(turn.handle.run_id == run_id for turn in self._turns):
+        if run_id in self._foreign_runs or any(turn.handle.run_id == run_id for turn in self._turns):
             return
-        task = self._left[run_id] = asyncio.ensure_future(self._follow(handle, session_id, updates=updates))
+        task = self._foreign_runs[run_id] = asyncio.ensure_future(
+            self._follow(handle, session_id, updates=updates)
+        )
         task.add_done_callback(lambda done: self._forget(run_id, done))
 
     def _forget(self, run_id: str, task: "asyncio.Task[RunResult]") -> None:
-        del self._left[run_id]
+        del self._foreign_runs[run_id]
         if not task.cancelled():
             task.exception()  # the editor disconnected; the run stays in the store
 
@@ -371,11 +373,15 @@ class Updates:
         """The last record of the history, if it was read."""
         self._chat = stream.ChatFold()
 
-    def of(self, event: Event | Record, *, with_words: bool = False) -> list[Update]:
-        """Return the updates for an event; `with_words` includes messages of the user."""
+    def of(self, event: Event | Record, *, with_user_messages: bool = False) -> list[Update]:
+        """Return the updates for an event; `with_user_messages` includes messages of the user."""
         changes = self._chat.apply(event)
-        found = map(_update, changes)
-        return [one for one in found if one is not None and (with_words or not _is_of_user(one))]
+        updates = map(_update, changes)
+        return [
+            update
+            for update in updates
+            if update is not None and (with_user_messages or not _is_of_user(update))
+        ]
 
 
 def _is_of_user(update: Update) -> bool:
@@ -391,19 +397,19 @@ def _update(change: stream.Change) -> Update | None:
         case stream.TextDelta():
             return acp.update_agent_thought_text(change.delta)
         case stream.CallRequested():
-            given = change.action.input
-            begun = acp.start_tool_call(
-                change.action.call_id, change.name, kind="other", status="pending", raw_input=given
+            arguments = change.action.input
+            tool_call = acp.start_tool_call(
+                change.action.call_id, change.name, kind="other", status="pending", raw_input=arguments
             )
             if change.parent_id is not None:
-                begun.field_meta = {"windlass": {"parentToolCallId": change.parent_id}}
-            return begun
+                tool_call.field_meta = {"windlass": {"parentToolCallId": change.parent_id}}
+            return tool_call
         case stream.CallStarted():
             return acp.update_tool_call(change.call_id, status="in_progress")
-        case stream.CallSettled(result=ActionResultData() as data):
+        case stream.CallSettled(result=records.ActionResult() as data):
             output, error = data.result.output, data.error
-            said = output if error is None else error.message
-            text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+            content = output if error is None else error.message
+            text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
             return acp.update_tool_call(
                 change.call_id,
                 status="completed" if error is None else "failed",
@@ -438,7 +444,7 @@ def call_of(request: InputRequest) -> schema.ToolCallUpdate:
 # lines
 
 
-class Lines:
+class EditorLines:
     """JSON-RPC messages, one a line, in both directions.
 
     A line that is not a message is answered with an error; the connection stays open.
@@ -477,17 +483,17 @@ def _message(frame: Frame) -> tuple[JsonObject | acp.RequestError, Id]:
     if isinstance(frame, Refused):
         return acp.RequestError.parse_error({"details": frame.reason}), None
     try:
-        found = parse(frame, _LIMITS)
+        message = parse(frame, _LIMITS)
     except CodecError as error:
         return acp.RequestError.parse_error({"details": error.message}), None
-    if not isinstance(found, dict):
+    if not isinstance(message, dict):
         return acp.RequestError.invalid_request({"details": "a message must be an object"}), None
-    request_id = found.get("id")
+    request_id = message.get("id")
     if isinstance(request_id, bool) or not isinstance(request_id, str | int | None):
         return acp.RequestError.invalid_request({"details": "id must be a string or an integer"}), None
-    if problem := _problem(found):
+    if problem := _problem(message):
         return acp.RequestError.invalid_request({"details": problem}), request_id
-    return found, request_id
+    return message, request_id
 
 
 def _problem(message: JsonObject) -> str:

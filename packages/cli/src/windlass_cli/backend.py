@@ -30,14 +30,14 @@ import windlass
 from windlass import parts
 from windlass.limits import SERVICE_DRAIN_S
 from windlass.private_files import make_folder
-from windlass_cli.output import Exit, Problem, Terminal
-from windlass_cli.settings import KEY, LOCAL, OWNER, Settings
+from windlass_cli.output import CommandError, Exit, Terminal
+from windlass_cli.settings import KEY, LOCAL, OWNER, CommandSettings
 from windlass_protocol import SourceKind, SourceRef
 from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
     from windlass import AgentRuntime, RunHandle, Schedule, client
-    from windlass.agent import AnyAgent
+    from windlass.agent.agent import AnyAgent
     from windlass.catalog import Page, RunQuery, RunTrace, SettledRequest
     from windlass.ledger import Goal
     from windlass.ports import store as listing
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from windlass.webhooks import Endpoint, Webhook
     from windlass_harness.record import Record
     from windlass_protocol import (
+        BudgetLimits,
         ChatMessage,
         DecisionRun,
         DeliveryInfo,
@@ -75,7 +76,7 @@ CANDIDATES_MAX: Final = 8
 """Ids that an ambiguous beginning is answered with."""
 
 
-class Run(Protocol):
+class BackendRun(Protocol):
     """A run in a backend: `windlass.RunHandle`, or `remote.RemoteRun`."""
 
     run_id: str
@@ -118,7 +119,7 @@ class Run(Protocol):
         ...
 
 
-class Sessions(Protocol):
+class BackendSessions(Protocol):
     """The sessions and runs of a backend: `runtime.sessions`, or `remote.RemoteSessions`."""
 
     async def list(
@@ -135,7 +136,7 @@ class Sessions(Protocol):
         ...
 
     async def runs(
-        self, *, after: str | None = None, limit: int = 50, **wanted: "Unpack[RunQuery]"
+        self, *, after: str | None = None, limit: int = 50, **query: "Unpack[RunQuery]"
     ) -> "Page[RunRow]":
         """Return a page of runs, newest first unless sorted otherwise."""
         ...
@@ -176,7 +177,7 @@ class Sessions(Protocol):
         """Copy a session up to a record.
 
         Raises:
-            Problem: an id is given for the copy, and a server chooses its own.
+            CommandError: an id is given for the copy, and a server chooses its own.
         """
         ...
 
@@ -189,7 +190,7 @@ class Sessions(Protocol):
         ...
 
 
-class Schedules(Protocol):
+class BackendSchedules(Protocol):
     """The schedules of a store or a server."""
 
     async def put(self, schedule: "Schedule") -> "ScheduleInfo":
@@ -217,7 +218,7 @@ class Schedules(Protocol):
         ...
 
 
-class Deliveries(Protocol):
+class BackendDeliveries(Protocol):
     """The deliveries of a store or a server that were not taken."""
 
     async def list(self, *, dead_only: bool = False, limit: int = 100) -> "Page[DeliveryInfo]":
@@ -237,17 +238,17 @@ class Backend(Protocol):
     """The operations that commands need, on a store or on a server."""
 
     @property
-    def deliveries(self) -> Deliveries:
+    def deliveries(self) -> BackendDeliveries:
         """The deliveries that were not taken."""
         ...
 
     @property
-    def schedules(self) -> Schedules:
+    def schedules(self) -> BackendSchedules:
         """The schedules."""
         ...
 
     @property
-    def sessions(self) -> Sessions:
+    def sessions(self) -> BackendSessions:
         """The sessions and runs."""
         ...
 
@@ -255,7 +256,7 @@ class Backend(Protocol):
         """Return the name of an agent; of the first one if `name` is None.
 
         Raises:
-            Problem: the agent is unknown.
+            CommandError: the agent is unknown.
         """
         ...
 
@@ -263,28 +264,28 @@ class Backend(Protocol):
         """Return the id of a new session."""
         ...
 
-    async def start(self, agent: str, message: str, *, session_id: str | None) -> Run:
+    async def start(self, agent: str, message: str, *, session_id: str | None) -> BackendRun:
         """Start a run.
 
         Raises:
-            Problem: the server does not have the session.
+            CommandError: the server does not have the session.
             AgentError: the run was refused.
         """
         ...
 
-    def handle(self, run_id: str) -> Run:
+    def handle(self, run_id: str) -> BackendRun:
         """Return a run."""
         ...
 
-    async def retry(self, run_id: str) -> Run:
-        """Continue a failed run; return the run that does.
+    async def retry(self, run_id: str, *, budget: "BudgetLimits | None" = None) -> BackendRun:
+        """Continue a failed run; return the run that does. `budget` are the limits of both runs together.
 
         Raises:
             Conflict: the run is unknown or cannot be continued.
         """
         ...
 
-    async def undo(self, run_id: str) -> Run:
+    async def undo(self, run_id: str) -> BackendRun:
         """Reverse the calls of a run; return the run that does.
 
         Raises:
@@ -348,7 +349,7 @@ class LocalStore:
         self._source = SourceRef(kind=SourceKind.USER, id=user)
 
     @property
-    def deliveries(self) -> Deliveries:
+    def deliveries(self) -> BackendDeliveries:
         from windlass.webhooks import Deliveries  # noqa: PLC0415 - slow to import
 
         store = self.runtime.ports.store
@@ -356,7 +357,7 @@ class LocalStore:
         return Deliveries(store, self.runtime.ports.machine.clock)
 
     async def agent(self, name: str | None) -> str:
-        return chosen_agent(name, [agent.name for agent in self._agents()])
+        return choose_agent(name, [agent.name for agent in self._agents()])
 
     async def new_session(self, agent: str) -> str:
         return f"chat-{parts.new_id()}"
@@ -369,11 +370,11 @@ class LocalStore:
         owner: str | None = OWNER
         if session_id is not None:
             try:
-                known = await self.sessions.get(session_id)
+                session = await self.sessions.get(session_id)
             except windlass.Conflict:  # a new session
                 pass
             else:
-                owner = None if known.owner is None else OWNER
+                owner = None if session.owner is None else OWNER
         return await self.runtime.start(
             agent, message, session_id=session_id, owner=owner, source=self._source
         )
@@ -405,33 +406,33 @@ class LocalStore:
 # the command
 
 
-def runtime_options(settings: Settings) -> "RuntimeOptions":
+def runtime_options(settings: CommandSettings) -> "RuntimeOptions":
     """Return the options of the runtimes that this command and its server open.
 
     Raises:
-        Problem: a limit of a provider is too large.
+        CommandError: a limit of a provider is too large.
     """
     try:
-        found = {name: parts.ProviderLimit(**limit) for name, limit in settings.provider_limits.items()}
+        limits = {name: parts.ProviderLimit(**limit) for name, limit in settings.provider_limits.items()}
     except windlass.Rejected as error:
         source = settings.values["providers"].source
-        raise Problem(f"providers: {error.message}", f"Change it: {source}.") from None
-    return {**settings.runtime_options, "provider_limits": parts.ProviderLimits(found)}
+        raise CommandError(f"providers: {error.message}", f"Change it: {source}.") from None
+    return {**settings.runtime_options, "provider_limits": parts.ProviderLimits(limits)}
 
 
-def unknown_providers(settings: Settings) -> str:
+def unknown_providers(settings: CommandSettings) -> str:
     """Return what is odd about the providers that have limits; empty if Windlass knows all of them."""
-    from windlass.adapters.models import providers_from_environment  # noqa: PLC0415 - slow to import
+    from windlass.models import providers_from_environment  # noqa: PLC0415 - slow to import
 
-    known = providers_from_environment({}).routes
-    odd = [name for name in settings.provider_limits if name not in known]
+    providers = providers_from_environment({}).routes
+    odd = [name for name in settings.provider_limits if name not in providers]
     if not odd:
         return ""
-    near = get_close_matches(odd[0], known, 1)
+    near = get_close_matches(odd[0], providers, 1)
     return (
         f"providers.{odd[0]} limits no provider that Windlass knows"
-        f"{f', did you mean {near[0]}?' if near else ': ' + ', '.join(known) + '.'} It is right only if a "
-        f"provider object of yours has the route_id {odd[0]}."
+        f"{f', did you mean {near[0]}?' if near else ': ' + ', '.join(providers) + '.'} "
+        f"It is right only if a provider object of yours has the route_id {odd[0]}."
     )
 
 
@@ -439,7 +440,7 @@ def unknown_providers(settings: Settings) -> str:
 class Command:
     """The settings and the terminal of one command."""
 
-    settings: Settings
+    settings: CommandSettings
     terminal: Terminal
     key: str | None = field(default=None, repr=False)
     """The API key for the server, if one is named."""
@@ -461,7 +462,7 @@ class Command:
             Rejected: they cannot be loaded.
         """
         if not self._loaded:
-            from windlass.loading import load_agents  # noqa: PLC0415 - slow to import
+            from windlass.agent.loading import load_agents  # noqa: PLC0415 - slow to import
             from windlass.parts import hide_environment  # noqa: PLC0415 - slow to import
 
             # The commands of tools run as the same user.
@@ -469,19 +470,19 @@ class Command:
             self._loaded.append(load_agents(self.settings.agents, self.settings.folder))
         return self._loaded[0]
 
-    def goals(self, place: str | None = None) -> "tuple[Goal, ...]":
-        """Return the goals at `place`, or at the setting `goals`; none if neither is set.
+    def goals(self, location: str | None = None) -> "tuple[Goal, ...]":
+        """Return the goals at `location`, or at the setting `goals`; none if neither is set.
 
         Raises:
             Rejected: they cannot be loaded.
         """
-        named = place or self.settings.text("goals")
-        if not named:
+        source = location or self.settings.text("goals")
+        if not source:
             return ()
+        from windlass.agent.loading import load  # noqa: PLC0415 - slow to import
         from windlass.ledger import Goal  # noqa: PLC0415 - slow to import
-        from windlass.loading import load  # noqa: PLC0415 - slow to import
 
-        return load(named, Goal, folder=self.settings.folder)
+        return load(source, Goal, folder=self.settings.folder)
 
     def webhooks(self) -> "tuple[Webhook, ...]":
         """Return the webhooks that the settings declare, in Python or as tables.
@@ -491,7 +492,7 @@ class Command:
         """
         from windlass.webhooks import Webhook  # noqa: PLC0415 - slow to import
 
-        return self._declared("webhooks", Webhook, Webhook.read)
+        return self._load_declarations("webhooks", Webhook, Webhook.read)
 
     def endpoints(self) -> "tuple[Endpoint, ...]":
         """Return the endpoints for notifications that the settings declare, in Python or as tables.
@@ -501,18 +502,18 @@ class Command:
         """
         from windlass.webhooks import Endpoint  # noqa: PLC0415 - slow to import
 
-        return self._declared("notifications", Endpoint, Endpoint.read)
+        return self._load_declarations("notifications", Endpoint, Endpoint.read)
 
-    def _declared(
+    def _load_declarations(
         self, key: str, kind: type[T], read: Callable[[str, Mapping[str, object]], T]
     ) -> tuple[T, ...]:
-        from windlass.loading import load  # noqa: PLC0415 - slow to import
+        from windlass.agent.loading import load  # noqa: PLC0415 - slow to import
 
-        given = self.settings.text(key)
-        if not given.startswith("{"):
-            return load(given, kind, folder=self.settings.folder) if given else ()
+        source = self.settings.text(key)
+        if not source.startswith("{"):
+            return load(source, kind, folder=self.settings.folder) if source else ()
         declared: list[T] = []
-        for name, item in json.loads(given).items():
+        for name, item in json.loads(source).items():
             if isinstance(item, str):
                 declared += load(item, kind, folder=self.settings.folder)
             else:
@@ -537,22 +538,22 @@ class Command:
         With `drives`, unfinished runs of the store are driven here. A server always drives its own.
 
         Raises:
-            Problem: a key is set and only a file names the server.
+            CommandError: a key is set and only a file names the server.
         """
         if not self.settings.server:
             async with self.driving() if drives else self.reading() as runtime:
                 yield LocalStore(runtime, self.agents, user=self.user)
             return
         from windlass.client import Client, Unauthenticated  # noqa: PLC0415 - slow to import
-        from windlass_cli.remote import RemoteServer  # noqa: PLC0415 - slow to import
+        from windlass_cli.remote import ServerBackend  # noqa: PLC0415 - slow to import
 
         self._check_key()
         async with Client(self.settings.server, key=self.key) as client:
             try:
-                yield RemoteServer(client)
+                yield ServerBackend(client)
             except Unauthenticated as error:
                 what = "is not set" if self.key is None else "is not valid there"
-                raise Problem(
+                raise CommandError(
                     f"{self.settings.server} refused the request: {error.message}",
                     f"{KEY} {what}. Set it to your API key; operators make keys: windlass keys add ID USER",
                     code=Exit.FAILED,
@@ -560,22 +561,22 @@ class Command:
 
     def _check_key(self) -> None:
         """Refuse to send the key to a server that only a file names: the file may come from others."""
-        named = self.settings.values["server"]
-        if self.key is not None and named.is_from_file:
-            raise Problem(
-                f"{KEY} is set and the server is named by {named.source}: "
+        server = self.settings.values["server"]
+        if self.key is not None and server.is_from_file:
+            raise CommandError(
+                f"{KEY} is set and the server is named by {server.source}: "
                 "a key is sent only to a server that you name",
-                f"Name the server with --server or {named.setting.variable}, or unset {KEY}.",
+                f"Name the server with --server or {server.setting.variable}, or unset {KEY}.",
             )
 
     def check_store(self) -> None:
         """Refuse a command that needs the store when a server is named.
 
         Raises:
-            Problem: a server is named.
+            CommandError: a server is named.
         """
         if self.settings.server:
-            raise Problem(
+            raise CommandError(
                 "this command works on a store, and a server is named",
                 f"Remove the server: {self.settings.values['server'].source}.",
             )
@@ -585,12 +586,12 @@ class Command:
         settings = self.settings
         if settings.server or settings.text("store"):
             return ""
-        found = [one for one in tenant_stores(settings) if one[1] != settings.store]
-        if not found:
+        stores = [(name, path) for name, path in tenant_stores(settings) if path != settings.store]
+        if not stores:
             return ""
-        named = ", ".join(f"--store {path} ({name})" for name, path in found[:CANDIDATES_MAX])
-        more = f" and {len(found) - CANDIDATES_MAX} more" if len(found) > CANDIDATES_MAX else ""
-        return f"\nThe server of this folder keeps a store for each tenant: {named}{more}"
+        examples = ", ".join(f"--store {path} ({name})" for name, path in stores[:CANDIDATES_MAX])
+        more = f" and {len(stores) - CANDIDATES_MAX} more" if len(stores) > CANDIDATES_MAX else ""
+        return f"\nThe server of this folder keeps a store for each tenant: {examples}{more}"
 
     @asynccontextmanager
     async def driving(self, wakes: str | None = None) -> "AsyncGenerator[AgentRuntime]":
@@ -608,7 +609,7 @@ class Command:
         make_data_folder(file.parent)
         options = runtime_options(settings)
         if wakes is not None:
-            # The tenant whose sessions a server keeps in the same store.
+            # The tenant of the sessions that a server keeps in the same store.
             options["tenant"] = OWNER
             options.setdefault("drain_s", SERVICE_DRAIN_S)
         if wakes:
@@ -630,14 +631,14 @@ class Command:
         With `with_agents` the runtime knows the agents, as replays need.
 
         Raises:
-            Problem: the store does not exist.
+            CommandError: the store does not exist.
         """
         self.check_store()
         settings = self.settings
         if not settings.address:
             check_file(settings.store)
             if not settings.store.is_file():
-                raise Problem(
+                raise CommandError(
                     f"the store {settings.store} does not exist",
                     'Create it with: windlass run "…", or name another file: '
                     f"--store PATH{self.other_stores()}",
@@ -660,14 +661,14 @@ async def _check_tables(address: str) -> None:
     """Refuse a database or schema without a store: opening it would make one, also for a mistyped name.
 
     Raises:
-        Problem: it has no store.
+        CommandError: it has no store.
         AgentError: it cannot be looked at.
     """
-    from windlass.adapters.journals.opening import look_at_postgres  # noqa: PLC0415 - slow to import
+    from windlass.postgres.maintenance import look_at_postgres  # noqa: PLC0415 - slow to import
 
     name, version, *_ = await look_at_postgres(address)
     if not version:
-        raise Problem(
+        raise CommandError(
             f"{name} has no store",
             "Create it with: windlass migrate, or name another database or ?schema=…",
         )
@@ -677,7 +678,7 @@ async def put_schedules(command: Command, runtime: "AgentRuntime") -> None:
     """Make the schedules of the project, which belong to the user of this machine.
 
     Raises:
-        Problem: one of them cannot be used.
+        CommandError: one of them cannot be used.
     """
     settings = command.settings
     if not settings.schedules:
@@ -685,30 +686,32 @@ async def put_schedules(command: Command, runtime: "AgentRuntime") -> None:
     names = [agent.name for agent in command.agents()]
     for name, options in settings.schedules.items():
         try:
-            given = cast("dict[str, str]", options)
-            schedule = windlass.Schedule(name, **given, owner=OWNER)  # pyright: ignore[reportArgumentType] - `Schedule` checks them
+            arguments = cast("dict[str, str]", options)
+            schedule = windlass.Schedule(name, **arguments, owner=OWNER)  # pyright: ignore[reportArgumentType] - `Schedule` checks them
         except (windlass.Rejected, TypeError) as error:
-            told = error.message if isinstance(error, windlass.Rejected) else "agent and message are needed"
+            problem = (
+                error.message if isinstance(error, windlass.Rejected) else "agent and message are needed"
+            )
             source = settings.values["schedules"].source
-            raise Problem(f"schedules.{name}: {told}", f"Change it: {source}.") from None
+            raise CommandError(f"schedules.{name}: {problem}", f"Change it: {source}.") from None
         if schedule.agent not in names:
             # Not refused: another process of the same store may have the agent.
-            known = ", ".join(names)
+            agents = ", ".join(names)
             command.terminal.say(
-                f"Schedule {name} starts no runs here: unknown agent {schedule.agent}; known are {known}",
+                f"Schedule {name} starts no runs here: unknown agent {schedule.agent}; known are {agents}",
                 "yellow",
             )
         await runtime.schedules.put(schedule)
 
 
-def tenant_stores(settings: Settings) -> list[tuple[str, Path]]:
+def tenant_stores(settings: CommandSettings) -> list[tuple[str, Path]]:
     """Return the tenants of the data folder and their stores; a server writes the name beside each store."""
-    found: list[tuple[str, Path]] = []
+    stores: list[tuple[str, Path]] = []
     for file in sorted(settings.data.glob("*.tenant")):
         store = file.with_suffix(".db")
         if store.is_file():
-            found.append((file.read_text(encoding="utf-8", errors="replace"), store))
-    return found
+            stores.append((file.read_text(encoding="utf-8", errors="replace"), store))
+    return stores
 
 
 def command_of(context: typer.Context) -> Command:
@@ -725,16 +728,16 @@ def finish(work: Coroutine[object, object, Exit]) -> NoReturn:
     raise typer.Exit(code)
 
 
-def chosen_agent(name: str | None, names: list[str]) -> str:
+def choose_agent(name: str | None, names: list[str]) -> str:
     """Return the agent of a name, or the first one.
 
     Raises:
-        Problem: the agent is unknown.
+        CommandError: the agent is unknown.
     """
     if name is None and names:
         return names[0]
     if name is None or name not in names:
-        raise Problem(f"unknown agent: {name}", f"Known agents: {', '.join(names)}.")
+        raise CommandError(f"unknown agent: {name}", f"Known agents: {', '.join(names)}.")
     return name
 
 
@@ -742,26 +745,26 @@ def check_file(store: Path) -> None:
     """Refuse a folder as a store, and a store in a folder that this process may not enter.
 
     Raises:
-        Problem: it is a folder.
+        CommandError: it is a folder.
         Rejected: its folder is closed.
     """
     from windlass.adapters.journals.sqlite.schema import check_reachable  # noqa: PLC0415 - slow to import
 
     check_reachable(store)
     if store.is_dir():
-        raise Problem(f"the store {store} is a folder", f"Name a file in it: --store {store / LOCAL}")
+        raise CommandError(f"the store {store} is a folder", f"Name a file in it: --store {store / LOCAL}")
 
 
 def make_data_folder(folder: Path) -> None:
     """Make the folder of a store.
 
     Raises:
-        Problem: it cannot be made.
+        CommandError: it cannot be made.
     """
     try:
         make_folder(folder)
     except OSError as error:
-        raise Problem(
+        raise CommandError(
             f"cannot create the folder {folder}: {error.strerror}",
             "Name another file with --store PATH, or another data folder with WINDLASS_DATA",
         ) from None
@@ -770,48 +773,48 @@ def make_data_folder(folder: Path) -> None:
 # runs
 
 
-async def known_run(backend: Backend, given: str) -> "RunSnapshot":
+async def find_run(backend: Backend, prefix: str) -> "RunSnapshot":
     """Return a run by its id, or by a beginning of its id that no other run has.
 
     Raises:
-        Problem: the run is unknown, or several begin like this.
+        CommandError: the run is unknown, or several begin like this.
     """
     try:
-        return await backend.run_snapshot(given)
+        return await backend.run_snapshot(prefix)
     except windlass.Conflict:
         rows = await all_items(lambda after: backend.sessions.runs(after=after, limit=PER_PAGE))
-        found = completed(given, [one.run_id for one in rows], what="run")
-    return await backend.run_snapshot(found)
+        run_id = complete_id(prefix, [row.run_id for row in rows], what="run")
+    return await backend.run_snapshot(run_id)
 
 
-async def known_session(backend: Backend, given: str) -> "SessionRow":
+async def find_session(backend: Backend, prefix: str) -> "SessionRow":
     """Return a session by its id, or by a beginning of its id that no other session has.
 
     Raises:
-        Problem: the session is unknown, or several begin like this.
+        CommandError: the session is unknown, or several begin like this.
     """
     try:
-        return await backend.sessions.get(given)
+        return await backend.sessions.get(prefix)
     except windlass.Conflict:
         rows = await all_items(
             lambda after: backend.sessions.list(after=after, limit=PER_PAGE, root_only=False)
         )
-        found = completed(given, [one.session_id for one in rows], what="session")
-    return await backend.sessions.get(found)
+        session_id = complete_id(prefix, [row.session_id for row in rows], what="session")
+    return await backend.sessions.get(session_id)
 
 
-async def known_request(backend: Backend, given: str) -> "RequestRow | SettledRequest":
+async def find_request(backend: Backend, prefix: str) -> "RequestRow | SettledRequest":
     """Return a request by its id, or an open one by a beginning of its id that no other has.
 
     Raises:
-        Problem: the request is unknown, or several begin like this.
+        CommandError: the request is unknown, or several begin like this.
     """
-    found = await backend.sessions.request(given)
-    if found is not None:
-        return found
+    request = await backend.sessions.request(prefix)
+    if request is not None:
+        return request
     rows = await all_items(lambda after: backend.sessions.requests(after=after, limit=PER_PAGE))
-    known = {one.request.request_id: one for one in rows}
-    return known[completed(given, list(known), what="request")]
+    open_requests = {row.request.request_id: row for row in rows}
+    return open_requests[complete_id(prefix, list(open_requests), what="request")]
 
 
 _LISTS: Final = {
@@ -823,19 +826,19 @@ _LISTS: Final = {
 }
 
 
-def completed(given: str, ids: Sequence[str], *, what: str) -> str:
+def complete_id(prefix: str, ids: Sequence[str], *, what: str) -> str:
     """Return the only id that begins as given.
 
     Raises:
-        Problem: there is none, or there are several.
+        CommandError: there is none, or there are several.
     """
-    matches = [one for one in ids if given and one.startswith(given)]
+    matches = [candidate for candidate in ids if prefix and candidate.startswith(prefix)]
     if not matches:
-        raise Problem(f"unknown {what}: {given}", f"List them: {_LISTS[what]}")
+        raise CommandError(f"unknown {what}: {prefix}", f"List them: {_LISTS[what]}")
     if len(matches) > 1:
         more = f" and {len(matches) - CANDIDATES_MAX} more" if len(matches) > CANDIDATES_MAX else ""
-        raise Problem(
-            f"{len(matches)} ids begin with {given}: {', '.join(matches[:CANDIDATES_MAX])}{more}",
+        raise CommandError(
+            f"{len(matches)} ids begin with {prefix}: {', '.join(matches[:CANDIDATES_MAX])}{more}",
             f"Give more characters of the id of the {what}.",
         )
     return matches[0]
@@ -843,15 +846,15 @@ def completed(given: str, ids: Sequence[str], *, what: str) -> str:
 
 async def all_items(read: "Callable[[str | None], Awaitable[Page[T]]]") -> list[T]:
     """Return the items of all pages of a list, up to a limit."""
-    found: list[T] = []
+    items: list[T] = []
     after: str | None = None
-    while len(found) < SEARCHED_MAX:
+    while len(items) < SEARCHED_MAX:
         page = await read(after)
-        found.extend(page.items)
+        items.extend(page.items)
         after = page.next
         if after is None:
             break
-    return found
+    return items
 
 
 async def session_of_run(backend: Backend, run_id: str) -> str:

@@ -16,10 +16,11 @@ from windlass_protocol.frozen import mutable
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from windlass_cli.backend import Backend, Command, Run
+    from windlass_cli.backend import Backend, BackendRun, Command
     from windlass_harness.record import Record
     from windlass_harness.views.stream import ChatFold
-    from windlass_protocol import ActionResultData, Event, InputRequest, RunResult
+    from windlass_protocol import Event, InputRequest, RunResult
+    from windlass_protocol.generated import records
 
 SHORT_CHARS: Final = 160
 _EXITS: Final = {"completed": Exit.DONE, "cancelled": Exit.CANCELLED}
@@ -28,7 +29,7 @@ JsonObject = dict[str, "JsonValue"]
 
 
 @mutable
-class Watch:
+class RunWatch:
     """Shows the events of a run and asks the user for its requests."""
 
     terminal: Terminal
@@ -39,7 +40,7 @@ class Watch:
     """Whether the last line of the answer is not ended."""
     _chat: "ChatFold | None" = field(default=None, init=False)
 
-    async def follow(self, run: "Run") -> "RunResult | None":
+    async def follow(self, run: "BackendRun") -> "RunResult | None":
         """Show a run up to its end; return its result, or None if it waits for a person."""
         async for event in run.events():
             self.show(event)
@@ -72,6 +73,7 @@ class Watch:
 
     def _tell(self, event: "Event | Record") -> None:
         from windlass_harness.views import stream  # noqa: PLC0415 - slow to import
+        from windlass_protocol.generated import records  # noqa: PLC0415 - slow to import
 
         self._chat = self._chat or stream.ChatFold()
         for change in self._chat.apply(event):
@@ -83,7 +85,7 @@ class Watch:
                 case stream.CallRequested():
                     arguments = json.dumps(change.action.input, ensure_ascii=False)
                     self._note(f"→ {change.name}({_short(arguments)})", "cyan")
-                case stream.CallSettled(result=windlass_protocol.ActionResultData() as result):
+                case stream.CallSettled(result=records.ActionResult() as result):
                     self._result(result)
                 case stream.StepRetrying():
                     self._note(f"… {change.message}; retrying", "yellow")
@@ -96,19 +98,21 @@ class Watch:
                 case _:
                     pass
 
-    def _result(self, data: "ActionResultData") -> None:
+    def _result(self, data: "records.ActionResult") -> None:
+        from windlass_protocol.generated import records  # noqa: PLC0415 - slow to import
+
         result, name = data.result, None
-        if isinstance(result, windlass_protocol.ToolActionResult):
+        if isinstance(result, records.ToolActionResult):
             name = result.tool_name
-        elif isinstance(result, windlass_protocol.LoadSkillActionResult):
+        elif isinstance(result, records.LoadSkillActionResult):
             name = result.name
         time = "" if data.duration_ms is None else f" {data.duration_ms} ms"
         if data.status is windlass_protocol.ActionStatus.COMPLETED or data.error is None:
-            self._note(f"✓ {name or 'tool'}{time}: {_short(_words(result.output))}", "green")
+            self._note(f"✓ {name or 'tool'}{time}: {_short(_value_text(result.output))}", "green")
         else:
             self._note(f"✗ {name or 'tool'}{time}: {_short(data.error.message)}", "red")
 
-    async def _answer(self, run: "Run") -> bool:
+    async def _answer(self, run: "BackendRun") -> bool:
         """Ask for each open request of the run; return whether all are answered."""
         for request in await run.open_requests():
             # An answered request stays listed until the driver of the run takes the answer.
@@ -117,7 +121,7 @@ class Watch:
                 return False
         return True
 
-    async def _settle(self, run: "Run", request: "InputRequest") -> bool:
+    async def _settle(self, run: "BackendRun", request: "InputRequest") -> bool:
         """Ask until an answer is accepted; return False at the end of the input."""
         while True:
             option, text = await self._choice(request)
@@ -137,7 +141,7 @@ class Watch:
         self.leave()
         # Input from before the question is not an answer to it.
         self.terminal.forget()
-        self.terminal.say(f"? {asked(request)}", "bold yellow")
+        self.terminal.say(f"? {request_text(request)}", "bold yellow")
         options = {option.id: option for option in request.options or ()}
         for number, option in enumerate(options.values(), start=1):
             self.terminal.say(f"  {number} {option.id}: {option.label}")
@@ -176,7 +180,7 @@ class Watch:
 
 async def start_run(
     command: "Command", backend: "Backend", *, agent: str, message: str, session_id: str | None
-) -> "Run":
+) -> "BackendRun":
     """Start a run; when the command is interrupted, say that the run may have started.
 
     Raises:
@@ -189,7 +193,7 @@ async def start_run(
         raise
 
 
-async def follow_run(command: "Command", backend: "Backend", *, watch: Watch, run: "Run") -> Exit:
+async def follow_run(command: "Command", backend: "Backend", *, watch: RunWatch, run: "BackendRun") -> Exit:
     """Show a run to its end; when the command is interrupted, say how to resume it.
 
     A run that is queued behind one that waits for a person would wait without end: that one is shown first.
@@ -210,7 +214,7 @@ async def follow_run(command: "Command", backend: "Backend", *, watch: Watch, ru
         raise
 
 
-async def _run_ahead(backend: "Backend", run: "Run") -> "Run | None":
+async def _run_ahead(backend: "Backend", run: "BackendRun") -> "BackendRun | None":
     """Return the waiting run of the same session that keeps this one from starting."""
     snapshot = await backend.run_snapshot(run.run_id)
     if snapshot.status.value != "pending":
@@ -219,14 +223,14 @@ async def _run_ahead(backend: "Backend", run: "Run") -> "Run | None":
     return backend.handle(page.items[0].run_id) if page.items else None
 
 
-def asked(request: "InputRequest") -> str:
+def request_text(request: "InputRequest") -> str:
     """Return the text of a request with the whole input of its action."""
     if request.kind is not windlass_protocol.InputKind.RECOVERY:
         return request.prompt  # it contains the arguments
     return f"{request.prompt}\n{json.dumps(request.action.input, indent=2)}"
 
 
-def _words(value: "JsonValue") -> str:
+def _value_text(value: "JsonValue") -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 import windlass
+from windlass.errors import UnknownName
 from windlass_cli.backend import Command
 from windlass_cli.commands import (
     approvals,
@@ -27,7 +28,7 @@ from windlass_cli.commands import (
     sessions,
     talk,
 )
-from windlass_cli.output import Exit, Problem, Terminal, standard_terminal
+from windlass_cli.output import CommandError, Exit, Terminal, standard_terminal
 from windlass_cli.settings import KEY, load_settings
 
 _BEFORE: Final = ("--agents", "--store", "--server", "--config")
@@ -35,7 +36,7 @@ _BEFORE: Final = ("--agents", "--store", "--server", "--config")
 
 
 class _Commands(TyperGroup):
-    """Says of an option that stands behind the command that it goes before it."""
+    """Refuses an option of `windlass` that stands behind the command, and says that it goes before it."""
 
     def invoke(self, ctx: object) -> object:
         try:
@@ -46,7 +47,7 @@ class _Commands(TyperGroup):
             if option not in _BEFORE:
                 raise
             command = cast(typer.Context, ctx).invoked_subcommand
-            raise Problem(
+            raise CommandError(
                 f"{option} goes before the command", f"Write: windlass {option} … {command} …"
             ) from None
 
@@ -86,8 +87,8 @@ def _options(
     ] = False,
 ) -> None:
     environment = os.environ  # noqa: TID251 - the command is where the environment comes from
-    given = {"agents": agents, "store": store, "server": server}
-    settings = load_settings(given, environment, file=config)
+    options = {"agents": agents, "store": store, "server": server}
+    settings = load_settings(options, environment, file=config)
     context.obj = Command(settings, standard_terminal(), key=environment.get(KEY) or None)
 
 
@@ -121,10 +122,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     terminal = standard_terminal()
     try:
         app(arguments, prog_name="windlass")
-    except Problem as problem:
+    except CommandError as problem:
         sys.exit(_fail(terminal, problem.message, hint=problem.hint, code=problem.code))
-    except (windlass.Rejected, windlass.Conflict) as error:
+    except (windlass.Rejected, UnknownName) as error:
         sys.exit(_fail(terminal, error.message, code=Exit.USAGE))
+    except windlass.Conflict as error:
+        sys.exit(_fail(terminal, error.message, code=Exit.CONFLICT))
     except windlass.AgentError as error:
         sys.exit(_fail(terminal, error.message, code=Exit.FAILED))
 

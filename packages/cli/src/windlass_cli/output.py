@@ -37,7 +37,7 @@ BAR_CHARS: Final = 40
 NAME_CHARS: Final = 34
 NO_VALUE: Final = "–"
 _READ_BYTES: Final = 4096
-_KEPT: Final = frozenset("\n\t")
+_PLAIN_CONTROLS: Final = frozenset("\n\t")
 
 
 class Exit(IntEnum):
@@ -50,11 +50,13 @@ class Exit(IntEnum):
     WAITING = 3
     """The run waits for a person, and standard input is not a terminal."""
     CANCELLED = 4
+    CONFLICT = 5
+    """The state does not allow it: a request was answered already, or a run has not failed."""
     INTERRUPTED = 130
     """Ctrl-C. The run is stored and can be resumed."""
 
 
-class Problem(Exception):
+class CommandError(Exception):
     """Ends the command with a message, a hint that says what to do, and an exit code."""
 
     def __init__(self, message: str, hint: str = "", *, code: Exit = Exit.USAGE) -> None:
@@ -100,7 +102,7 @@ class Terminal:
 
     def line(self, text: str) -> None:
         """Write a line for programs; on a terminal, control characters are escaped."""
-        self.out.file.write(f"{escaped(text) if self.out.is_terminal else text}\n")
+        self.out.file.write(f"{escape_controls(text) if self.out.is_terminal else text}\n")
         self.out.file.flush()
 
     def forget(self) -> None:
@@ -158,10 +160,10 @@ def plain(text: str) -> str:
     """Replace control characters and bidirectional overrides."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() or char in _KEPT else "�" for char in text)
+    return "".join(char if char.isprintable() or char in _PLAIN_CONTROLS else "�" for char in text)
 
 
-def escaped(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Return a line of JSON with escapes for the characters that `plain` replaces."""
     if text.isprintable():
         return text
@@ -185,11 +187,11 @@ def _data(value: object) -> object:
         return cast(object, value.value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {_camel(field.name): getattr(value, field.name) for field in dataclasses.fields(value)}
-        return {name: _data(one) for name, one in fields.items() if one is not None}
+        return {name: _data(field_value) for name, field_value in fields.items() if field_value is not None}
     if isinstance(value, Mapping):
-        return {str(name): _data(one) for name, one in cast("Mapping[object, object]", value).items()}
+        return {str(name): _data(item) for name, item in cast("Mapping[object, object]", value).items()}
     if isinstance(value, list | tuple):
-        return [_data(one) for one in cast("Sequence[object]", value)]
+        return [_data(item) for item in cast("Sequence[object]", value)]
     return value
 
 
@@ -214,7 +216,7 @@ def moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def lasted(start: str | None, end: str | None) -> str:
+def duration(start: str | None, end: str | None) -> str:
     """Return the duration between two timestamps."""
     return (
         NO_VALUE if start is None or end is None else seconds((moment(end) - moment(start)).total_seconds())
@@ -277,10 +279,10 @@ def show_page(
     empty: str,
     as_json: bool,
 ) -> None:
-    """Write a page of a list with `show`, or as a line of JSON for each item; `empty` is said of no items."""
+    """Write a page of a list with `show`, or as a line of JSON for each item; `empty` if there are none."""
     if as_json:
-        for one in page.items:
-            terminal.line(to_json(one))
+        for item in page.items:
+            terminal.line(to_json(item))
         return
     show(page.items)
     if not page.items:
@@ -295,10 +297,10 @@ def show_page(
 def show_tree(terminal: Terminal, trace: "RunTrace | TraceInfo", *, status: str) -> None:
     """Write the spans of a run as a tree in order of time, with durations, costs and failures."""
     first = trace.spans[0]
-    tree = Tree(Text(f"{trace.trace.trace_id} {status}, {_took(first)}"))
+    tree = Tree(Text(f"{trace.trace.trace_id} {status}, {_duration_text(first)}"))
     branches = {first.span_id: tree}
-    events = [one for one in trace.events if not one.name.startswith("policy.allowed")]
-    for _, parent_id, item in _ordered(trace.spans, events):
+    events = [event for event in trace.events if not event.name.startswith("policy.allowed")]
+    for _, parent_id, item in _walk_spans(trace.spans, events):
         branch = branches.get(parent_id, tree)
         if isinstance(item, str):
             branch.add(Text(short(item, LINE_CHARS), style="dim"))
@@ -310,10 +312,10 @@ def show_tree(terminal: Terminal, trace: "RunTrace | TraceInfo", *, status: str)
 def _branch(span: "TraceSpan") -> Text:
     """Return the line of a span; a failed call has its error.
 
-    The error of a model call is told by `step.retrying` below it, or by the end of the run.
+    The error of a model call is shown by `step.retrying` below it, or by the end of the run.
     """
     attrs = span.attrs or {}
-    line = f"{short(span.name)}  {_took(span)}{_spent(span)}"
+    line = f"{short(span.name)}  {_duration_text(span)}{_usage_text(span)}"
     if "code" not in attrs or span.name == "turn":
         return Text(line)
     error = f": {short(str(attrs.get('message')), LINE_CHARS)}" if "status" in attrs else ""
@@ -326,7 +328,7 @@ def show_waterfall(terminal: Terminal, trace: "RunTrace | TraceInfo") -> None:
     begin = moment(first.start_at)
     ends = [moment(span.end_at or span.start_at) for span in trace.spans]
     whole = max((max(ends) - begin).total_seconds(), 0.001)
-    rows = [(0, first), *((depth, item) for depth, _, item in _ordered(trace.spans, ()))]
+    rows = [(0, first), *((depth, item) for depth, _, item in _walk_spans(trace.spans, ()))]
     for depth, span in rows:
         assert not isinstance(span, str), "no events were asked for"
         start = (moment(span.start_at) - begin).total_seconds()
@@ -336,23 +338,23 @@ def show_waterfall(terminal: Terminal, trace: "RunTrace | TraceInfo") -> None:
         bar = (" " * left + "█" * width).ljust(BAR_CHARS)
         name = "  " * depth + short(span.name, NAME_CHARS - 2 * depth)
         took = seconds(end - start) if span.end_at else "not ended"
-        terminal.out.print(Text(f"{name.ljust(NAME_CHARS)} {bar} {took}{_spent(span)}"))
+        terminal.out.print(Text(f"{name.ljust(NAME_CHARS)} {bar} {took}{_usage_text(span)}"))
 
 
-def _ordered(
+def _walk_spans(
     spans: "Sequence[TraceSpan]", events: "Sequence[TraceEvent]"
 ) -> "Iterator[tuple[int, str, TraceSpan | str]]":
     """Yield depth, parent and item of everything below the first span, depth first, by time."""
-    first, known = spans[0], {span.span_id for span in spans}
+    first, span_ids = spans[0], {span.span_id for span in spans}
     below: dict[str, list[tuple[datetime, TraceSpan | str]]] = {}
     for span in spans[1:]:
-        parent_id = span.parent_id if span.parent_id in known else first.span_id
+        parent_id = span.parent_id if span.parent_id in span_ids else first.span_id
         below.setdefault(parent_id or first.span_id, []).append((moment(span.start_at), span))
     for event in events:
         if event.span_id != first.span_id:
             message = (event.attrs or {}).get("message")
-            told = event.name if message is None else f"{event.name}: {message}"
-            below.setdefault(event.span_id, []).append((moment(event.at), told))
+            text = event.name if message is None else f"{event.name}: {message}"
+            below.setdefault(event.span_id, []).append((moment(event.at), text))
 
     def walk(parent_id: str, depth: int) -> "Iterator[tuple[int, str, TraceSpan | str]]":
         # Times have milliseconds: an event stands before a span that starts in the same one.
@@ -366,11 +368,11 @@ def _ordered(
     return walk(first.span_id, 1)
 
 
-def _took(span: "TraceSpan") -> str:
-    return "not ended" if span.end_at is None else lasted(span.start_at, span.end_at)
+def _duration_text(span: "TraceSpan") -> str:
+    return "not ended" if span.end_at is None else duration(span.start_at, span.end_at)
 
 
-def _spent(span: "TraceSpan") -> str:
+def _usage_text(span: "TraceSpan") -> str:
     attrs = span.attrs or {}
     parts: list[str] = []
     if "inputTokens" in attrs or "outputTokens" in attrs:

@@ -1,13 +1,13 @@
 """The backend over HTTP: a Windlass server in place of the local store.
 
-The contracts of the methods are in `windlass_cli.backend`: `Backend`, `Run` and `Sessions`.
+The contracts of the methods are in `windlass_cli.backend`: `Backend`, `BackendRun` and `BackendSessions`.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 
-from windlass import AgentError, Conflict
+from windlass import AgentError
 from windlass.catalog import SettledRequest
 from windlass.client import (
     ApprovalInfo,
@@ -19,13 +19,15 @@ from windlass.client import (
     SessionInfo,
     TraceInfo,
 )
-from windlass_cli.backend import chosen_agent
-from windlass_cli.output import Problem
+from windlass.errors import UnknownName
+from windlass_cli.backend import choose_agent
+from windlass_cli.output import CommandError
 from windlass_protocol import InputResolvedData
 
 if TYPE_CHECKING:
     from windlass.catalog import Page, RunQuery
     from windlass_protocol import (
+        BudgetLimits,
         ChatMessage,
         DecisionRun,
         Event,
@@ -41,7 +43,7 @@ REQUESTS_PER_PAGE: Final = 200
 _SERVER_IDS: Final = "a server chooses the ids of its sessions"
 
 
-class RemoteServer:
+class ServerBackend:
     """A server as a `Backend`. The server knows the user by the key."""
 
     def __init__(self, client: Client) -> None:
@@ -51,35 +53,39 @@ class RemoteServer:
         self.deliveries = client.deliveries
 
     async def agent(self, name: str | None) -> str:
-        return chosen_agent(name, [agent.agent_id for agent in await self._client.agents()])
+        return choose_agent(name, [agent.agent_id for agent in await self._client.agents()])
 
     async def new_session(self, agent: str) -> str:
         return (await self._client.sessions.create(agent=agent)).session_id
 
     async def start(self, agent: str, message: str, *, session_id: str | None) -> "RemoteRun":
         if session_id is None:
-            begun = await self._client.sessions.create(message, agent=agent)
+            started = await self._client.sessions.create(message, agent=agent)
         else:
             try:
-                begun = await self._client.sessions.send(session_id, message, agent=agent)
+                started = await self._client.sessions.send(session_id, message, agent=agent)
             except NotFound:
-                raise Problem(f"unknown session: {session_id}", f"Omit --session: {_SERVER_IDS}.") from None
-        return RemoteRun(self._client, begun.run_id)
+                raise CommandError(
+                    f"unknown session: {session_id}", f"Omit --session: {_SERVER_IDS}."
+                ) from None
+        return RemoteRun(self._client, started.run_id)
 
     def handle(self, run_id: str) -> "RemoteRun":
         return RemoteRun(self._client, run_id)
 
-    async def retry(self, run_id: str) -> "RemoteRun":
-        return RemoteRun(self._client, (await known(self._client.runs.retry(run_id))).run_id)
+    async def retry(self, run_id: str, *, budget: "BudgetLimits | None" = None) -> "RemoteRun":
+        return RemoteRun(
+            self._client, (await conflict_if_missing(self._client.runs.retry(run_id, budget=budget))).run_id
+        )
 
     async def undo(self, run_id: str) -> "RemoteRun":
-        return RemoteRun(self._client, (await known(self._client.runs.undo(run_id))).run_id)
+        return RemoteRun(self._client, (await conflict_if_missing(self._client.runs.undo(run_id))).run_id)
 
     async def undo_plan(self, run_id: str) -> "UndoPlan":
-        return await known(self._client.runs.undo_plan(run_id))
+        return await conflict_if_missing(self._client.runs.undo_plan(run_id))
 
     async def run_snapshot(self, run_id: str) -> "RunSnapshot":
-        return (await known(self._client.runs.get(run_id))).run
+        return (await conflict_if_missing(self._client.runs.get(run_id))).run
 
     def can_drive(self, agent_id: str) -> bool:
         return True
@@ -89,7 +95,7 @@ class RemoteServer:
         return frozenset()
 
     async def decisions(self, run_id: str) -> "DecisionRun":
-        return await known(self._client.runs.decisions(run_id))
+        return await conflict_if_missing(self._client.runs.decisions(run_id))
 
     async def session_records(self, session_id: str) -> "AsyncGenerator[Event]":
         async for event in self._client.events(session_id=session_id, follow=False):
@@ -103,7 +109,7 @@ class RemoteServer:
 
 
 class RemoteRun:
-    """A run on a server; see `Run`."""
+    """A run on a server; see `BackendRun`."""
 
     def __init__(self, client: Client, run_id: str) -> None:
         self._client = client
@@ -116,7 +122,7 @@ class RemoteRun:
         async with asyncio.timeout(timeout), self._client.events(run_id=self.run_id) as feed:
             async for _ in feed:
                 pass
-        result = (await known(self._client.runs.get(self.run_id))).result
+        result = (await conflict_if_missing(self._client.runs.get(self.run_id))).result
         if result is None:
             raise NotWindlass("the server ended the feed of a run that has not ended")
         return result
@@ -137,14 +143,16 @@ class RemoteRun:
         arguments: "JsonObject | None" = None,
     ) -> None:
         # The server takes the responder from the key.
-        await known(self._client.approvals.answer(request_id, option_id, text=text, arguments=arguments))
+        await conflict_if_missing(
+            self._client.approvals.answer(request_id, option_id, text=text, arguments=arguments)
+        )
 
     async def cancel(self, *, by: str, reason: str | None = None) -> None:
-        await known(self._client.runs.cancel(self.run_id, reason=reason))
+        await conflict_if_missing(self._client.runs.cancel(self.run_id, reason=reason))
 
 
 class RemoteSessions:
-    """The sessions and runs of a server; see `Sessions`."""
+    """The sessions and runs of a server; see `BackendSessions`."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -164,31 +172,31 @@ class RemoteSessions:
         )
 
     async def runs(
-        self, *, after: str | None = None, limit: int = 50, **wanted: "Unpack[RunQuery]"
+        self, *, after: str | None = None, limit: int = 50, **query: "Unpack[RunQuery]"
     ) -> "Page[RunRow]":
-        since, until = wanted.get("since"), wanted.get("until")
+        since, until = query.get("since"), query.get("until")
         return await self._client.runs.list(
-            session=wanted.get("session_id"),
-            agent=wanted.get("agent_id"),
-            status=wanted.get("status"),
+            session=query.get("session_id"),
+            agent=query.get("agent_id"),
+            status=query.get("status"),
             after=after,
             limit=limit,
-            subagents=not wanted.get("root_only", False),
-            waits_on=wanted.get("waits_on"),
-            version=wanted.get("version"),
-            error=wanted.get("error"),
-            tag=wanted.get("tag"),
-            feedback=wanted.get("feedback"),
-            crashed=wanted.get("has_crashed"),
+            subagents=not query.get("root_only", False),
+            waits_on=query.get("waits_on"),
+            version=query.get("version"),
+            error=query.get("error"),
+            tag=query.get("tag"),
+            feedback=query.get("feedback"),
+            crashed=query.get("has_crashed"),
             since=None if since is None else since.isoformat(),
             until=None if until is None else until.isoformat(),
-            cost_min=wanted.get("cost_micros_min"),
-            cost_max=wanted.get("cost_micros_max"),
-            duration_min=wanted.get("duration_ms_min"),
-            duration_max=wanted.get("duration_ms_max"),
-            text=wanted.get("text"),
-            sort=wanted.get("sort"),
-            ascending=wanted.get("is_ascending", False),
+            cost_min=query.get("cost_micros_min"),
+            cost_max=query.get("cost_micros_max"),
+            duration_min=query.get("duration_ms_min"),
+            duration_max=query.get("duration_ms_max"),
+            text=query.get("text"),
+            sort=query.get("sort"),
+            ascending=query.get("is_ascending", False),
         )
 
     async def refused_starts(self, *, agent_id: str | None = None, limit: int = 50) -> "Page[RefusedStart]":
@@ -202,14 +210,14 @@ class RemoteSessions:
         after: str | None = None
         while True:
             page = await self._client.approvals.list(after=after, limit=REQUESTS_PER_PAGE)
-            for one in page.items:
-                if one.request.request_id == request_id:
-                    return one
+            for row in page.items:
+                if row.request.request_id == request_id:
+                    return row
             if page.next is None:
-                return await self._settled(request_id)
+                return await self._find_settled_request(request_id)
             after = page.next
 
-    async def _settled(self, request_id: str) -> SettledRequest | None:
+    async def _find_settled_request(self, request_id: str) -> SettledRequest | None:
         """Return how a request of a visible run was settled."""
         run_id = request_id.partition(":")[2].partition(":")[0]
         try:
@@ -219,47 +227,47 @@ class RemoteSessions:
         async for event in self._client.events(run_id=run_id, follow=False):
             if event.type != "input.resolved":
                 continue
-            for one in InputResolvedData.model_validate(event.data).resolutions:
-                if one.request_id == request_id:
-                    said = one.response
+            for resolution in InputResolvedData.model_validate(event.data).resolutions:
+                if resolution.request_id == request_id:
+                    response = resolution.response
                     return SettledRequest(
                         request_id,
                         session_id,
                         run_id,
                         owner=None,
-                        outcome=one.outcome,
-                        option_id=None if said is None else said.option_id,
-                        responder=None if said is None else said.responder,
+                        outcome=resolution.outcome,
+                        option_id=None if response is None else response.option_id,
+                        responder=None if response is None else response.responder,
                         at=event.meta.at,
                     )
         return None
 
     async def get(self, session_id: str) -> SessionInfo:
-        return await known(self._client.sessions.get(session_id))
+        return await conflict_if_missing(self._client.sessions.get(session_id))
 
     async def history(
         self, session_id: str, *, after: str | None = None, limit: int = 50
     ) -> "Page[ChatMessage]":
-        return await known(self._client.sessions.history(session_id, after=after, limit=limit))
+        return await conflict_if_missing(self._client.sessions.history(session_id, after=after, limit=limit))
 
     async def trace(self, run_id: str) -> TraceInfo:
-        return await known(self._client.runs.trace(run_id))
+        return await conflict_if_missing(self._client.runs.trace(run_id))
 
     async def fork(
         self, session_id: str, *, at: int | None = None, session_id_new: str | None = None
     ) -> SessionInfo:
         if session_id_new is not None:
-            raise Problem(_SERVER_IDS, "Omit --name.")
-        return await known(self._client.sessions.fork(session_id, at=at))
+            raise CommandError(_SERVER_IDS, "Omit --name.")
+        return await conflict_if_missing(self._client.sessions.fork(session_id, at=at))
 
     def export(self, session_id: str) -> AsyncIterator[str]:
         return self._client.sessions.export(session_id)
 
     async def delete(self, session_id: str) -> tuple[str, ...]:
-        return await known(self._client.sessions.delete(session_id))
+        return await conflict_if_missing(self._client.sessions.delete(session_id))
 
 
-async def known(answer: Awaitable[T]) -> T:
+async def conflict_if_missing(answer: Awaitable[T]) -> T:
     """Return an answer of the server; "not found" is `Conflict`, as in a store.
 
     Raises:
@@ -268,4 +276,4 @@ async def known(answer: Awaitable[T]) -> T:
     try:
         return await answer
     except NotFound as error:
-        raise Conflict(error.message, kind=error.kind, retry=error.retry) from None
+        raise UnknownName(error.message, kind=error.kind, retry=error.retry) from None

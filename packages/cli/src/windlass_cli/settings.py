@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from windlass.limits import DRAIN_S, DRAIN_S_MAX, RETENTION_DAYS_MAX, SERVICE_DRAIN_S
-from windlass_cli.output import Problem
+from windlass_cli.output import CommandError
 from windlass_protocol.frozen import sealed
 from windlass_protocol.lazy import lazy_pattern
 
@@ -51,14 +51,14 @@ def _durability(value: object) -> str:
     return cast(str, value)
 
 
-def _whole(words: str, *, least: int = 0, most: int) -> Callable[[object], str]:
-    """Return a reader of whole numbers; `words` say what is expected, with `least` and `most`."""
+def _whole(expected: str, *, least: int = 0, most: int) -> Callable[[object], str]:
+    """Return a reader of whole numbers; `expected` says what a value must be, with `least` and `most`."""
 
     def read(value: object) -> str:
         digits = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
         is_number = digits.isascii() and digits.isdigit()
         if not is_number or not least <= int(digits[:_DIGITS_MAX]) <= most:
-            raise ValueError(words.format(least=f"{least:,}", most=f"{most:,}"))
+            raise ValueError(expected.format(least=f"{least:,}", most=f"{most:,}"))
         return str(int(digits))
 
     return read
@@ -122,29 +122,29 @@ _count = _whole("a whole number from {least} to {most}", least=1, most=COUNT_MAX
 
 def _limits(value: object) -> str:
     """Return the limits of providers as a TOML table in one line; a variable holds one as text."""
-    words = f"a table such as {_LIMITS_EXAMPLE}, with whole numbers from 1"
+    expected = f"a table such as {_LIMITS_EXAMPLE}, with whole numbers from 1"
     table = value
     if isinstance(value, str):
         try:
             table = tomllib.loads(f"table = {value or '{}'}")["table"]
         except tomllib.TOMLDecodeError:
-            raise ValueError(words) from None
+            raise ValueError(expected) from None
     if not isinstance(table, dict):
-        raise ValueError(words)
-    shown: list[str] = []
+        raise ValueError(expected)
+    entries: list[str] = []
     for route, fields in cast("dict[str, object]", table).items():
         if not _ROUTE.fullmatch(route) or not isinstance(fields, dict):
-            raise ValueError(words)
+            raise ValueError(expected)
         limit = cast("dict[str, object]", fields)
         for name, number in limit.items():
             if name not in _LIMITS or type(number) is not int or number < 1:
-                raise ValueError(words)
-        shown.append(f"{route} = {{{', '.join(f'{name} = {number}' for name, number in limit.items())}}}")
-    return f"{{{', '.join(shown)}}}" if shown else ""
+                raise ValueError(expected)
+        entries.append(f"{route} = {{{', '.join(f'{name} = {number}' for name, number in limit.items())}}}")
+    return f"{{{', '.join(entries)}}}" if entries else ""
 
 
-def _declared(value: object) -> str:
-    """Return the place of declarations in Python, or tables and such places by name as JSON."""
+def _declarations(value: object) -> str:
+    """Return the location of declarations in Python, or tables and such locations by name as JSON."""
     if isinstance(value, str):
         return value
     tables = cast("dict[str, object]", value) if isinstance(value, dict) else {"": None}
@@ -155,21 +155,21 @@ def _declared(value: object) -> str:
 
 def _schedules(value: object) -> str:
     """Return schedules as JSON; a variable holds it as text."""
-    words = f"a table of schedules, such as {_SCHEDULE_EXAMPLE}, with {', '.join(_SCHEDULE_KEYS)}"
+    expected = f"a table of schedules, such as {_SCHEDULE_EXAMPLE}, with {', '.join(_SCHEDULE_KEYS)}"
     try:
         table = json.loads(value or "{}") if isinstance(value, str) else value
         text = json.dumps(table)
     except (ValueError, TypeError):
-        raise ValueError(words) from None
+        raise ValueError(expected) from None
     tables = cast("dict[str, object]", table) if isinstance(table, dict) else {"": None}
-    for name, one in tables.items():
-        if not isinstance(one, dict):
-            raise ValueError(words)
-        for key in cast("dict[str, object]", one):
+    for name, schedule in tables.items():
+        if not isinstance(schedule, dict):
+            raise ValueError(expected)
+        for key in cast("dict[str, object]", schedule):
             if key not in _SCHEDULE_KEYS:
                 near = difflib.get_close_matches(key, _SCHEDULE_KEYS, 1)
-                known = f"did you mean {near[0]}?" if near else f"it takes {', '.join(_SCHEDULE_KEYS)}"
-                raise LookupError(f"schedules.{name} has an unknown key {key!r}; {known}")
+                hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(_SCHEDULE_KEYS)}"
+                raise LookupError(f"schedules.{name} has an unknown key {key!r}; {hint}")
     return text if tables else ""
 
 
@@ -201,7 +201,7 @@ class Setting:
 
     key: str
     default: str
-    words: str
+    meaning: str
     read: Callable[[object], str] = _text
 
     @property
@@ -217,13 +217,13 @@ SETTINGS: Final = (
         "webhooks",
         "",
         "entry points for signed requests: module:name, file.py:name, or a table of those and of tables",
-        _declared,
+        _declarations,
     ),
     Setting(
         "notifications",
         "",
         "endpoints that are notified of events: module:name, file.py:name, or a table of those and of tables",
-        _declared,
+        _declarations,
     ),
     Setting("data", "windlass-data", "the folder of all stores"),
     Setting("store", "", "the file of the store, or postgresql://…; local.db in the data folder when empty"),
@@ -365,41 +365,41 @@ class Value:
 
 
 @sealed
-class Settings:
+class CommandSettings:
     """All settings, and the folder that relative paths start from."""
 
     values: Mapping[str, Value]
     folder: Path
 
-    def with_options(self, options: Mapping[str, str | None]) -> "Settings":
+    def with_options(self, options: Mapping[str, str | None]) -> "CommandSettings":
         """Return the settings with options of one command, by setting; None leaves a setting as it is.
 
         Raises:
-            Problem: a value is invalid.
+            CommandError: a value is invalid.
         """
         values = dict(self.values)
-        for key, given in options.items():
-            if given is not None:
+        for key, option in options.items():
+            if option is not None:
                 setting, source = _BY_KEY[key], f"option --{key.replace('_', '-')}"
-                values[key] = Value(setting, _checked(setting, given, source), source)
+                values[key] = Value(setting, _check_value(setting, option, source), source)
         return replace(self, values=values)
 
     @property
     def agents(self) -> str:
-        """The place of the agents: module:name or file.py:name."""
+        """The location of the agents: module:name or file.py:name."""
         return self.values["agents"].value
 
     @property
     def store(self) -> Path:
         """The file of the local store; an open server uses the same file."""
-        named = self.values["store"].value
-        return self.folder / named if named else self.data / LOCAL
+        store = self.values["store"].value
+        return self.folder / store if store else self.data / LOCAL
 
     @property
     def address(self) -> str:
         """The address of the store in PostgreSQL, which may be wrong; empty if the store is a file."""
-        named = self.values["store"].value
-        return named if "://" in named else ""
+        store = self.values["store"].value
+        return store if "://" in store else ""
 
     @property
     def data(self) -> Path:
@@ -474,52 +474,52 @@ class Settings:
 
 def load_settings(
     options: Mapping[str, str | None], environment: Environment, *, file: Path | None
-) -> Settings:
+) -> CommandSettings:
     """Return the settings; options win over variables, variables over the file, the file over defaults.
 
     Relative paths start from the folder of the file, so that they mean the same from every working directory.
 
     Raises:
-        Problem: the file cannot be read, a setting is unknown, or a value is invalid.
+        CommandError: the file cannot be read, a setting is unknown, or a value is invalid.
     """
     path = file or Path(FILE)
     written = _read_file(path, is_needed=file is not None)
     values: dict[str, Value] = {}
     for setting in SETTINGS:
-        given, source = options.get(setting.key), f"option --{setting.key.split('.')[-1]}"
-        if given is None:
-            given, source = environment.get(setting.variable), f"variable {setting.variable}"
-        found: object = given
-        is_from_file = found is None and setting.key in written
+        value: object = options.get(setting.key)
+        source = f"option --{setting.key.split('.')[-1]}"
+        if value is None:
+            value, source = environment.get(setting.variable), f"variable {setting.variable}"
+        is_from_file = value is None and setting.key in written
         if is_from_file:
-            found, source = written[setting.key], str(path)
-        if found is None:
-            found, source = setting.default, "default"
+            value, source = written[setting.key], str(path)
+        if value is None:
+            value, source = setting.default, "default"
         values[setting.key] = Value(
-            setting, _checked(setting, found, source), source, is_from_file=is_from_file
+            setting, _check_value(setting, value, source), source, is_from_file=is_from_file
         )
     _check_together(values)
-    return Settings(values, path.absolute().parent if written else Path.cwd())
+    return CommandSettings(values, path.absolute().parent if written else Path.cwd())
 
 
 def _check_together(values: Mapping[str, Value]) -> None:
     four_eyes = values["approvals.four_eyes"]
     if four_eyes.value == "true" and not values["approvals.responders"].value:
-        raise Problem(
+        raise CommandError(
             "approvals.four_eyes needs approvals.responders: name two people or more",
             f"Change it: {four_eyes.source}.",
         )
 
 
-def _checked(setting: Setting, found: object, source: str) -> str:
+def _check_value(setting: Setting, raw: object, source: str) -> str:
     try:
-        value = setting.read(found)
+        value = setting.read(raw)
     except ValueError as error:
-        raise Problem(f"{setting.key} must be {error}, found {found!r}", f"Change it: {source}.") from None
+        raise CommandError(f"{setting.key} must be {error}, found {raw!r}", f"Change it: {source}.") from None
     except LookupError as error:
-        raise Problem(str(error), f"Change it: {source}.") from None
+        raise CommandError(str(error), f"Change it: {source}.") from None
     if "\0" in value:
-        raise Problem(f"{setting.key} contains a NUL character", f"Change it: {source}.")
+        raise CommandError(f"{setting.key} contains a NUL character", f"Change it: {source}.")
     return value
 
 
@@ -529,16 +529,16 @@ def _read_file(path: Path, *, is_needed: bool) -> dict[str, object]:
             raw = file.read(FILE_BYTES_MAX + 1)
     except FileNotFoundError:
         if is_needed:
-            raise Problem(f"the file {path} does not exist", "Create a project: windlass init") from None
+            raise CommandError(f"the file {path} does not exist", "Create a project: windlass init") from None
         return {}
     except OSError as error:
-        raise Problem(f"cannot read {path}: {error.strerror}") from None
+        raise CommandError(f"cannot read {path}: {error.strerror}") from None
     if len(raw) > FILE_BYTES_MAX:
-        raise Problem(f"{path} is larger than {FILE_BYTES_MAX:,} bytes", "It should hold settings only.")
+        raise CommandError(f"{path} is larger than {FILE_BYTES_MAX:,} bytes", "It should hold settings only.")
     try:
         table = tomllib.loads(raw.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Problem(
+        raise CommandError(
             f"{path} is not valid TOML: {error}", _twice_hint(raw.decode(errors="replace"))
         ) from None
     written = dict(_flat(table))
@@ -568,7 +568,7 @@ def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, o
             yield key, value
 
 
-def _unknown(key: str, path: Path) -> Problem:
+def _unknown(key: str, path: Path) -> CommandError:
     near = difflib.get_close_matches(key, list(_BY_KEY), 1)
     hint = f"Did you mean {near[0]}?" if near else f"Known settings: {', '.join(_BY_KEY)}."
-    return Problem(f"{path}: unknown setting {key}", hint)
+    return CommandError(f"{path}: unknown setting {key}", hint)

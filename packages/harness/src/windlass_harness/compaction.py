@@ -35,7 +35,7 @@ from windlass_protocol import (
     UserPart,
 )
 from windlass_protocol.frozen import sealed
-from windlass_protocol.generated import event_data
+from windlass_protocol.generated import records
 from windlass_protocol.limits import INTEGER_MAX
 
 __all__ = [
@@ -522,7 +522,7 @@ def fit_summary(plan: CompactionPlan, summary: str | None) -> str | None:
 
 def completed_data(
     plan: CompactionPlan, summary: str | None, *, model_id: str, sequence: int, turn_id: str
-) -> "event_data.CompactionCompletedData":
+) -> records.CompactionCompleted:
     """Return the data to journal, so that a fold of the records repeats `apply`.
 
     Raises:
@@ -531,15 +531,15 @@ def completed_data(
     fitted = fit_summary(plan, summary)
     # The plan reserves room for the longest summary; the actual one may be shorter.
     spared = 0 if fitted is None else plan.summary_tokens_max - plan.estimate(summary_message(fitted))
-    return event_data.CompactionCompletedData(
+    return records.CompactionCompleted(
         model_id=model_id,
         sequence=sequence,
         turn_id=turn_id,
         summary=fitted,
         kept_from=plan.kept_from,
-        trimmed_call_ids=tuple(sorted(plan.trimmed_call_ids)),
+        trimmed_call_ids=sorted(plan.trimmed_call_ids),
         result_chars_max=plan.result_chars_max,
-        pinned=plan.pinned,
+        pinned=list(plan.pinned),
         input_tokens_before=min(plan.tokens_before, INTEGER_MAX),
         input_tokens_after=min(plan.tokens_after - max(spared, 0), INTEGER_MAX),
     )

@@ -101,7 +101,7 @@ Float = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 def wire_name(name: str) -> str:
     """Return the name of a field on the wire; several times as fast as `to_camel` of pydantic."""
     first, *others = name.split("_")
-    return first + "".join([other.capitalize() for other in others])
+    return first + "".join([word.capitalize() for word in others])
 
 
 CONTENT_FIELDS: Final[Mapping[str, frozenset[str]]] = {
@@ -208,12 +208,12 @@ class ExactlyOne(BaseModel):
 
     @model_validator(mode="after")
     def _has_exactly_one(self) -> Self:
-        given = [name for name in self.__exactly_one_of__ if self._is_given(name)]
-        if len(given) != 1:
+        present = [name for name in self.__exactly_one_of__ if self._is_given(name)]
+        if len(present) != 1:
             raise PydanticCustomError(
                 "exactly_one",
                 "expected exactly one of {names}, found {count}",
-                {"names": ", ".join(self.__exactly_one_of__), "count": len(given)},
+                {"names": ", ".join(self.__exactly_one_of__), "count": len(present)},
             )
         return self
 
@@ -230,14 +230,14 @@ class EventModels(Mapping[str, type[BaseModel]]):
     def __init__(self, module: str, names: Mapping[str, str]) -> None:
         self._module = module
         self._names = names
-        self._made: dict[str, type[BaseModel]] = {}
+        self._models: dict[str, type[BaseModel]] = {}
 
     def __getitem__(self, event_type: str) -> type[BaseModel]:
-        made = self._made.get(event_type)
-        if made is None:
-            made = getattr(import_module(self._module), self._names[event_type])
-            self._made[event_type] = made
-        return made
+        model = self._models.get(event_type)
+        if model is None:
+            model = getattr(import_module(self._module), self._names[event_type])
+            self._models[event_type] = model
+        return model
 
     def __contains__(self, event_type: object) -> bool:
         return event_type in self._names

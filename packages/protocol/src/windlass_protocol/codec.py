@@ -19,7 +19,7 @@ from windlass_protocol.codec_errors import (
     CodecError,
     CodecErrorCode,
     Issue,
-    Position,
+    MessagePosition,
     too_large_text,
 )
 from windlass_protocol.codec_issues import invalid
@@ -42,7 +42,7 @@ __all__ = [
     "Issue",
     "JsonObject",
     "JsonValue",
-    "Position",
+    "MessagePosition",
     "canonical",
     "decode",
     "decode_trusted",
@@ -90,7 +90,7 @@ def decode(
         CodecError: as `parse`, or `invalid` with the issues if the value does not fit the model.
     """
     raw = _raw(data, limits)
-    return _validated(model, raw, _read(raw, limits))
+    return _validate(model, raw, _read(raw, limits))
 
 
 def decode_trusted(model: type[T], data: bytes) -> T:
@@ -141,9 +141,9 @@ def encode(value: BaseModel | JsonValue, limits: CodecLimits = DEFAULT_LIMITS) -
         raw = to_json(plain)
     except PydanticSerializationError:
         raw = None
-    raw = _written(raw, plain, limits)
+    raw = _check_written(raw, plain, limits)
     if isinstance(value, BaseModel):
-        _validated(type(value), raw, plain)
+        _validate(type(value), raw, plain)
     return raw
 
 
@@ -185,7 +185,7 @@ def canonical(value: BaseModel | JsonValue, limits: CodecLimits = DEFAULT_LIMITS
         raw = canonical_text(plain).encode()
     except UnicodeEncodeError:
         raw = None
-    return _written(raw, plain, limits)
+    return _check_written(raw, plain, limits)
 
 
 @lru_cache(maxsize=ADAPTERS_MAX)
@@ -193,7 +193,7 @@ def _adapter(model: type[T]) -> TypeAdapter[T]:
     return TypeAdapter(model)
 
 
-def _validated(model: type[T] | TypeAdapter[T], raw: bytes, value: JsonValue) -> T:
+def _validate(model: type[T] | TypeAdapter[T], raw: bytes, value: JsonValue) -> T:
     try:
         adapter = model if isinstance(model, TypeAdapter) else _adapter(model)
         return adapter.validate_json(raw, strict=True, by_alias=True, by_name=False)
@@ -287,13 +287,13 @@ def _refusal(raw: bytes, limits: CodecLimits) -> CodecError:
 
 
 def _sendable(value: BaseModel | JsonValue, limits: CodecLimits) -> JsonValue:
-    plain = _dumped(value, limits) if isinstance(value, BaseModel) else value
+    plain = _dump(value, limits) if isinstance(value, BaseModel) else value
     if not is_sendable(plain, limits):
         raise _value_refusal(plain, limits)
     return plain
 
 
-def _dumped(model: BaseModel, limits: CodecLimits) -> JsonValue:
+def _dump(model: BaseModel, limits: CodecLimits) -> JsonValue:
     if fault := find_unfolding_fault(model, limits):
         raise fault
     # Not in JSON mode, which would turn infinities into nulls and numbers into keys silently.
@@ -304,7 +304,7 @@ def _dumped(model: BaseModel, limits: CodecLimits) -> JsonValue:
     raise CodecError(CodecErrorCode.INVALID, message)
 
 
-def _written(raw: bytes | None, plain: JsonValue, limits: CodecLimits) -> bytes:
+def _check_written(raw: bytes | None, plain: JsonValue, limits: CodecLimits) -> bytes:
     """Return the encoded bytes if the value can be encoded and keeps the limits."""
     if raw is None:
         raise _value_refusal(plain, limits)

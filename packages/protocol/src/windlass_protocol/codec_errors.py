@@ -30,8 +30,8 @@ class CodecErrorCode(StrEnum):
 
 
 @sealed
-class Position:
-    """A place in a message: bytes from 0; lines and characters from 1."""
+class MessagePosition:
+    """A position in a message: bytes from 0; lines and characters from 1."""
 
     offset: int
     line: int
@@ -58,7 +58,7 @@ class CodecError(ValueError):
         code: CodecErrorCode,
         message: str,
         *,
-        position: Position | None = None,
+        position: MessagePosition | None = None,
         path: str | None = None,
         issues: tuple[Issue, ...] = (),
     ) -> None:
@@ -70,9 +70,9 @@ class CodecError(ValueError):
         self.issues = issues
 
 
-def too_large_text(found: str, limits: CodecLimits) -> str:
-    """Return the error text for a message over the size limit; `found` is the size in bytes."""
-    return f"message too large: {found} bytes, limit {limits.message_bytes_max:,}"
+def too_large_text(size: str, limits: CodecLimits) -> str:
+    """Return the error text for a message over the size limit; `size` is in bytes."""
+    return f"message too large: {size} bytes, limit {limits.message_bytes_max:,}"
 
 
 def too_deep_text(depth: int, limits: CodecLimits) -> str:

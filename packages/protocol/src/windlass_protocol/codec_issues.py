@@ -14,8 +14,8 @@ def invalid(error: ValidationError, value: JsonValue) -> CodecError:
     if count > ERROR_COUNTED_MAX:
         issues = (Issue("", f"more than {ERROR_COUNTED_MAX:,} issues, too many to list"),)
     else:
-        found = error.errors(include_url=False, include_input=False)
-        issues = tuple(_issue(details, value) for details in found[:ERROR_ISSUES_MAX])
+        errors = error.errors(include_url=False, include_input=False)
+        issues = tuple(_issue(details, value) for details in errors[:ERROR_ISSUES_MAX])
     first = issues[0]
     name = shown(error.title, ERROR_TEXT_CHARS_MAX)
     message = f"invalid {name}: issues: {count:,}, the first at {first.path or 'the top'}: {first.message}"

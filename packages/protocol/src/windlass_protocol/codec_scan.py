@@ -15,7 +15,7 @@ from windlass_protocol.codec_errors import (
     OUT_OF_RANGE_TEXT,
     CodecError,
     CodecErrorCode,
-    Position,
+    MessagePosition,
     pointer,
     shown,
     too_deep_text,
@@ -76,7 +76,7 @@ class _Scan:
             if not self._keys:
                 break
         if self._next() != _END or not self._is_end():
-            self._expected("the end of the message")
+            self._fail_expecting("the end of the message")
 
     def _opens(self) -> bool:
         """Scan one value; return True if it opened a non-empty container."""
@@ -105,7 +105,7 @@ class _Scan:
         end = "]" if keys is None else "}"
         mark = self._next()
         if mark not in (",", end):
-            self._expected(f"',' or '{end}'")
+            self._fail_expecting(f"',' or '{end}'")
         self._at += 1
         if mark == end:
             return True
@@ -134,7 +134,7 @@ class _Scan:
         """
         start = self._at
         if self._text[start] != '"':
-            self._expected("a key in double quotes")
+            self._fail_expecting("a key in double quotes")
         self._string()
         key = _text_of(self._text[start : self._at])
         self._keys.append(keys)
@@ -145,7 +145,7 @@ class _Scan:
             self._fail(CodecErrorCode.DUPLICATE_KEY, f'duplicate key "{name}" ({pointer(self._steps)})')
         keys.add(key)
         if self._next() != ":":
-            self._expected("':'")
+            self._fail_expecting("':'")
         self._at += 1
 
     def _scalar(self, mark: str) -> None:
@@ -159,7 +159,7 @@ class _Scan:
             self._number(number)
             self._at = number.end()
         else:
-            self._expected("a value")
+            self._fail_expecting("a value")
 
     def _number(self, number: re.Match[str]) -> None:
         token = number.group()
@@ -180,9 +180,9 @@ class _Scan:
         if mark == "\\":
             if _UNIT.match(self._text, self._at):
                 self._fail(CodecErrorCode.LONE_SURROGATE, LONE_SURROGATE_TEXT)
-            self._expected("a valid escape")
+            self._fail_expecting("a valid escape")
         if mark != '"':
-            self._expected("a closing quote")
+            self._fail_expecting("a closing quote")
         self._at += 1
 
     def _next(self) -> str:
@@ -201,9 +201,9 @@ class _Scan:
     def _is_end(self) -> bool:
         return self._at == len(self._text) - 1
 
-    def _expected(self, what: str) -> NoReturn:
-        found = "the end of the message" if self._is_end() else _described(self._text[self._at])
-        self._fail(CodecErrorCode.NOT_JSON, f"not JSON: expected {what}, found {found}")
+    def _fail_expecting(self, what: str) -> NoReturn:
+        actual = "the end of the message" if self._is_end() else _char_text(self._text[self._at])
+        self._fail(CodecErrorCode.NOT_JSON, f"not JSON: expected {what}, found {actual}")
 
     def _fail(self, code: CodecErrorCode, message: str) -> NoReturn:
         position = position_of(self._text, self._at)
@@ -217,15 +217,15 @@ def _text_of(string: str) -> str:
     return text
 
 
-def _described(char: str) -> str:
+def _char_text(char: str) -> str:
     if char in _NAMED:
         return f"'{char}'"
     return "a control character" if char < " " else "another character"
 
 
-def position_of(text: str, at: int) -> Position:
+def position_of(text: str, at: int) -> MessagePosition:
     """Return the position of a character index."""
-    return Position(
+    return MessagePosition(
         offset=len(text[:at].encode()),
         line=text.count("\n", 0, at) + 1,
         column=at - text.rfind("\n", 0, at),

@@ -130,23 +130,23 @@ def find_unfolding_fault(model: BaseModel, limits: CodecLimits) -> CodecError | 
     for _ in range(limits.depth_max + 1):
         inner: list[object] = []
         for item in level:
-            held = _held(item)
-            values += len(held)
+            parts = _parts(item)
+            values += len(parts)
             if _VALUE_BYTES_MIN * values > limits.message_bytes_max:
-                found = f"more than {limits.message_bytes_max:,}"
-                return CodecError(CodecErrorCode.TOO_LARGE, too_large_text(found, limits))
-            inner += [part for part in held if part.__class__ not in _ATOMS]
+                size = f"more than {limits.message_bytes_max:,}"
+                return CodecError(CodecErrorCode.TOO_LARGE, too_large_text(size, limits))
+            inner += [part for part in parts if part.__class__ not in _ATOMS]
         if not inner:
             return None
         level = inner
     return CodecError(CodecErrorCode.TOO_DEEP, too_deep_text(limits.depth_max + 1, limits))
 
 
-def _held(item: object) -> Collection[object]:
+def _parts(item: object) -> Collection[object]:
     if isinstance(item, BaseModel):
         # Most fields of most models are absent: they are not written, so they do not count.
-        held = [part for part in vars(item).values() if part is not None]
-        return held + list(item.model_extra.values()) if item.model_extra else held
+        parts = [part for part in vars(item).values() if part is not None]
+        return parts + list(item.model_extra.values()) if item.model_extra else parts
     if isinstance(item, dict):
         return cast("dict[object, object]", item).values()
     if isinstance(item, list | tuple | set | frozenset | deque):

@@ -153,10 +153,10 @@ def issue_text(kind: str, facts: Mapping[str, object], *, value: object) -> str:
     if ", found " in expected:
         return f"expected {expected}"
     is_other = kind in _CHOICES and isinstance(value, str)
-    return f"expected {expected}, found {'another string' if is_other else found(value)}"
+    return f"expected {expected}, found {'another string' if is_other else json_type(value)}"
 
 
-def found(value: object) -> str:
+def json_type(value: object) -> str:
     """Return the JSON type of a value, without the value."""
     match value:
         case None:

@@ -24,7 +24,7 @@ def frozen(cls: type[T]) -> type[T]:
 
     An instance must not be changed; the type checker says so.
     """
-    return _made(cls, {"__hash__": _hash})
+    return _make_class(cls, {"__hash__": _hash})
 
 
 @overload
@@ -43,7 +43,7 @@ def sealed(cls: type[T] | None = None, *, eq: bool = True, weakref_slot: bool = 
     }
 
     def make(cls: type[T]) -> type[T]:
-        return _made(cls, methods, eq=eq, weakref_slot=weakref_slot)
+        return _make_class(cls, methods, eq=eq, weakref_slot=weakref_slot)
 
     return make if cls is None else make(cls)
 
@@ -57,12 +57,12 @@ def mutable(cls: type[T] | None = None, *, eq: bool = True) -> type[T] | _Make[T
     """Make a class of its annotated fields, as `dataclass(slots=True)` does."""
 
     def make(cls: type[T]) -> type[T]:
-        return _made(cls, {"__hash__": None}, eq=eq)
+        return _make_class(cls, {"__hash__": None}, eq=eq)
 
     return make if cls is None else make(cls)
 
 
-def _made(
+def _make_class(
     cls: type[T], methods: dict[str, object], *, eq: bool = True, weakref_slot: bool = False
 ) -> type[T]:
     """Return the class again, with slots and methods; those that the class has itself are kept."""
@@ -72,23 +72,23 @@ def _made(
         name: kind for name, kind in vars(cls).get("__annotations__", {}).items() if not _is_class_var(kind)
     }
     body = {name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")}
-    given = {name: body.pop(name) for name in annotations if name in body}
-    fields = tuple(_parsed(annotations, given))
-    names = tuple(one.name for one in fields if one.is_kept)
+    defaults = {name: body.pop(name) for name in annotations if name in body}
+    fields = tuple(_read_fields(annotations, defaults))
+    names = tuple(spec.name for spec in fields if spec.is_kept)
     compared = {"__eq__": _equals} if eq else {}
     if not eq:
         methods = {name: value for name, value in methods.items() if name != "__hash__"}
     body = {"__repr__": _repr, **compared, **methods, **body} | {
         "__slots__": (*names, "__weakref__") if weakref_slot else names,
-        "__match_args__": tuple(one.name for one in fields if one.is_given and not one.by_name),
-        "__init__": _compile_later(fields, made := list[type](), is_sealed="__setattr__" in methods),
-        "__compared__": tuple(one.name for one in fields if one.is_kept and one.is_compared),
-        "__shown__": tuple(one.name for one in fields if one.is_kept and one.is_shown),
-        "__dataclass_fields__": _Fields(names, annotations, given),
+        "__match_args__": tuple(spec.name for spec in fields if spec.is_given and not spec.by_name),
+        "__init__": _compile_later(fields, owners := list[type](), is_sealed="__setattr__" in methods),
+        "__compared__": tuple(spec.name for spec in fields if spec.is_kept and spec.is_compared),
+        "__shown__": tuple(spec.name for spec in fields if spec.is_kept and spec.is_shown),
+        "__dataclass_fields__": _Fields(names, annotations, defaults),
         "__signature__": _SIGNATURE,
     }
-    made.append(type(cls)(cls.__name__, cls.__bases__, body))
-    return cast(type[T], made[0])
+    owners.append(type(cls)(cls.__name__, cls.__bases__, body))
+    return cast(type[T], owners[0])
 
 
 def _is_class_var(kind: object) -> bool:
@@ -102,7 +102,7 @@ def _head(kind: str) -> str:
     return kind.partition("[")[0].rpartition(".")[2].strip()
 
 
-class _Parsed:
+class _FieldSpec:
     """A field, read from its annotation and its default."""
 
     __slots__ = ("by_name", "default", "factory", "is_compared", "is_given", "is_kept", "is_shown", "name")
@@ -133,82 +133,87 @@ class _Parsed:
         return self.default is not MISSING or self.factory is not MISSING
 
 
-def _parsed(annotations: dict[str, object], given: dict[str, object]) -> Iterator[_Parsed]:
+def _read_fields(annotations: dict[str, object], defaults: dict[str, object]) -> Iterator[_FieldSpec]:
     by_name, optional = False, ""
     for name, kind in annotations.items():
         if kind in (KW_ONLY, "KW_ONLY"):
             by_name = True
             continue
-        one = _Parsed(name, kind, given.get(name, MISSING), by_name=by_name)
-        if one.is_given and not by_name:
-            if optional and not one.has_default:
+        spec = _FieldSpec(name, kind, defaults.get(name, MISSING), by_name=by_name)
+        if spec.is_given and not by_name:
+            if optional and not spec.has_default:
                 raise TypeError(f"field {name!r} without a default follows {optional!r}, which has one")
-            optional = name if one.has_default else ""
-        yield one
+            optional = name if spec.has_default else ""
+        yield spec
 
 
-def _compile_later(fields: tuple[_Parsed, ...], owner: list[type], *, is_sealed: bool) -> Callable[..., None]:
+def _compile_later(
+    fields: tuple[_FieldSpec, ...], owner: list[type], *, is_sealed: bool
+) -> Callable[..., None]:
     """Return an `__init__` that replaces itself in its owner by a compiled one when it is called."""
 
-    def init(self: object, *given: object, **more: object) -> None:
-        compiled = _compiled(fields, owner[0], is_sealed=is_sealed)
+    def init(self: object, *args: object, **kwargs: object) -> None:
+        compiled = _compile_init(fields, owner[0], is_sealed=is_sealed)
         compiled.__qualname__ = f"{owner[0].__qualname__}.__init__"
         type.__setattr__(owner[0], "__init__", compiled)
-        compiled(self, *given, **more)
+        compiled(self, *args, **kwargs)
 
     return init
 
 
-def _compiled(fields: tuple[_Parsed, ...], owner: type, *, is_sealed: bool) -> Callable[..., None]:
+def _compile_init(fields: tuple[_FieldSpec, ...], owner: type, *, is_sealed: bool) -> Callable[..., None]:
     scope: dict[str, Any] = {"_missing": MISSING}
-    places, names, lines = ["self"], list[str](), list[str]()
-    for one in fields:
-        name = value = one.name
+    positional, names, lines = ["self"], list[str](), list[str]()
+    for spec in fields:
+        name = value = spec.name
         parameter = name
-        if one.factory is not MISSING:
-            scope[f"_make_{name}"] = one.factory
+        if spec.factory is not MISSING:
+            scope[f"_make_{name}"] = spec.factory
             parameter = f"{name}=_missing"
-            value = f"_make_{name}() if {name} is _missing else {name}" if one.is_given else f"_make_{name}()"
-        elif one.default is not MISSING:
-            scope[f"_default_{name}"] = one.default
+            value = (
+                f"_make_{name}() if {name} is _missing else {name}" if spec.is_given else f"_make_{name}()"
+            )
+        elif spec.default is not MISSING:
+            scope[f"_default_{name}"] = spec.default
             parameter = f"{name}=_default_{name}"
-            value = name if one.is_given else f"_default_{name}"
-        elif not one.is_given:
+            value = name if spec.is_given else f"_default_{name}"
+        elif not spec.is_given:
             continue  # `__post_init__` sets it
-        if one.is_given:
-            (names if one.by_name else places).append(parameter)
-        if one.is_kept:
+        if spec.is_given:
+            (names if spec.by_name else positional).append(parameter)
+        if spec.is_kept:
             if is_sealed:
                 # The setter of the slot itself: `object.__setattr__` would look it up by name.
                 scope[f"_set_{name}"] = vars(owner)[name].__set__
             lines.append(f" _set_{name}(self, {value})" if is_sealed else f" self.{name} = {value}")
     if hasattr(owner, "__post_init__"):
-        lines.append(f" self.__post_init__({', '.join(one.name for one in fields if not one.is_kept)})")
-    head = ", ".join([*places, *(["*", *names] if names else [])])
+        init_names = [init_var.name for init_var in fields if not init_var.is_kept]
+        lines.append(f" self.__post_init__({', '.join(init_names)})")
+    head = ", ".join([*positional, *(["*", *names] if names else [])])
     exec(f"def __init__({head}):\n" + "\n".join(lines or [" pass"]), scope)  # noqa: S102 - names of fields
-    made: Callable[..., None] = scope["__init__"]
-    return made
+    init: Callable[..., None] = scope["__init__"]
+    return init
 
 
 class _Fields:
     """The fields of a class: names at once, and as `dataclasses` wants them when they are asked for."""
 
     def __init__(
-        self, names: tuple[str, ...], annotations: dict[str, object], given: dict[str, object]
+        self, names: tuple[str, ...], annotations: dict[str, object], defaults: dict[str, object]
     ) -> None:
         self.names = names
         # With a docstring: `dataclass` would make one of the signature.
-        self._body = {"__annotations__": annotations, "__doc__": "Fields.", **given}
-        self._made: dict[str, Field[Any]] | None = None
+        self._body = {"__annotations__": annotations, "__doc__": "Fields.", **defaults}
+        self._fields: dict[str, Field[Any]] | None = None
 
     def shadow(self, *, init: bool) -> type:
         """Return a dataclass with the same fields, and with methods only if `init` is set."""
         return dataclass(init=init, repr=False, eq=False)(type("_Shadow", (), dict(self._body)))
 
     def __get__(self, instance: object, owner: type) -> dict[str, Field[Any]]:
-        if self._made is None:
-            self._made = cast(dict[str, Field[Any]], vars(self.shadow(init=False))["__dataclass_fields__"])
-        return self._made
+        if self._fields is None:
+            self._fields = cast(dict[str, Field[Any]], vars(self.shadow(init=False))["__dataclass_fields__"])
+        return self._fields
 
 
 class _Signature:
@@ -224,14 +229,14 @@ class _Signature:
 _SIGNATURE = _Signature()
 
 
-def _fields(one: object) -> _Fields:
-    known = (vars(cls).get("__dataclass_fields__") for cls in type(one).__mro__)
-    return next(found for found in known if isinstance(found, _Fields))
+def _fields(instance: object) -> _Fields:
+    tables = (vars(cls).get("__dataclass_fields__") for cls in type(instance).__mro__)
+    return next(table for table in tables if isinstance(table, _Fields))
 
 
-def _values(one: object) -> tuple[object, ...]:
-    names: tuple[str, ...] = getattr(type(one), "__compared__")  # noqa: B009 - not every type has them
-    return tuple([getattr(one, name) for name in names])
+def _values(instance: object) -> tuple[object, ...]:
+    names: tuple[str, ...] = getattr(type(instance), "__compared__")  # noqa: B009 - not every type has them
+    return tuple([getattr(instance, name) for name in names])
 
 
 def _equals(self: object, other: object) -> bool:
@@ -246,20 +251,20 @@ def _hash(self: object) -> int:
 
 def _repr(self: object) -> str:
     names: tuple[str, ...] = getattr(type(self), "__shown__")  # noqa: B009 - not every type has them
-    shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
-    return f"{type(self).__qualname__}({shown})"
+    pairs = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+    return f"{type(self).__qualname__}({pairs})"
 
 
 def _refuse_assignment(self: object, name: str, value: object) -> None:
-    known = _fields(self)
-    if vars(type(self)).get("__dataclass_fields__") is known or name in known.names:
+    fields = _fields(self)
+    if vars(type(self)).get("__dataclass_fields__") is fields or name in fields.names:
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
     object.__setattr__(self, name, value)
 
 
 def _refuse_deletion(self: object, name: str) -> None:
-    known = _fields(self)
-    if vars(type(self)).get("__dataclass_fields__") is known or name in known.names:
+    fields = _fields(self)
+    if vars(type(self)).get("__dataclass_fields__") is fields or name in fields.names:
         raise FrozenInstanceError(f"cannot delete field {name!r}")
     object.__delattr__(self, name)
 

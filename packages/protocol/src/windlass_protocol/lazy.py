@@ -72,7 +72,7 @@ class _Uncompiled(_Compiled):
         if name not in _METHODS:
             raise AttributeError(f"a pattern has no attribute {name!r}")
         compiled = self._compiled()
-        vars(self).update({one: getattr(compiled, one) for one in _METHODS})
+        vars(self).update({method: getattr(compiled, method) for method in _METHODS})
         # Without `__getattr__` in its class, an attribute costs as much as that of any other object.
         object.__setattr__(self, "__class__", _Compiled)
         return vars(self)[name]

@@ -10,6 +10,15 @@ MESSAGE_BYTES_MAX: Final = 1_048_576
 DEPTH_MAX: Final = 64
 """Nesting depth of arrays and objects; a bare number has depth 0."""
 
+FREE_LEVELS_MAX: Final = 48
+"""Nesting depth of JSON from outside that is stored, such as arguments, results, metadata, state and schemas.
+
+A record, its event and the messages around them add levels, up to `DEPTH_MAX`.
+"""
+
+RECORD_LEVELS_MAX: Final = 60
+"""Nesting depth of the data of a record: with its event, and the frame of a sidecar, it has `DEPTH_MAX`."""
+
 DEPTH_CEILING: Final = 128
 """The largest depth a caller may choose; the underlying parser fails at 200."""
 

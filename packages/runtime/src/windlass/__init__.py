@@ -6,7 +6,7 @@ from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from windlass.agent import Agent as Agent
-    from windlass.deps import RunInfo as RunInfo
+    from windlass.agent.hooks import hook as hook
     from windlass.errors import AgentError as AgentError
     from windlass.errors import Ambiguous as Ambiguous
     from windlass.errors import Conflict as Conflict
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from windlass.errors import Denied as Denied
     from windlass.errors import Rejected as Rejected
     from windlass.errors import Unavailable as Unavailable
-    from windlass.hooks import hook as hook
     from windlass.ports.host import Change as Change
     from windlass.ports.host import HookCall as HookCall
     from windlass.ports.host import Veto as Veto
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from windlass.tools import ToolFailed as ToolFailed
     from windlass.tools import tool as tool
     from windlass.tools.context import ToolContext as ToolContext
+    from windlass.tools.deps import RunInfo as RunInfo
     from windlass.tools.router import ToolRouter as ToolRouter
     from windlass_harness import Budget as Budget
     from windlass_harness import PolicySet as PolicySet
@@ -50,7 +50,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "windlass.agent": ("Agent",),
-    "windlass.deps": ("RunInfo",),
+    "windlass.tools.deps": ("RunInfo",),
     "windlass.errors": (
         "AgentError",
         "Ambiguous",
@@ -60,7 +60,7 @@ _HOMES = {
         "Rejected",
         "Unavailable",
     ),
-    "windlass.hooks": ("hook",),
+    "windlass.agent.hooks": ("hook",),
     "windlass.ports.host": (
         "Change",
         "HookCall",

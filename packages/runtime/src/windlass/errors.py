@@ -128,6 +128,10 @@ class Conflict(AgentError):
     code = ErrorCode.CONFLICT
 
 
+class UnknownName(Conflict):
+    """The store has no run, session or document with this name."""
+
+
 class Unavailable(AgentError):
     """Nothing happened: retry later, with the same key."""
 

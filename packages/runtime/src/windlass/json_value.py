@@ -27,11 +27,10 @@ from windlass.limits import (
     NAME_CHARS_MAX,
     REPR_CHARS_MAX,
     REPR_READ_CHARS_MAX,
-    RESULT_LEVELS_MAX,
     RESULT_VALUES_MAX,
 )
 from windlass_protocol.frozen import mutable, sealed
-from windlass_protocol.limits import INTEGER_MAX
+from windlass_protocol.limits import FREE_LEVELS_MAX, INTEGER_MAX
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -67,7 +66,7 @@ class JsonForm:
     """Show a type without a JSON form as `$type` and `$repr`, or raise `NoJsonForm`."""
     binary: Literal["base64", "repr"] = "base64"
     """Base64 can be read back; in a repr, secrets are recognised by their shape and masked."""
-    levels_max: int = RESULT_LEVELS_MAX
+    levels_max: int = FREE_LEVELS_MAX
     values_max: int = RESULT_VALUES_MAX
     """Of the whole value; the rest is left out."""
     items_max: int | None = None

@@ -120,7 +120,6 @@ OUTPUT_BYTES: Final = 32_768
 """Size of an answer to an output contract, unless the contract sets its own limit."""
 OUTPUT_BYTES_MAX: Final = 524_288
 """Upper limit of a contract's own limit: half of a record."""
-OUTPUT_LEVELS_MAX: Final = 48
 OUTPUT_ERRORS: Final = 32
 """Errors reported for one answer, unless the contract sets its own limit."""
 OUTPUT_ERRORS_MAX: Final = 128
@@ -132,7 +131,6 @@ OUTPUT_VALIDATOR_TIMEOUT_MS: Final = 30_000
 OUTPUT_CHECKS_MAX: Final = 100_000
 """Schema keywords evaluated for one answer: a small schema can cause unbounded work."""
 SCHEMA_BYTES_MAX: Final = 65_536
-SCHEMA_LEVELS_MAX: Final = 48
 SCHEMA_PROPERTIES_MAX: Final = 1_024
 SCHEMA_ENUM_VALUES_MAX: Final = 1_024
 SCHEMA_CHAIN_MAX: Final = 32
@@ -181,8 +179,6 @@ TIMEOUT_MS_MAX: Final = 86_400_000
 CONCURRENCY_MAX: Final = 1_024
 ARGUMENT_BYTES_MAX: Final = 524_288
 """Arguments of one call, as canonical JSON; half of a record."""
-ARGUMENT_LEVELS_MAX: Final = 48
-"""Nesting depth; a record adds some levels around it."""
 PROBLEMS_MAX: Final = 8
 """Argument problems of one call that are reported to the model."""
 PROBLEM_CHARS_MAX: Final = 300
@@ -196,7 +192,6 @@ REPR_CHARS_MAX: Final = 2_000
 """Kept of the repr of a value that has no JSON form."""
 REPR_READ_CHARS_MAX: Final = 65_536
 """Of a repr in which secrets are masked before it is cut: half a secret is not recognised."""
-RESULT_LEVELS_MAX: Final = 48
 RESULT_VALUES_MAX: Final = 1_000_000
 """Values of a result that is not plain JSON; values after them are dropped."""
 PROGRESS_REPORTS_MAX: Final = 1_000
@@ -237,8 +232,6 @@ SKILL_LEVELS_MAX: Final = 8
 STATE_KEY_CHARS_MAX: Final = 128
 STATE_VALUE_BYTES_MAX: Final = 65_536
 """One value in the state of a session, as JSON."""
-STATE_LEVELS_MAX: Final = 32
-"""Nesting depth of such a value."""
 
 PLAYGROUND_PREFIX: Final = "play-"
 """The beginning of the ids of playground runs and of their sessions."""

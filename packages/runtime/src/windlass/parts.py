@@ -9,24 +9,18 @@ from windlass_protocol.lazy import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from windlass.adapters.journals.memory import MemoryStore as MemoryStore
-    from windlass.adapters.journals.opening import open_store as open_store
-    from windlass.adapters.journals.opening import postgres_schemas as postgres_schemas
-    from windlass.adapters.journals.opening import with_schema as with_schema
-    from windlass.adapters.journals.postgres.store import PostgresStore as PostgresStore
     from windlass.adapters.journals.sqlite.store import SqliteStore as SqliteStore
     from windlass.adapters.loop_watch import loop_stalls as loop_stalls
-    from windlass.adapters.monty import MontyInterpreter as MontyInterpreter
-    from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes as BubblewrapSandboxes
-    from windlass.adapters.sandboxes.none import HostSandboxes as HostSandboxes
     from windlass.adapters.system import SystemClock as SystemClock
     from windlass.adapters.system import chance as chance
     from windlass.adapters.system import hide_environment as hide_environment
     from windlass.adapters.system import new_id as new_id
     from windlass.adapters.system import variable as variable
-    from windlass.adapters.wakes import wakes_at as wakes_at
+    from windlass.agent.policy import RulesPolicy as RulesPolicy
+    from windlass.agent.policy import allow_start as allow_start
+    from windlass.engine.provider_limits import ProviderLimit as ProviderLimit
+    from windlass.engine.provider_limits import ProviderLimits as ProviderLimits
     from windlass.feed import Feed as Feed
-    from windlass.policy import RulesPolicy as RulesPolicy
-    from windlass.policy import allow_start as allow_start
     from windlass.ports.clock import Clock as Clock
     from windlass.ports.feed import EventBus as EventBus
     from windlass.ports.feed import EventFilter as EventFilter
@@ -38,11 +32,10 @@ if TYPE_CHECKING:
     from windlass.ports.host import OutputSink as OutputSink
     from windlass.ports.host import StartPolicy as StartPolicy
     from windlass.ports.host import ToolPolicy as ToolPolicy
+    from windlass.ports.machine import Machine as Machine
     from windlass.ports.store import ContentStore as ContentStore
     from windlass.ports.store import Store as Store
-    from windlass.provider_limits import ProviderLimit as ProviderLimit
-    from windlass.provider_limits import ProviderLimits as ProviderLimits
-    from windlass.runtime.registry import Machine as Machine
+    from windlass.runtime.opening import open_store as open_store
     from windlass.runtime.registry import PackageChange as PackageChange
     from windlass.runtime.registry import ToolRoute as ToolRoute
     from windlass_harness.loop.rules import Rules as Rules
@@ -51,13 +44,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "windlass.adapters.journals.memory": ("MemoryStore",),
-    "windlass.adapters.journals.opening": ("open_store", "postgres_schemas", "with_schema"),
-    "windlass.adapters.journals.postgres.store": ("PostgresStore",),
     "windlass.adapters.journals.sqlite.store": ("SqliteStore",),
     "windlass.adapters.loop_watch": ("loop_stalls",),
-    "windlass.adapters.monty": ("MontyInterpreter",),
-    "windlass.adapters.sandboxes.bubblewrap": ("BubblewrapSandboxes",),
-    "windlass.adapters.sandboxes.none": ("HostSandboxes",),
     "windlass.adapters.system": (
         "SystemClock",
         "chance",
@@ -65,12 +53,15 @@ _HOMES = {
         "new_id",
         "variable",
     ),
-    "windlass.adapters.wakes": ("wakes_at",),
-    "windlass.feed": ("Feed",),
-    "windlass.policy": (
+    "windlass.agent.policy": (
         "RulesPolicy",
         "allow_start",
     ),
+    "windlass.engine.provider_limits": (
+        "ProviderLimit",
+        "ProviderLimits",
+    ),
+    "windlass.feed": ("Feed",),
     "windlass.ports.clock": ("Clock",),
     "windlass.ports.feed": (
         "EventBus",
@@ -86,16 +77,13 @@ _HOMES = {
         "StartPolicy",
         "ToolPolicy",
     ),
+    "windlass.ports.machine": ("Machine",),
     "windlass.ports.store": (
         "ContentStore",
         "Store",
     ),
-    "windlass.provider_limits": (
-        "ProviderLimit",
-        "ProviderLimits",
-    ),
+    "windlass.runtime.opening": ("open_store",),
     "windlass.runtime.registry": (
-        "Machine",
         "PackageChange",
         "ToolRoute",
     ),

@@ -13,6 +13,7 @@ from windlass.errors import (
     Denied,
     Rejected,
     Unavailable,
+    UnknownName,
     kind_of,
     meant,
     option_problem,
@@ -32,7 +33,7 @@ from windlass_protocol.codec_errors import shown
 from windlass_protocol.codec_issues import invalid
 from windlass_protocol.generated import common, runs
 from windlass_protocol.lazy import lazy_pattern
-from windlass_protocol.limits import BIDI_CONTROLS, ID_CHARS_MAX
+from windlass_protocol.limits import BIDI_CONTROLS, FREE_LEVELS_MAX, ID_CHARS_MAX
 
 if TYPE_CHECKING:
     from pydantic import JsonValue, ValidationError
@@ -109,7 +110,11 @@ def refused_change(message: str) -> Conflict:
 
 def unknown_document(what: str, name: str) -> Conflict:
     """Return the error for a name that no document has; `what` is its kind, such as `schedule`."""
-    return refused_change(f"unknown {what}: {shown(name, NAME_SHOWN_CHARS_MAX)}")
+    return UnknownName(
+        f"unknown {what}: {shown(name, NAME_SHOWN_CHARS_MAX)}",
+        kind=ErrorKind.INVALID_STATE_TRANSITION,
+        retry=RetryClass.NOT_RETRYABLE,
+    )
 
 
 def contended(what: str) -> Unavailable:
@@ -194,7 +199,12 @@ def runtime_closed() -> Unavailable:
 
 def unknown_run(run_id: str) -> Conflict:
     """Return the error for a run id that the store does not have."""
-    return contract_violation(f"unknown run: {shown(run_id, NAME_SHOWN_CHARS_MAX)}", run_id)
+    return UnknownName(
+        f"unknown run: {shown(run_id, NAME_SHOWN_CHARS_MAX)}",
+        kind=ErrorKind.INVALID_STATE_TRANSITION,
+        retry=RetryClass.REPAIR_NEEDED,
+        causal_ids=common.CausalIds(run_id=run_id),
+    )
 
 
 def not_begun(run_id: str) -> Conflict:
@@ -204,7 +214,7 @@ def not_begun(run_id: str) -> Conflict:
 
 def unknown_session(session_id: str) -> Conflict:
     """Return the error for a session id that the store does not have."""
-    return Conflict(
+    return UnknownName(
         f"unknown session: {shown(session_id, NAME_SHOWN_CHARS_MAX)}; start a run in it first",
         kind=ErrorKind.INVALID_STATE_TRANSITION,
         retry=RetryClass.NOT_RETRYABLE,
@@ -416,9 +426,7 @@ def no_value(result: RunResult) -> AgentError:
 
 
 T = TypeVar("T")
-REQUEST_LEVELS_MAX: Final = 56
-"""Nesting depth of free JSON in a request; an event adds some levels around it."""
-_FREE_JSON: Final = CodecLimits(message_bytes_max=CONTENT_BYTES_MAX, depth_max=REQUEST_LEVELS_MAX)
+_FREE_JSON: Final = CodecLimits(message_bytes_max=CONTENT_BYTES_MAX, depth_max=FREE_LEVELS_MAX)
 _SPOKEN: Final = {"input": "message"}
 """Wire field to the name that callers use."""
 _WRITE: Final[Mapping[str, str]] = {
@@ -576,10 +584,19 @@ def check_json(request: RunRequest) -> None:
                 raise bad_request(f"{_SPOKEN.get(name, name)} is not valid Unicode: {found}", request.run_id)
     free = {name for name in ("metadata", "input") if not isinstance(getattr(request, name), str | None)}
     for name, value in request.model_dump(mode="json", by_alias=True, include=free).items() if free else ():
-        problem = ""
-        try:
-            canonical(value, _FREE_JSON)
-        except CodecError as error:
-            problem = error.message
-        if problem:
-            raise bad_request(f"{name} is not valid: {problem}", request.run_id)
+        check_free_json(value, name, request.run_id)
+
+
+def check_free_json(value: JsonValue, what: str, run_id: str | None = None) -> None:
+    """Refuse JSON from outside that cannot be stored, or be sent in an event: see `FREE_LEVELS_MAX`.
+
+    Raises:
+        Rejected: it is not JSON, or it has too many levels or bytes.
+    """
+    problem = ""
+    try:
+        canonical(value, _FREE_JSON)
+    except CodecError as error:
+        problem = error.message
+    if problem:
+        raise bad_request(f"{what} is not valid: {problem}", run_id)

@@ -8,8 +8,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from socket import AF_INET, AF_INET6, create_server, socket
 from types import FrameType
@@ -25,10 +25,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 import windlass_server
 from windlass import Agent, AgentError, telemetry
+from windlass.agent.loading import load
 from windlass.demo import agent as demo
 from windlass.ledger.goals import Goal
 from windlass.limits import SERVICE_DRAIN_S
-from windlass.loading import load
 from windlass.parts import Clock, SystemClock, hide_environment
 from windlass_server import log
 from windlass_server.auth import LOCAL, Doorman
@@ -58,7 +58,7 @@ from windlass_server.settings import (
     SEND_S_MAX,
     TARGET_BYTES_MAX,
     Settings,
-    refused,
+    settings_error,
 )
 from windlass_server.streams import Streams
 from windlass_server.tenants import Tenants
@@ -108,8 +108,8 @@ class _App(FastAPI):
     def build_middleware_stack(self) -> ASGIApp:
         """Return the middleware around the routes; `Guard` answers errors, and no route needs more."""
         app: ASGIApp = self.router
-        for one in reversed(self.user_middleware):
-            app = one.cls(app, *one.args, **one.kwargs)
+        for middleware in reversed(self.user_middleware):
+            app = middleware.cls(app, *middleware.args, **middleware.kwargs)
         return app
 
 
@@ -220,7 +220,7 @@ _HEAD_BYTES_MAX: Final = 2 * (HEADER_BYTES_MAX + TARGET_BYTES_MAX)
 
 
 def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] | None = None) -> int:
-    """Serve until SIGTERM or SIGINT, and until the runs are drained; return the exit code.
+    """Serve until SIGTERM or SIGINT, and until the runs are drained; return the exit code, 0 then.
 
     While it drains, it answers requests, ends streams, and `/v1/ready` is 503. The same signal again ends the
     drain.
@@ -239,7 +239,7 @@ def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] |
         app,
         host=settings.host,
         port=settings.port,
-        http=Connection,
+        http=HttpConnection,
         lifespan="on",
         log_config=None,
         log_level="warning",
@@ -249,23 +249,42 @@ def serve(settings: Settings, tenants: Tenants, *, told: Callable[[str], None] |
         timeout_graceful_shutdown=REQUESTS_END_S,
     )
 
-    def started(address: str) -> None:
-        # What is there now stays until the end: no garbage collection has to walk it again.
+    def announce(address: str) -> None:
+        # The objects of the start stay until the end: no garbage collection has to walk them again.
         gc.collect()
         gc.freeze()
-        told_too = log.fields(address=address, **_started(settings, tenants))
-        _LOG.info("Windlass is running on %s", address, extra=told_too)
+        startup_fields = log.fields(address=address, **_startup_facts(settings, tenants))
+        _LOG.info("Windlass is running on %s", address, extra=startup_fields)
         if told is not None:
             told(address)
 
-    server = _Server(config, started, app.state.shutdown)
-    server.run([_listening(settings)])
+    server = _Server(config, announce, app.state.shutdown)
+    with _signals_end_normally():
+        server.run([_listening(settings)])
     return 0 if server.started else 3
 
 
-def _started(settings: Settings, tenants: Tenants) -> dict[str, str | list[str] | None]:
-    """Return what the log tells about a server that starts."""
-    ways = [name for name, given in (("keys", settings.keys), ("jwt", settings.jwt)) if given is not None]
+@contextmanager
+def _signals_end_normally() -> Generator[None]:
+    """Let the process go on after SIGTERM and SIGINT: uvicorn raises them again when it has shut down."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ignore(number: int, frame: FrameType | None) -> None:
+        """Do nothing: the server has shut down."""
+
+    before = {number: signal.signal(number, ignore) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _startup_facts(settings: Settings, tenants: Tenants) -> dict[str, str | list[str] | None]:
+    """Return the facts about a server that the log has at its start."""
+    ways = [name for name, setting in (("keys", settings.keys), ("jwt", settings.jwt)) if setting is not None]
     return {
         "authentication": " and ".join(ways) or "none: open to this machine",
         "agents": sorted(tenants.agents),
@@ -286,7 +305,7 @@ def _listening(settings: Settings) -> socket:
         return create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
     except OSError as error:
         problem = error.strerror or str(error)
-    raise refused(
+    raise settings_error(
         f"cannot listen on {settings.host}:{settings.port}: {problem}; stop the process that listens there, "
         "or choose another port with --port (0 takes a free one)"
     )
@@ -295,9 +314,11 @@ def _listening(settings: Settings) -> socket:
 class _Server(uvicorn.Server):
     """A server that answers until its runs are drained; uvicorn would close its socket at the signal."""
 
-    def __init__(self, config: uvicorn.Config, told: Callable[[str], None], shutdown: Shutdown) -> None:
+    def __init__(
+        self, config: uvicorn.Config, on_listening: Callable[[str], None], shutdown: Shutdown
+    ) -> None:
         super().__init__(config)
-        self._told = told
+        self._on_listening = on_listening
         self._shutdown = shutdown
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -313,7 +334,7 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
-            self._told(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+            self._on_listening(f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
 
 class GatheredWrites(asyncio.Transport):
@@ -402,7 +423,7 @@ class GatheredWrites(asyncio.Transport):
         self._transport.set_protocol(protocol)
 
 
-class Connection(H11Protocol):
+class HttpConnection(H11Protocol):
     """A connection with timeouts for slow clients.
 
     It is closed when the head of a request, or the rest of a body after its response, is not sent in time, or
@@ -490,12 +511,12 @@ def on_exit(close: Callable[[int], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         before = signal.getsignal(number)
 
-        def told(got: int, frame: FrameType | None, before: object = before) -> None:
+        def handle_signal(got: int, frame: FrameType | None, before: object = before) -> None:
             loop.call_soon_threadsafe(close, got)
             if callable(before):
                 before(got, frame)
 
-        signal.signal(number, told)
+        signal.signal(number, handle_signal)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -504,9 +525,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # The commands of tools run as the same user.
     hide_environment()
     try:
-        goals = _loaded(options.goals, Goal, option="--goals")
-        settings = Settings.read({one.name: getattr(options, one.name) for one in OPTIONS}, goals=goals)
-        agents = _loaded(options.agents, Agent, option="--agents") or (demo,)
+        goals = _load_objects(options.goals, Goal, option="--goals")
+        settings = Settings.read(
+            {option.name: getattr(options, option.name) for option in OPTIONS}, goals=goals
+        )
+        agents = _load_objects(options.agents, Agent, option="--agents") or (demo,)
         tenants = Tenants(
             options.data, agents, open_max=settings.limits.tenants_open_max, drain_s=options.drain_s
         )
@@ -529,14 +552,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="how long tool calls under way may take to end after SIGTERM or Ctrl-C",
     )
-    for one in OPTIONS:
-        name = f"--{one.name.replace('_', '-')}"
-        add(name, default=one.default, metavar=one.form, help=one.words)
+    for option in OPTIONS:
+        name = f"--{option.name.replace('_', '-')}"
+        add(name, default=option.default, metavar=option.form, help=option.meaning)
     return parser
 
 
-def _loaded(place: str | None, kind: type[T], *, option: str) -> tuple[T, ...]:
+def _load_objects(location: str | None, kind: type[T], *, option: str) -> tuple[T, ...]:
     try:
-        return () if place is None else load(place, kind)
+        return () if location is None else load(location, kind)
     except AgentError as error:
-        raise refused(f"{option} {place}: {error.message}") from error
+        raise settings_error(f"{option} {location}: {error.message}") from error

@@ -41,13 +41,13 @@ from windlass_harness.ledger.names import BUILDER
 from windlass_protocol import CodecError, SourceKind, SourceRef, decode
 from windlass_protocol.frozen import sealed
 from windlass_protocol.lazy import lazy_pattern
-from windlass_server.models import Text, Wire
+from windlass_server.models import Text, WireModel
 from windlass_server.problems import Problem
-from windlass_server.settings import METERS_MAX, RETRY_MS, JwtSettings, Settings, is_loopback, refused
+from windlass_server.settings import METERS_MAX, RETRY_MS, JwtSettings, Settings, is_loopback, settings_error
 
 NAME_PATTERN: Final = r"^[^\x00-\x1f\x7f]{1,256}$"
 """The name of a tenant or a user."""
-KEPT_USERS: Final = frozenset({BUILDER})
+RESERVED_USERS: Final = frozenset({BUILDER})
 """Names that no user may have: their sessions quote those of other users."""
 
 Role = Literal["approver", "improver"]
@@ -102,19 +102,19 @@ _NO_KEY: Final = sha256(b"no key").hexdigest()
 _KeyName = Annotated[Text, Field(pattern=NAME_PATTERN)]
 
 
-def _not_kept(user: str) -> str:
-    if user in KEPT_USERS:
+def _check_unreserved(user: str) -> str:
+    if user in RESERVED_USERS:
         raise ValueError("this name is reserved for the server")
     return user
 
 
-class KeyEntry(Wire):
+class KeyEntry(WireModel):
     """A key in the key file."""
 
     id: Annotated[Text, Field(pattern=r"^[a-z0-9]{1,64}$")]
     sha256: Annotated[Text, Field(pattern=r"^[0-9a-f]{64}$")]
     tenant: _KeyName
-    user: Annotated[_KeyName, AfterValidator(_not_kept)]
+    user: Annotated[_KeyName, AfterValidator(_check_unreserved)]
     expires_at: AwareDatetime | None = None
     revoked: bool = False
     operator: bool = False
@@ -123,7 +123,7 @@ class KeyEntry(Wire):
     """Rights of its holder in the tenant."""
 
 
-class KeyFile(Wire):
+class KeyFile(WireModel):
     """The key file."""
 
     keys: tuple[KeyEntry, ...]
@@ -149,11 +149,11 @@ class ApiKeys:
 
     def principal(self, token: str) -> Principal | None:
         """Return the holder of a key; None if it is unknown, wrong, expired or revoked."""
-        found = _KEY.fullmatch(token)
-        key_id, secret = ("", token) if found is None else found.groups()
+        match = _KEY.fullmatch(token)
+        key_id, secret = ("", token) if match is None else match.groups()
         entry, principal = self._entries().get(key_id, (None, None))
-        known = _NO_KEY if entry is None else entry.sha256
-        is_right = hmac.compare_digest(digest(secret), known)
+        stored_digest = _NO_KEY if entry is None else entry.sha256
+        is_right = hmac.compare_digest(digest(secret), stored_digest)
         if entry is None or not is_right or entry.revoked or _is_past(entry.expires_at, self._clock.now()):
             return None
         return principal
@@ -188,7 +188,7 @@ def read_keys(path: Path) -> tuple[KeyEntry, ...]:
         problem = error.message
     except OSError as error:
         problem = error.strerror or type(error).__name__
-    raise refused(f"the key file {path} cannot be read: {problem}")
+    raise settings_error(f"the key file {path} cannot be read: {problem}")
 
 
 def change_keys(path: Path, change: Callable[[tuple[KeyEntry, ...]], tuple[KeyEntry, ...]]) -> None:
@@ -220,7 +220,7 @@ def change_keys(path: Path, change: Callable[[tuple[KeyEntry, ...]], tuple[KeyEn
                 raise
     except OSError as error:
         problem = error.strerror or type(error).__name__
-        raise refused(f"the key file {path} cannot be written: {problem}") from None
+        raise settings_error(f"the key file {path} cannot be written: {problem}") from None
 
 
 def _is_same(path: Path, handle: int) -> bool:
@@ -242,21 +242,21 @@ def new_key(key_id: str, tenant: str, *, user: str) -> tuple[str, KeyEntry]:
     """
     # Of each id 128 bits are random; the time before them is left out.
     secret = new_id()[-32:] + new_id()[-32:]
-    given = {"id": key_id, "sha256": digest(secret), "tenant": tenant, "user": user}
+    fields = {"id": key_id, "sha256": digest(secret), "tenant": tenant, "user": user}
     try:
-        return f"wl_{key_id}_{secret}", KeyEntry.model_validate(given)
+        return f"wl_{key_id}_{secret}", KeyEntry.model_validate(fields)
     except ValidationError:
         pass
-    raise refused(
+    raise settings_error(
         "an id is lower case letters and digits, and tenant and user are names of 1 to 256 characters "
-        f"(reserved: {', '.join(KEPT_USERS)})"
+        f"(reserved: {', '.join(RESERVED_USERS)})"
     )
 
 
 def key_id_of(authorization: str) -> str | None:
     """Return the id of an API key, which is no secret; None if the header holds none."""
-    found = _KEY.fullmatch(authorization.removeprefix("Bearer "))
-    return found and found.group(1)
+    match = _KEY.fullmatch(authorization.removeprefix("Bearer "))
+    return match and match.group(1)
 
 
 def digest(secret: str) -> str:
@@ -266,12 +266,12 @@ def digest(secret: str) -> str:
 
 def _stamp(path: Path) -> tuple[int, int, int]:
     try:
-        found = path.stat()
+        state = path.stat()
     except FileNotFoundError:
         return (0, 0, 0)
     except OSError:
         return (-1, 0, 0)
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
+    return (state.st_mtime_ns, state.st_size, state.st_ino)
 
 
 def _is_past(moment: datetime | None, now: datetime) -> bool:
@@ -303,20 +303,20 @@ def _opener() -> OpenerDirector:
 class KeySource:
     """The public keys of an issuer, from a file or an address."""
 
-    def __init__(self, place: str, clock: Clock) -> None:
-        self._place = place
+    def __init__(self, location: str, clock: Clock) -> None:
+        self._location = location
         self._clock = clock
         self._keys: Mapping[str, PyJWK] = {}
         self._asked_at: float | None = None
         self._lock = asyncio.Lock()
-        address = urlsplit(place)
+        address = urlsplit(location)
         self._is_address = address.scheme in ("http", "https")
         self._is_known = not self._is_address
         """Whether the keys were ever read."""
         if address.scheme == "http" and not is_loopback(address.hostname or ""):
-            raise refused(f"the keys of an issuer are fetched by https only, found {place}")
+            raise settings_error(f"the keys of an issuer are fetched by https only, found {location}")
         if not self._is_address:
-            self._keys = _key_file(Path(place))
+            self._keys = _key_file(Path(location))
 
     async def key(self, key_id: str) -> PyJWK | None:
         """Return a key; None if the issuer has no key of this id.
@@ -356,7 +356,7 @@ class KeySource:
             return
 
     def _download(self) -> Mapping[str, PyJWK]:
-        with _opener().open(self._place, timeout=JWKS_TIMEOUT_S) as answer:
+        with _opener().open(self._location, timeout=JWKS_TIMEOUT_S) as answer:
             return _key_set(answer.read(JWKS_BYTES_MAX))
 
 
@@ -365,7 +365,7 @@ def _key_file(path: Path) -> Mapping[str, PyJWK]:
         return _key_set(path.read_bytes())
     except (OSError, ValueError, jwt.PyJWTError) as error:
         problem = type(error).__name__
-    raise refused(f"the keys of the issuer cannot be read from {path}: {problem}")
+    raise settings_error(f"the keys of the issuer cannot be read from {path}: {problem}")
 
 
 def _key_set(raw: bytes) -> Mapping[str, PyJWK]:
@@ -405,7 +405,7 @@ class Tokens:
         except (jwt.PyJWTError, ValueError, RecursionError):
             return None
         tenant, user = claims.get(settings.tenant_claim), claims.get(settings.user_claim)
-        if not (_is_name(tenant) and _is_name(user)) or user in KEPT_USERS:
+        if not (_is_name(tenant) and _is_name(user)) or user in RESERVED_USERS:
             return None
         roles = (
             _roles(claims.get(settings.roles_claim)) if settings.roles_claim is not None else frozenset[str]()
@@ -415,10 +415,10 @@ class Tokens:
 
 def _roles(claim: object) -> frozenset[str]:
     """Return the known roles in a claim: a list, or a text with spaces."""
-    named = claim.split() if isinstance(claim, str) else claim
-    if not isinstance(named, list):
+    names = claim.split() if isinstance(claim, str) else claim
+    if not isinstance(names, list):
         return frozenset()
-    return ROLES & {one for one in cast(list[object], named) if isinstance(one, str)}
+    return ROLES & {name for name in cast(list[object], names) if isinstance(name, str)}
 
 
 def _is_name(value: object) -> bool:
@@ -429,7 +429,7 @@ _SCHEME: Final = "bearer"
 
 
 @sealed
-class Asked:
+class RequestHeaders:
     """The headers of a request that matter for authentication."""
 
     method: str
@@ -450,7 +450,7 @@ class Doorman:
         self._keys = None if settings.keys is None else ApiKeys(settings.keys, clock)
         self._tokens = None if settings.jwt is None else Tokens(settings.jwt, clock)
 
-    async def principal(self, asked: Asked) -> Principal:
+    async def principal(self, headers: RequestHeaders) -> Principal:
         """Return the user who makes a request.
 
         Raises:
@@ -458,28 +458,28 @@ class Doorman:
                 tokens is unreachable.
         """
         if self._is_open:
-            _check_local(asked, self._origins)
+            _check_local(headers, self._origins)
             return LOCAL
-        scheme, _, token = asked.authorization.partition(" ")
-        found = None
+        scheme, _, token = headers.authorization.partition(" ")
+        principal = None
         if scheme.lower() == _SCHEME and token:
-            found = None if self._keys is None else self._keys.principal(token)
-            if found is None and self._tokens is not None:
-                found = await self._tokens.principal(token)
-        if found is None:
-            raise unauthenticated()
-        return found
+            principal = None if self._keys is None else self._keys.principal(token)
+            if principal is None and self._tokens is not None:
+                principal = await self._tokens.principal(token)
+        if principal is None:
+            raise credentials_problem()
+        return principal
 
-    async def is_still(self, asked: Asked, principal: Principal) -> bool:
+    async def is_still(self, headers: RequestHeaders, principal: Principal) -> bool:
         """Whether the credentials of a request are still valid, and still of the same user."""
         try:
-            return await self.principal(asked) == principal
+            return await self.principal(headers) == principal
         except Problem as problem:
             # An unreachable issuer ends no stream.
             return problem.status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
-def unauthenticated() -> Problem:
+def credentials_problem() -> Problem:
     """Return the response to invalid credentials; it tells no reason."""
     return Problem(
         401,
@@ -488,27 +488,27 @@ def unauthenticated() -> Problem:
     )
 
 
-def _check_local(asked: Asked, origins: Collection[str]) -> None:
+def _check_local(headers: RequestHeaders, origins: Collection[str]) -> None:
     """Refuse requests that a web page makes in the browser of the user.
 
     A page can reach this server under its own host name (DNS rebinding), and it can send requests that need
     no CORS permission, such as a POST without a body. It cannot read the answer to a GET, but many of them
     would use up the rate limit of the user. So every method is checked, before the request is counted.
     """
-    host = asked.host
+    host = headers.host
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     if not is_loopback(name.strip("[]")):
         raise Problem(403, "without keys the server answers requests to localhost only")
-    if asked.origin in origins:
+    if headers.origin in origins:
         return
-    is_own = not asked.origin or _place(asked.origin) == host.lower()
-    if not is_own or asked.site not in ("", "same-origin", "none"):
+    is_own = not headers.origin or _netloc(headers.origin) == host.lower()
+    if not is_own or headers.site not in ("", "same-origin", "none"):
         raise Problem(
             403, "without keys, requests of pages from other origins are refused; --cors-origins allows them"
         )
 
 
-def _place(origin: str) -> str:
+def _netloc(origin: str) -> str:
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:

@@ -30,12 +30,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from windlass.limits import LIGHT_CHARS_MAX
 from windlass.parts import Clock, loop_stalls
-from windlass.tools.calling import in_masking_thread
+from windlass.tools.calling import read_by_size
 from windlass.webhooks import PayloadRefused, SignatureRefused
 from windlass_protocol import CodecError, CodecLimits, parse
 from windlass_protocol.codec_scan import count_values
 from windlass_protocol.frozen import mutable
-from windlass_server.auth import Asked, Doorman, Principal, key_id_of
+from windlass_server.auth import Doorman, Principal, RequestHeaders, key_id_of
 from windlass_server.log import fields
 from windlass_server.problems import Problem, is_expected, not_found, of_codec_error, problem_of
 from windlass_server.requests import EVE_PREFIX, PREFIX, PREFIXES, WEBHOOKS, Caller
@@ -521,10 +521,7 @@ class Guard:
             if declared is None:
                 self._refuse_over(self._bytes, principal.tenant, amount=len(raw), reason="bytes")
             kind = _header(scope, b"content-type")
-            if len(raw) <= LIGHT_CHARS_MAX:
-                state[BODY] = parse_body(raw, self._limits, kind=kind)
-            else:
-                state[BODY] = await in_masking_thread(partial(parse_body, raw, self._limits, kind=kind))
+            state[BODY] = await read_by_size(len(raw), partial(parse_body, raw, self._limits, kind=kind))
         tenant = held.tenant = await self._tenants.take(
             principal.tenant, may_create=has_body or not principal.is_claimed
         )
@@ -552,7 +549,8 @@ class Guard:
                 raise HTTPException(405)
             raw = await read_body(receive, self._limits, declared=declared)
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-            delivery = self._tenants.webhooks.verify(webhook.name, headers, raw)
+            verify = partial(self._tenants.webhooks.verify, webhook.name, headers, raw)
+            delivery = await read_by_size(len(raw), verify)
         except (SignatureRefused, Problem) as error:
             problem = error if isinstance(error, Problem) else Problem(401, error.message, error.code)
             self._count_failure(scope, problem)
@@ -567,11 +565,11 @@ class Guard:
         state["caller"] = Caller(principal, tenant, held.slot.release, _always)
         state["delivery"] = delivery
 
-    async def _is_still(self, asked: Asked, principal: Principal, tenant: Tenant) -> bool:
+    async def _is_still(self, asked: RequestHeaders, principal: Principal, tenant: Tenant) -> bool:
         """Whether a stream may go on; one of a tenant without files ends when there are files."""
         return not tenant.is_outdated and await self._doorman.is_still(asked, principal)
 
-    async def _who(self, scope: Scope, asked: Asked) -> Principal:
+    async def _who(self, scope: Scope, asked: RequestHeaders) -> Principal:
         try:
             return await self._doorman.principal(asked)
         except Problem as problem:
@@ -664,8 +662,8 @@ def _with_headers(given: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, byt
     return headers + [one for one in API_HEADERS if one[0] not in names]
 
 
-def _asked(scope: Scope) -> Asked:
-    return Asked(
+def _asked(scope: Scope) -> RequestHeaders:
+    return RequestHeaders(
         scope["method"],
         _header(scope, b"host"),
         authorization=_header(scope, b"authorization"),

@@ -40,8 +40,8 @@ _HEADERS: Final = {
 
 
 def _stamp(file: Path) -> tuple[int, int]:
-    found = file.stat()
-    return found.st_mtime_ns, found.st_size
+    state = file.stat()
+    return state.st_mtime_ns, state.st_size
 
 
 @sealed
@@ -70,8 +70,8 @@ class Pages:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; see ASGI."""
-        found = await self._answer(scope) if scope["type"] == "http" else None
-        await (found or self.otherwise)(scope, receive, send)
+        response = await self._answer(scope) if scope["type"] == "http" else None
+        await (response or self.otherwise)(scope, receive, send)
 
     async def _answer(self, scope: Scope) -> Response | None:
         path: str = scope["path"]

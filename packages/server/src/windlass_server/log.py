@@ -47,15 +47,15 @@ class JsonLines(logging.Formatter):
         return json.dumps(entry, ensure_ascii=False, default=str)
 
 
-class Lines(logging.Formatter):
+class TextLines(logging.Formatter):
     """One line for each entry, and its traceback below it."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return an entry as text."""
         # A control character of a client, such as an escape sequence, must not reach the terminal.
-        message = "".join(one if one.isprintable() or one == "\n" else "?" for one in record.getMessage())
-        told = " ".join(f"{name}={value}" for name, value in _fields(record).items())
-        line = f"{_at(record):%H:%M:%S} {record.levelname.lower()} {message}{told and '  ' + told}"
+        message = "".join(char if char.isprintable() or char == "\n" else "?" for char in record.getMessage())
+        suffix = " ".join(f"{name}={value}" for name, value in _fields(record).items())
+        line = f"{_at(record):%H:%M:%S} {record.levelname.lower()} {message}{suffix and '  ' + suffix}"
         if record.exc_info:
             line += "\n" + "\n".join(self.formatException(record.exc_info).splitlines()[-_LINES_MAX:])
         return line
@@ -71,7 +71,7 @@ def configure(level: str, stream: TextIO | None = None) -> None:
     if root.handlers:
         return
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(Lines() if handler.stream.isatty() else JsonLines())
+    handler.setFormatter(TextLines() if handler.stream.isatty() else JsonLines())
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
     logging.getLogger("windlass").setLevel(level.upper())

@@ -4,7 +4,7 @@ The bodies are generated from `spec/rest.schema.json`. Here they refuse the Pyth
 request writes `outputSchema`, never `output_schema`.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Query
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, Strict
@@ -18,7 +18,7 @@ from windlass_server.settings import PAGE_DEFAULT, PAGE_MAX
 Text = Annotated[str, Strict()]
 
 
-class Wire(BaseModel):
+class WireModel(BaseModel):
     """A body or a query: names in camelCase, no unknown names."""
 
     model_config = ConfigDict(
@@ -42,13 +42,14 @@ def _with_day(value: object) -> object:
 
 Moment = Annotated[AwareDatetime, BeforeValidator(_with_day)]
 Name = Annotated[str | None, Field(min_length=1, max_length=512)]
+ErrorFilter = wire.ErrorKind | Literal["any"] | None
 Number = Annotated[int | None, Field(ge=0, le=INTEGER_MAX)]
 Total = Annotated[
     bool, Field(description=f"Whether to count the rows that match, up to {COUNTED_MAX + 1:,}.")
 ]
 
 
-class PageQuery(Wire):
+class PageQuery(WireModel):
     """Which page of a list."""
 
     after: Annotated[str | None, Field(max_length=64, description="The `next` of the previous page.")] = None
@@ -82,6 +83,11 @@ class AgentSessionChange(wire.AgentSessionChange):
 
 class Cancel(wire.Cancel):
     __doc__ = wire.Cancel.__doc__
+    model_config = _BY_ALIAS
+
+
+class RetryRun(wire.RetryRun):
+    __doc__ = wire.RetryRun.__doc__
     model_config = _BY_ALIAS
 
 

@@ -412,7 +412,7 @@ def answers(
         "content": {media_type: {"example": example}},
     }
     expected = sorted({*problems, *_ALWAYS, *(_OF_BODIES if has_body else (422,))})
-    return {status: good, **{one: _problem(one) for one in expected}}
+    return {status: good, **{problem_status: _problem(problem_status) for problem_status in expected}}
 
 
 def _problem(status: int) -> dict[str, Any]:
@@ -437,7 +437,7 @@ def body_example(**examples: JsonValue) -> Any:
     return Body(openapi_examples={name: {"value": value} for name, value in examples.items()})
 
 
-class Document:
+class OpenApiDocument:
     """The document as a response: rendered by the first request, in a thread, and kept as bytes."""
 
     def __init__(self, app: FastAPI) -> None:
@@ -458,10 +458,10 @@ class Document:
 
 def describe(app: FastAPI) -> None:
     """Complete the document of an application: problems, authentication, and descriptions of fields."""
-    made = app.openapi
+    base_openapi = app.openapi
 
     def openapi() -> dict[str, Any]:
-        document = made()
+        document = base_openapi()
         parts = document["components"]
         if "securitySchemes" in parts:
             return document
@@ -475,12 +475,12 @@ def describe(app: FastAPI) -> None:
                 if path.startswith(EVE_PREFIX):
                     # `Problem.for_eve`: what does not fit is 400 there.
                     operation["responses"].pop("422", None)
-        words = f"Routes are below {PREFIX}, and those of clients of eve below {EVE_PREFIX}."
-        document["servers"] = [{"url": "/", "description": words}]
+        description = f"Routes are below {PREFIX}, and those of clients of eve below {EVE_PREFIX}."
+        document["servers"] = [{"url": "/", "description": description}]
         return document
 
     app.openapi = openapi
-    app.router.add_route(DOCUMENT, Document(app).answer, include_in_schema=False)
+    app.router.add_route(DOCUMENT, OpenApiDocument(app).answer, include_in_schema=False)
 
 
 def _add_descriptions(schemas: dict[str, dict[str, Any]]) -> None:

@@ -154,23 +154,23 @@ def problem_of(request: Request, error: Exception) -> Problem:
             return of_agent_error(error)
         case RequestValidationError():
             issues = [{"path": _path(issue["loc"]), "message": str(issue["msg"])} for issue in error.errors()]
-            words = "the request does not fit this route"
+            detail = "the request does not fit this route"
             if issues:
-                words += f": {issues[0]['path']}: {issues[0]['message']}"
-            return Problem(422, words, issues=issues)
+                detail += f": {issues[0]['path']}: {issues[0]['message']}"
+            return Problem(422, detail, issues=issues)
         case HTTPException():
             headers = {**(error.headers or {})}
             if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
                 headers["allow"] = ", ".join(_methods(request))
-            return Problem(error.status_code, _words(error), headers=headers)
+            return Problem(error.status_code, _detail(error), headers=headers)
         case _:
             # The log has the traceback; the client must not see internals.
             return Problem(500, "internal error; the request may or may not have had an effect")
 
 
-def _path(place: Sequence[str | int]) -> str:
-    """Return the place of a validation error, without names of types."""
-    return "/".join(str(part) for part in place if _NAME.fullmatch(str(part)))
+def _path(location: Sequence[str | int]) -> str:
+    """Return the location of a validation error, without names of types."""
+    return "/".join(str(part) for part in location if _NAME.fullmatch(str(part)))
 
 
 def _methods(request: Request) -> list[str]:
@@ -180,7 +180,7 @@ def _methods(request: Request) -> list[str]:
     return sorted({method for route in routes for method in route.methods or ()})
 
 
-def _words(error: HTTPException) -> str:
+def _detail(error: HTTPException) -> str:
     match error.status_code:
         case 404:
             return "there is no such route"

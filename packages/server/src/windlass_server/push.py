@@ -17,11 +17,11 @@ from windlass.addresses import URL_CHARS_MAX, target_of
 from windlass.errors import AgentError, Conflict, Rejected
 from windlass.limits import WRITES_MAX
 from windlass.parts import Store
-from windlass.ports.channel import Delivered
 from windlass.ports.clock import IDLE
 from windlass.ports.store import RUN_PUSH, Document
 from windlass.tools import ToolFailed
 from windlass.webhooks import DELIVERY, Outbox
+from windlass.webhooks.channel import Delivered
 from windlass.webhooks.outbound import outcome_of, post
 from windlass.webhooks.outbox import BOOKMARK
 from windlass_harness.record import Record
@@ -44,8 +44,8 @@ WATCH_S: Final = 30.0
 """Interval between two looks whether another process has stored the first configuration, seconds."""
 TARGET: Final = "a2a"
 """The target of deliveries, and the name of the bookmark."""
-TOLD: Final = frozenset({"run.started", "input.requested", *RUN_ENDS})
-"""The types of records that are told."""
+PUSHED_TYPES: Final = frozenset({"run.started", "input.requested", *RUN_ENDS})
+"""The types of records that are sent."""
 _VISIBLE: Final = lazy_pattern(r"[\x21-\x7e]+")
 _HEADER: Final = lazy_pattern(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _SCHEME: Final = lazy_pattern(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
@@ -104,27 +104,27 @@ class PushConfig:
         try:
             rules.is_private(self.url)
         except ToolFailed as error:
-            raise _refused(f"url: {error.message}") from None
+            raise _rejection(f"url: {error.message}") from None
         if not _VISIBLE.fullmatch(self.config_id) or len(self.config_id) > ID_CHARS_MAX:
-            raise _refused(f"id: expected 1 to {ID_CHARS_MAX} visible ASCII characters without blanks")
+            raise _rejection(f"id: expected 1 to {ID_CHARS_MAX} visible ASCII characters without blanks")
         for name, value in (("token", self.token), ("credentials", self.credentials)):
             if len(value) > SECRET_CHARS_MAX or (value and not _HEADER.fullmatch(value)):
-                raise _refused(f"{name}: expected up to {SECRET_CHARS_MAX:,} visible ASCII characters")
+                raise _rejection(f"{name}: expected up to {SECRET_CHARS_MAX:,} visible ASCII characters")
         if (self.scheme or self.credentials) and not _SCHEME.fullmatch(self.scheme):
-            raise _refused("authentication.scheme: expected the name of an HTTP scheme, such as Bearer")
+            raise _rejection("authentication.scheme: expected the name of an HTTP scheme, such as Bearer")
 
     @property
     def headers(self) -> dict[str, str]:
         """The headers that authenticate a notification."""
-        found: dict[str, str] = {}
+        headers: dict[str, str] = {}
         if self.token:
-            found["x-a2a-notification-token"] = self.token
+            headers["x-a2a-notification-token"] = self.token
         if self.scheme and self.credentials:
-            found["authorization"] = f"{self.scheme} {self.credentials}"
-        return found
+            headers["authorization"] = f"{self.scheme} {self.credentials}"
+        return headers
 
 
-def _refused(message: str) -> Rejected:
+def _rejection(message: str) -> Rejected:
     return Rejected(message, kind=ErrorKind.INVALID_STATE_TRANSITION, retry=RetryClass.NOT_RETRYABLE)
 
 
@@ -176,9 +176,9 @@ class Push:
             before = await self._store.document(RUN_PUSH, run_id)
             body = {} if before is None else before.body
             configs = cast("dict[str, JsonObject]", body.get("configs", {}))
-            others = {name: one for name, one in configs.items() if one["id"] != config.config_id}
+            others = {name: fields for name, fields in configs.items() if fields["id"] != config.config_id}
             if len(others) >= CONFIGS_MAX:
-                raise _refused(f"push notification configurations of one task: limit {CONFIGS_MAX}")
+                raise _rejection(f"push notification configurations of one task: limit {CONFIGS_MAX}")
             # A number is never used again: a delivery names the configuration that it was made for.
             number = cast(int, body.get("last", 0)) + 1
             stored: JsonObject = {
@@ -192,7 +192,7 @@ class Push:
             revision = 1 if before is None else before.revision + 1
             with suppress(Conflict):
                 return await self._store.put_document(Document(RUN_PUSH, run_id, revision, after))
-        raise _refused("the configurations of the task change too often; try again")
+        raise _rejection("the configurations of the task change too often; try again")
 
     async def drop(self, run_id: str, config_id: str) -> None:
         """Delete a configuration of a run; one that is not there stays so."""
@@ -201,7 +201,7 @@ class Push:
             if before is None:
                 return
             configs = cast("dict[str, JsonObject]", before.body["configs"])
-            left = {name: one for name, one in configs.items() if one["id"] != config_id}
+            left = {name: fields for name, fields in configs.items() if fields["id"] != config_id}
             if len(left) == len(configs):
                 return
             after = replace(before, revision=before.revision + 1, body={**before.body, "configs": left})
@@ -260,8 +260,8 @@ class PushTarget:
         return f"{TARGET}:{owner or ''}"
 
     async def parts(self, record: Record) -> Sequence[int]:
-        """Return the numbers of the configurations that are told of a record."""
-        if record.run_id is None or record.type not in TOLD:
+        """Return the numbers of the configurations that a record is sent to."""
+        if record.run_id is None or record.type not in PUSHED_TYPES:
             return ()
         return tuple(_configs(await self._store.document(RUN_PUSH, record.run_id)))
 
@@ -287,6 +287,8 @@ def _configs(document: Document | None) -> Mapping[int, PushConfig]:
     """Return the configurations of a document by their numbers."""
     stored = {} if document is None else cast("dict[str, dict[str, str]]", document.body["configs"])
     return {
-        int(number): PushConfig(one["id"], one["url"], one["token"], one["scheme"], one["credentials"])
-        for number, one in sorted(stored.items(), key=lambda pair: int(pair[0]))
+        int(number): PushConfig(
+            fields["id"], fields["url"], fields["token"], fields["scheme"], fields["credentials"]
+        )
+        for number, fields in sorted(stored.items(), key=lambda pair: int(pair[0]))
     }

@@ -15,7 +15,7 @@ from fastapi import Depends, Header, Path, Request, Response
 from pydantic import BaseModel
 
 from windlass import AgentError, Conflict, Denied, Event, Rejected, RunHandle
-from windlass.agent import output_contract
+from windlass.agent.agent import output_contract
 from windlass.catalog import (
     OpenRequest,
     Page,
@@ -59,7 +59,7 @@ from windlass_protocol.limits import ID_CHARS_MAX
 from windlass_server.auth import Principal
 from windlass_server.models import RunWishes
 from windlass_server.problems import Problem, not_found, of_agent_error
-from windlass_server.reservations import Claim, Reserved
+from windlass_server.reservations import KeyClaim, ReservedSession
 from windlass_server.settings import KEY_CHARS_MAX, OWNED_READ_AHEAD_MAX, OWNERS_KNOWN_MAX, PAGE_DEFAULT
 from windlass_server.tenants import Tenant
 
@@ -120,7 +120,7 @@ class OwnedSession:
     session_id: str
     agent_id: str
     info: SessionInfo | None = None
-    reserved: Reserved | None = None
+    reserved: ReservedSession | None = None
 
 
 @sealed
@@ -152,28 +152,28 @@ class OwnSessions:
         return row if row is not None and row.owner == self.principal.user else None
 
     async def list(
-        self, *, after: str | None = None, limit: int = PAGE_DEFAULT, **wanted: Unpack[SessionQuery]
+        self, *, after: str | None = None, limit: int = PAGE_DEFAULT, **query: Unpack[SessionQuery]
     ) -> Page[SessionInfo]:
         """Return sessions of the user."""
-        wanted["owner"] = self.principal.user
-        return await self.tenant.runtime.sessions.list(after=after, limit=limit, **wanted)
+        query["owner"] = self.principal.user
+        return await self.tenant.runtime.sessions.list(after=after, limit=limit, **query)
 
-    async def count(self, **wanted: Unpack[SessionQuery]) -> int:
+    async def count(self, **query: Unpack[SessionQuery]) -> int:
         """Return how many sessions of the user match a filter."""
-        wanted["owner"] = self.principal.user
-        return await self.tenant.runtime.sessions.count(**wanted)
+        query["owner"] = self.principal.user
+        return await self.tenant.runtime.sessions.count(**query)
 
-    async def count_runs(self, **wanted: Unpack[RunQuery]) -> int:
+    async def count_runs(self, **query: Unpack[RunQuery]) -> int:
         """Return how many runs of the user match a filter."""
-        wanted["owner"] = self.principal.user
-        return await self.tenant.runtime.sessions.count_runs(**wanted)
+        query["owner"] = self.principal.user
+        return await self.tenant.runtime.sessions.count_runs(**query)
 
     async def runs(
-        self, *, after: str | None = None, limit: int = PAGE_DEFAULT, **wanted: Unpack[RunQuery]
+        self, *, after: str | None = None, limit: int = PAGE_DEFAULT, **query: Unpack[RunQuery]
     ) -> Page[RunInfo]:
         """Return runs of the user."""
-        wanted["owner"] = self.principal.user
-        return await self.tenant.runtime.sessions.runs(after=after, limit=limit, **wanted)
+        query["owner"] = self.principal.user
+        return await self.tenant.runtime.sessions.runs(after=after, limit=limit, **query)
 
     async def refused_starts(
         self, *, after: str | None, limit: int, agent_id: str | None = None
@@ -194,12 +194,14 @@ class OwnSessions:
 
     async def find_request(self, request_id: str) -> OpenRequest | SettledRequest | None:
         """Return a request that the user may answer, or might have; None if there is none."""
-        found = await self.tenant.runtime.sessions.request(request_id) if _ID.fullmatch(request_id) else None
-        if found is None or self._is_approver or found.owner == self.principal.user:
-            return found
-        if isinstance(found, SettledRequest):
-            return found if found.responder == self.principal.user else None
-        return found if found.asks(self._names) else None
+        request = (
+            await self.tenant.runtime.sessions.request(request_id) if _ID.fullmatch(request_id) else None
+        )
+        if request is None or self._is_approver or request.owner == self.principal.user:
+            return request
+        if isinstance(request, SettledRequest):
+            return request if request.responder == self.principal.user else None
+        return request if request.asks(self._names) else None
 
     async def stats(
         self,
@@ -287,7 +289,7 @@ async def find_schedule(caller: Caller, name: str) -> ScheduleInfo | None:
 
     Earlier releases, and applications, store schedules of users under their plain names.
     """
-    for stored in (name, scoped(caller, name)):
+    for stored in (name, scope_name(caller, name)):
         try:
             schedule = await caller.tenant.runtime.schedules.get(stored)
         except (Conflict, Rejected):  # no schedule has such a name
@@ -297,12 +299,12 @@ async def find_schedule(caller: Caller, name: str) -> ScheduleInfo | None:
     return None
 
 
-def scoped(caller: Caller, name: str) -> str:
+def scope_name(caller: Caller, name: str) -> str:
     """Return a name that a user gave as it is stored: users may give the same names."""
     return f"{name}{_scope(caller)}"
 
 
-def unscoped(caller: Caller, name: str) -> str:
+def unscope_name(caller: Caller, name: str) -> str:
     """Return a name as the user gave it."""
     return name.removesuffix(_scope(caller))
 
@@ -325,12 +327,12 @@ async def experiment_of(caller: Caller, experiment_id: str) -> ExperimentResult:
         Problem: there is none with this id; 404.
     """
     try:
-        found = await Results(caller.tenant.runtime).read(experiment_id)
+        result = await Results(caller.tenant.runtime).read(experiment_id)
     except (Conflict, Rejected):
-        found = None
-    if found is None or found.experiment.owner != caller.principal.user:
+        result = None
+    if result is None or result.experiment.owner != caller.principal.user:
         raise not_found("experiment")
-    return found
+    return result
 
 
 OwnExperiment = Annotated[ExperimentResult, Depends(_own_experiment)]
@@ -355,12 +357,12 @@ async def _own_delivery(
     caller: CallerDep, delivery_id: Annotated[str, Path(description="A delivery.", examples=["msg_5f0c…"])]
 ) -> DeliveryInfo:
     try:
-        found = await caller.tenant.deliveries.get(delivery_id)
+        delivery = await caller.tenant.deliveries.get(delivery_id)
     except (Conflict, Rejected):  # no delivery has such an id
-        found = None
-    if found is None or found.owner != caller.principal.user:
+        delivery = None
+    if delivery is None or delivery.owner != caller.principal.user:
         raise not_found("delivery")
-    return found
+    return delivery
 
 
 OwnDelivery = Annotated[DeliveryInfo, Depends(_own_delivery)]
@@ -373,10 +375,10 @@ async def _own_request(
     caller: CallerDep,
     request_id: Annotated[str, Path(description="A request.", examples=["approval:019a8f…"])],
 ) -> OpenRequest | SettledRequest:
-    found = await caller.sessions.find_request(request_id)
-    if found is None:
+    request = await caller.sessions.find_request(request_id)
+    if request is None:
         raise not_found("request")
-    return found
+    return request
 
 
 OwnRequest = Annotated[OpenRequest | SettledRequest, Depends(_own_request)]
@@ -396,10 +398,10 @@ class OwnedStream:
         self._store = store
         self._owner = owner
         self._types = types
-        self._known: OrderedDict[str, bool] = OrderedDict()
+        self._ownership: OrderedDict[str, bool] = OrderedDict()
         """Whether sessions belong to the user; an owner never changes."""
         self._ahead: deque[tuple[Event, Cursor]] = deque()
-        self._taken: tuple[Event, Cursor] | None = None
+        self._pending: tuple[Event, Cursor] | None = None
         """An event that was read and not checked yet."""
         self._cursor = inner.cursor
 
@@ -438,30 +440,30 @@ class OwnedStream:
 
     async def _take(self) -> None:
         """Read the next event, and keep it if it belongs to the user."""
-        if self._taken is None:
+        if self._pending is None:
             event = await anext(self._inner)
-            self._taken = (event, self._inner.cursor)
+            self._pending = (event, self._inner.cursor)
         # A wait that is interrupted here keeps the event for the next call.
-        event, cursor = self._taken
+        event, cursor = self._pending
         is_wanted = self._types is None or event.type in self._types
         if is_wanted and event.session_id is not None and await self._is_own(event.session_id):
             self._ahead.append((event, cursor))
-        self._taken = None
+        self._pending = None
 
     async def _is_own(self, session_id: str) -> bool:
-        known = self._known.get(session_id)
-        if known is None:
+        is_own = self._ownership.get(session_id)
+        if is_own is None:
             info = await self._store.listed_session(session_id)
-            known = self._known[session_id] = info is not None and info.owner == self._owner
-            if len(self._known) > OWNERS_KNOWN_MAX:
-                self._known.popitem(last=False)
-        return known
+            is_own = self._ownership[session_id] = info is not None and info.owner == self._owner
+            if len(self._ownership) > OWNERS_KNOWN_MAX:
+                self._ownership.popitem(last=False)
+        return is_own
 
 
 # answers
 
 
-async def signed(caller: Caller, responses: Iterable[InputResponse]) -> list[InputResponse]:
+async def sign_responses(caller: Caller, responses: Iterable[InputResponse]) -> list[InputResponse]:
     """Return responses in the name of the caller, whatever they contain.
 
     Raises:
@@ -470,24 +472,24 @@ async def signed(caller: Caller, responses: Iterable[InputResponse]) -> list[Inp
     """
     user = caller.principal.user
     by = {"responder": user, "roles": caller.principal.role_names}
-    given = [one.model_copy(update=by) for one in responses]
+    answers = [response.model_copy(update=by) for response in responses]
     if caller.approves_own or "approver" in caller.principal.roles:
-        return given
-    for response in given:
+        return answers
+    for response in answers:
         # The runtime refuses a request that is not open, and one of another user like an unknown one.
-        found = await caller.sessions.find_request(response.request_id)
-        if isinstance(found, OpenRequest) and consents(found.request, response):
-            other = "skip it" if found.request.kind is InputKind.RECOVERY else "deny it"
+        request = await caller.sessions.find_request(response.request_id)
+        if isinstance(request, OpenRequest) and consents(request.request, response):
+            alternative = "skip it" if request.request.kind is InputKind.RECOVERY else "deny it"
             raise Denied(
-                f"{_may(found.request)}, and you are {listed([user])}; you may {other}",
+                f"{_approvers_text(request.request)}, and you are {listed([user])}; you may {alternative}",
                 kind=ErrorKind.APPROVAL_FAILURE,
                 retry=RetryClass.USER_ACTION_NEEDED,
-                causal_ids=CausalIds(session_id=found.session_id, request_id=found.request_id),
+                causal_ids=CausalIds(session_id=request.session_id, request_id=request.request_id),
             )
-    return given
+    return answers
 
 
-def _may(request: InputRequest) -> str:
+def _approvers_text(request: InputRequest) -> str:
     if request.responders is None:
         return "only users with the role approver may approve this call"
     return f"this call may be approved by: {listed(request.responders)}"
@@ -515,12 +517,12 @@ KEY_TAKEN: Final = (
 
 def session_id_for(caller: Caller, key: str | None, *, kind: str = "session") -> str:
     """Return the id of a new session: the same for the same key of the same user."""
-    return caller.tenant.new_id() if key is None else derived(kind, caller.principal.key, key)
+    return caller.tenant.new_id() if key is None else derive_id(kind, caller.principal.key, key)
 
 
 def first_run_id(session_id: str) -> str:
     """Return the id of the run that a session begins with."""
-    return derived("first run", session_id)
+    return derive_id("first run", session_id)
 
 
 def run_id_for(caller: Caller, session_id: str, *, key: str | None, token: str | None = None) -> str:
@@ -529,8 +531,8 @@ def run_id_for(caller: Caller, session_id: str, *, key: str | None, token: str |
     Two different messages with the same token ask for the same run id, so one of them is refused.
     """
     if token is not None:
-        return derived("run behind", session_id, token)
-    return caller.tenant.new_id() if key is None else derived("run", session_id, key)
+        return derive_id("run behind", session_id, token)
+    return caller.tenant.new_id() if key is None else derive_id("run", session_id, key)
 
 
 async def token_of(caller: Caller, session_id: str) -> str:
@@ -541,7 +543,7 @@ async def token_of(caller: Caller, session_id: str) -> str:
 
 def token_after(session_id: str, run_id: str) -> str:
     """Return the continuation token after a run; the run is empty in a session without runs."""
-    return derived("token", session_id, run_id)
+    return derive_id("token", session_id, run_id)
 
 
 async def check_token(caller: Caller, session_id: str, *, token: str | None, run_id: str) -> None:
@@ -554,28 +556,28 @@ async def check_token(caller: Caller, session_id: str, *, token: str | None, run
         return
     # A repeated request: the run that it started is the one that changed the session.
     if await caller.tenant.store.run(run_id) is None:
-        raise taken("stale continuationToken: the session has changed since; read it, then decide")
+        raise conflict_error("stale continuationToken: the session has changed since; read it, then decide")
 
 
-def taken(message: str) -> Conflict:
+def conflict_error(message: str) -> Conflict:
     """Return the error of a request that conflicts with an earlier one."""
     return Conflict(message, kind=ErrorKind.INVALID_STATE_TRANSITION, retry=RetryClass.NOT_RETRYABLE)
 
 
-def derived(*parts: str) -> str:
+def derive_id(*parts: str) -> str:
     """Return an id that is a digest of texts."""
     text = "".join(f"{len(part)}:{part}" for part in parts)
     return sha256(text.encode()).hexdigest()[:44]
 
 
-def agent_for(caller: Caller, wished: str | None, *, known: str | None = None) -> str:
-    """Return the agent of a request: the given one, the known one, or the only one.
+def agent_for(caller: Caller, wished: str | None, *, default: str | None = None) -> str:
+    """Return the agent of a request: the wished one, the default, or the only one.
 
     Raises:
         Problem: the agent is unknown, or none is given and there are several.
     """
     names = caller.tenant.agent_ids
-    name = wished or known or (names[0] if len(names) == 1 else None)
+    name = wished or default or (names[0] if len(names) == 1 else None)
     if name is None:
         raise Problem(422, f"agent is missing: give one of {', '.join(names)}")
     if name not in names:
@@ -606,7 +608,7 @@ async def start(
         "output": _contract(caller, agent_id, wishes.output_schema),
         "context": wishes.context,
         "metadata": await _metadata(caller, session_id, wishes),
-        "budget": _narrowed(caller, agent_id, wishes.budget),
+        "budget": narrow_budget(caller, agent_id, wishes.budget),
         "source": caller.principal.source,
         "owner": caller.principal.user,
         "goal_id": wishes.goal,
@@ -616,7 +618,7 @@ async def start(
     except Conflict:
         if await caller.tenant.store.run(run_id) is None:
             raise
-    raise taken(conflict)
+    raise conflict_error(conflict)
 
 
 def _contract(caller: Caller, agent_id: str, schema: JsonObject | None) -> OutputContract | JsonObject | None:
@@ -634,7 +636,7 @@ async def _metadata(caller: Caller, session_id: str, wishes: RunWishes) -> JsonO
     return {**owners, **(wishes.metadata or {})} if owners else wishes.metadata
 
 
-def _narrowed(caller: Caller, agent_id: str, wish: BudgetLimits | None) -> BudgetLimits | None:
+def narrow_budget(caller: Caller, agent_id: str, wish: BudgetLimits | None) -> BudgetLimits | None:
     """Return the budget that a client asks for, within that of the agent: a client cannot raise a limit."""
     registered = caller.tenant.runtime.ports.registry.agent(agent_id)
     own = None if registered is None else registered.package.budget
@@ -653,7 +655,7 @@ _FAILED: Final = 500
 
 @sealed
 class Bound:
-    """What an idempotency key is bound to: the path of a request, and its body."""
+    """The request that an idempotency key is bound to: its path and its body."""
 
     key: str | None
     """None for a request without a key."""
@@ -704,17 +706,17 @@ async def answer_once(caller: Caller, bound: Bound, *, give: Callable[[str | Non
         await caller.tenant.reservations.finish(claim)
 
 
-async def _claim(caller: Caller, bound: Bound) -> Claim | None:
+async def _claim(caller: Caller, bound: Bound) -> KeyClaim | None:
     if bound.key is None:
         return None
-    name = derived("key", caller.principal.key, bound.route, bound.key)
+    name = derive_id("key", caller.principal.key, bound.route, bound.key)
     claim = await caller.tenant.reservations.claim(name, bound.digest)
     if claim is None:
-        raise taken(KEY_TAKEN)
+        raise conflict_error(KEY_TAKEN)
     return claim
 
 
-async def _free(caller: Caller, claim: Claim | None, error: Problem | AgentError) -> None:
+async def _free(caller: Caller, claim: KeyClaim | None, error: Problem | AgentError) -> None:
     """Free the key of a request that was refused."""
     problem = error if isinstance(error, Problem) else of_agent_error(error)
     if claim is not None and claim.is_new and problem.status < _FAILED:
@@ -724,10 +726,10 @@ async def _free(caller: Caller, claim: Claim | None, error: Problem | AgentError
 # responses
 
 
-def seen(model: type[T], found: object, **more: object) -> T:
+def body_of(model: type[T], source: object, **more: object) -> T:
     """Return the body that shows something of the runtime; `more` are fields that it does not have."""
-    shown = {name: getattr(found, name) for name in model.model_fields if hasattr(found, name)}
-    return model.model_construct(None, **{**shown, **more})
+    fields = {name: getattr(source, name) for name in model.model_fields if hasattr(source, name)}
+    return model.model_construct(None, **{**fields, **more})
 
 
 def reply(value: BaseModel, status: int = 200) -> Response:

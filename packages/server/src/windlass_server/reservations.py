@@ -26,7 +26,7 @@ _EXPIRED_MAX: Final = 2 * _EXPIRE_EVERY
 
 
 @sealed
-class Reserved:
+class ReservedSession:
     """A session without a message."""
 
     session_id: str
@@ -38,7 +38,7 @@ class Reserved:
 
 
 @sealed
-class Claim:
+class KeyClaim:
     """An idempotency key that is bound to one request."""
 
     document: Document
@@ -59,48 +59,52 @@ class Reservations:
         self._clock = clock
         self._claims = 0
 
-    async def reserve(self, wanted: Reserved) -> None:
+    async def reserve(self, reservation: ReservedSession) -> None:
         """Reserve a session durably; the same request again changes nothing.
 
         Raises:
             Conflict: the session was reserved by another request.
             Unavailable: the user has too many reserved sessions.
         """
-        found = await self.find(wanted.session_id, wanted.user)
-        if found is None:
-            await self._check_room(wanted.user)
+        existing = await self.find(reservation.session_id, reservation.user)
+        if existing is None:
+            await self._check_room(reservation.user)
             body: JsonObject = {
-                "agentId": wanted.agent_id,
-                "createdAt": wanted.created_at,
-                "digest": wanted.digest,
+                "agentId": reservation.agent_id,
+                "createdAt": reservation.created_at,
+                "digest": reservation.digest,
             }
             with suppress(Conflict):
                 # Another request with the same key may be quicker.
-                await self._store.put_document(Document(_kind(wanted.user), wanted.session_id, 1, body))
+                await self._store.put_document(
+                    Document(_kind(reservation.user), reservation.session_id, 1, body)
+                )
                 return
-            found = await self.find(wanted.session_id, wanted.user)
-        if found is not None and found.digest != wanted.digest:
+            existing = await self.find(reservation.session_id, reservation.user)
+        if existing is not None and existing.digest != reservation.digest:
             raise Conflict(
                 "the Idempotency-Key was used with another request; choose another key",
                 kind=ErrorKind.INVALID_STATE_TRANSITION,
                 retry=RetryClass.NOT_RETRYABLE,
             )
 
-    async def find(self, session_id: str, user: str) -> Reserved | None:
+    async def find(self, session_id: str, user: str) -> ReservedSession | None:
         """Return a reserved session of a user; None if there is none."""
-        found = await self._store.document(_kind(user), session_id)
-        if found is None:
+        document = await self._store.document(_kind(user), session_id)
+        if document is None:
             return None
-        agent_id, created_at, digest = (str(found.body[one]) for one in ("agentId", "createdAt", "digest"))
-        return Reserved(session_id, user, agent_id, created_at, digest)
+        agent_id, created_at, digest = (
+            str(document.body[name]) for name in ("agentId", "createdAt", "digest")
+        )
+        return ReservedSession(session_id, user, agent_id, created_at, digest)
 
     async def release(self, session_id: str, user: str) -> None:
         """Remove the reservation of a session."""
-        found = await self._store.document(_kind(user), session_id)
-        if found is not None:
-            await self._drop(found)
+        document = await self._store.document(_kind(user), session_id)
+        if document is not None:
+            await self._drop(document)
 
-    async def claim(self, name: str, digest: str) -> Claim | None:
+    async def claim(self, name: str, digest: str) -> KeyClaim | None:
         """Bind a key to a request, durably; None if it is bound to another one."""
         due_at_ms = self._now_ms() + KEYS_KEPT_S * 1_000
         new = Document(KEY, name, 1, {"digest": digest, "isDone": False}, due_at_ms)
@@ -108,34 +112,34 @@ class Reservations:
             with suppress(Conflict):
                 await self._store.put_document(new)
                 await self._expire()
-                return Claim(new, is_new=True)
-            known = await self._store.document(KEY, name)
-            if known is None:
+                return KeyClaim(new, is_new=True)
+            document = await self._store.document(KEY, name)
+            if document is None:
                 continue  # it was freed, or expired, meanwhile
-            if known.body["digest"] != digest:
+            if document.body["digest"] != digest:
                 return None
-            if known.body["isDone"]:
-                return Claim(known, is_new=False)
+            if document.body["isDone"]:
+                return KeyClaim(document, is_new=False)
             with suppress(Conflict):
                 # A new revision: the first request does not free the key any more.
-                return Claim(await self._changed(known, is_done=False), is_new=False)
+                return KeyClaim(await self._replace(document, is_done=False), is_new=False)
 
-    async def finish(self, claim: Claim) -> None:
+    async def finish(self, claim: KeyClaim) -> None:
         """Record that the request of a key succeeded."""
-        known: Document | None = claim.document
-        while known is not None and not known.body["isDone"]:
+        document: Document | None = claim.document
+        while document is not None and not document.body["isDone"]:
             with suppress(Conflict):
-                await self._changed(known, is_done=True)
+                await self._replace(document, is_done=True)
                 return
-            known = await self._store.document(KEY, known.name)
+            document = await self._store.document(KEY, document.name)
 
-    async def unclaim(self, claim: Claim) -> None:
+    async def unclaim(self, claim: KeyClaim) -> None:
         """Free a key, unless another request claimed it meanwhile."""
         await self._drop(claim.document)
 
-    async def _changed(self, known: Document, *, is_done: bool) -> Document:
-        body: JsonObject = {**known.body, "isDone": is_done}
-        new = replace(known, revision=known.revision + 1, body=body)
+    async def _replace(self, document: Document, *, is_done: bool) -> Document:
+        body: JsonObject = {**document.body, "isDone": is_done}
+        new = replace(document, revision=document.revision + 1, body=body)
         await self._store.put_document(new)
         return new
 
@@ -152,7 +156,7 @@ class Reservations:
         self._claims += 1
         if self._claims % _EXPIRE_EVERY == 1:
             due = await self._store.due_documents(KEY, now_ms=self._now_ms(), limit=_EXPIRED_MAX)
-            await asyncio.gather(*(self._drop(one) for one in due))
+            await asyncio.gather(*(self._drop(document) for document in due))
 
     async def _drop(self, document: Document) -> None:
         with suppress(Conflict):  # another server was quicker

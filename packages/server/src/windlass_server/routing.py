@@ -16,7 +16,7 @@ from typing import Annotated, Final, cast, get_args, get_origin, get_type_hints
 from fastapi import params
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -54,6 +54,8 @@ class Route(APIRoute):
         request = Request(scope, receive, send)
         issues: list[Issue] = []
         values = await self._plan.arguments(request, {}, issues)
+        if not self._plan.has_query:
+            _read_no_query(request, issues)
         if issues:
             raise RequestValidationError(issues)
         response = await self._plan.call(**values)
@@ -107,8 +109,8 @@ class StaticBody:
         request = Headers(scope=scope)
         headers = {**headers, "etag": self.tag, "vary": "accept-encoding"}
         # Compared weakly, as the tag is the same for both codings.
-        seen = [tag.strip().removeprefix("W/") for tag in request.get("if-none-match", "").split(",")]
-        if "*" in seen or self.tag.removeprefix("W/") in seen:
+        tags = [tag.strip().removeprefix("W/") for tag in request.get("if-none-match", "").split(",")]
+        if "*" in tags or self.tag.removeprefix("W/") in tags:
             return Response(status_code=304, headers=headers)
         body = self.raw
         if self.packed is not None and takes_gzip(request.get("accept-encoding", "")):
@@ -133,12 +135,14 @@ class _Plan:
     call: Callable[..., Awaitable[object]]
     depends: tuple[tuple[str, "_Plan"], ...]
     reads: tuple[tuple[str, Read], ...]
+    has_query: bool
 
     @classmethod
     def of(cls, call: Callable[..., Awaitable[object]]) -> "_Plan":
         """Make the plan of a function from its annotations."""
         depends: list[tuple[str, _Plan]] = []
         reads: list[tuple[str, Read]] = []
+        has_query = False
         hints = get_type_hints(call, include_extras=True)
         for name, parameter in signature(call).parameters.items():
             hint = hints[name]
@@ -151,25 +155,26 @@ class _Plan:
                 depends.append((name, cls.of(kind.dependency)))
             else:
                 reads.append((name, _reader(name, hint, kind, parameter.default)))
-        return cls(call, tuple(depends), tuple(reads))
+                has_query = has_query or isinstance(kind, params.Query)
+        return cls(call, tuple(depends), tuple(reads), has_query)
 
     async def arguments(
-        self, request: Request, known: dict[object, object], issues: list[Issue]
+        self, request: Request, solved: dict[object, object], issues: list[Issue]
     ) -> dict[str, object]:
         """Read the arguments; each dependency is called once per request."""
         values: dict[str, object] = {}
         for name, plan in self.depends:
-            value = known.get(plan.call, _NONE)
+            value = solved.get(plan.call, _NONE)
             if value is _NONE:
-                value = known[plan.call] = await plan._solve(request, known, issues)
+                value = solved[plan.call] = await plan._solve(request, solved, issues)
             values[name] = value
         for name, read in self.reads:
             values[name] = read(request, issues)
         return values
 
-    async def _solve(self, request: Request, known: dict[object, object], issues: list[Issue]) -> object:
+    async def _solve(self, request: Request, solved: dict[object, object], issues: list[Issue]) -> object:
         before = len(issues)
-        values = await self.arguments(request, known, issues)
+        values = await self.arguments(request, solved, issues)
         return await self.call(**values) if len(issues) == before else None
 
 
@@ -201,7 +206,7 @@ def _path(name: str, hint: type[object]) -> Read:
     adapter: TypeAdapter[object] = TypeAdapter(hint)
 
     def read(request: Request, issues: list[Issue]) -> object:
-        return _checked(adapter, request.path_params[name], ("path", name), issues)
+        return _validate(adapter, request.path_params[name], ("path", name), issues)
 
     return read
 
@@ -212,10 +217,10 @@ def _query(model: type[BaseModel]) -> Read:
     def read(request: Request, issues: list[Issue]) -> object:
         if nothing is not None and not request.scope["query_string"]:
             return nothing
-        given = request.query_params.multi_items()
-        values = dict(given)
-        if len(values) < len(given):
-            names = [name for name, _ in given]
+        items = request.query_params.multi_items()
+        values = dict(items)
+        if len(values) < len(items):
+            names = [name for name, _ in items]
             repeated = sorted({name for name in names if names.count(name) > 1})
             issues += [{"loc": ("query", name), "msg": "Expected one value"} for name in repeated]
             return None
@@ -228,8 +233,24 @@ def _query(model: type[BaseModel]) -> Read:
     return read
 
 
+class AnyQuery(BaseModel):
+    """A query with any names, which have no meaning: probes of load balancers may add their own."""
+
+
+AnyQueryDep = Annotated[AnyQuery, params.Query()]
+
+
+class _NoQuery(BaseModel):
+    """The query of a route without one: every name is an issue."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 def _takes_nothing(model: type[BaseModel]) -> bool:
-    return not any(one.is_required() for one in model.model_fields.values())
+    return not any(field.is_required() for field in model.model_fields.values())
+
+
+_read_no_query: Final = _query(_NoQuery)
 
 
 def _header(name: str, hint: type[object], default: object) -> Read:
@@ -237,7 +258,7 @@ def _header(name: str, hint: type[object], default: object) -> Read:
 
     def read(request: Request, issues: list[Issue]) -> object:
         value = request.headers.get(name)
-        return default if value is None else _checked(adapter, value, ("header", name), issues)
+        return default if value is None else _validate(adapter, value, ("header", name), issues)
 
     return read
 
@@ -248,7 +269,7 @@ def _body(hint: type[object], default: object) -> Read:
     def read(request: Request, issues: list[Issue]) -> object:
         value = request.scope["state"].get(BODY)
         if isinstance(value, dict):
-            return _checked(adapter, cast(dict[str, object], value), ("body",), issues)
+            return _validate(adapter, cast(dict[str, object], value), ("body",), issues)
         if value is not None:
             issues.append({"loc": ("body",), "msg": "Expected a JSON object"})
             return default
@@ -259,16 +280,16 @@ def _body(hint: type[object], default: object) -> Read:
     return read
 
 
-def _checked(
-    adapter: TypeAdapter[object], value: object, place: tuple[str, ...], issues: list[Issue]
+def _validate(
+    adapter: TypeAdapter[object], value: object, location: tuple[str, ...], issues: list[Issue]
 ) -> object:
     try:
         return adapter.validate_python(value)
     except ValidationError as error:
-        issues += _issues(error, place)
+        issues += _issues(error, location)
     return None
 
 
-def _issues(error: ValidationError, place: tuple[str, ...]) -> list[Issue]:
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    return [{"loc": (*place, *one["loc"]), "msg": one["msg"]} for one in found]
+def _issues(error: ValidationError, location: tuple[str, ...]) -> list[Issue]:
+    errors = error.errors(include_url=False, include_context=False, include_input=False)
+    return [{"loc": (*location, *issue["loc"]), "msg": issue["msg"]} for issue in errors]

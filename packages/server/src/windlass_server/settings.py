@@ -125,7 +125,7 @@ LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
 @sealed
-class Option:
+class ServerOption:
     """A setting of the server as a text.
 
     It is `--jwt-issuer` of `python -m windlass_server`, and `server.jwt_issuer` of `windlass serve`.
@@ -133,66 +133,70 @@ class Option:
 
     name: str
     default: str
-    words: str
+    meaning: str
     form: str = "TEXT"
 
 
 OPTIONS: Final = (
-    Option("host", "127.0.0.1", "the address that the server listens on"),
-    Option("port", "8700", "the port of the server; 0 takes a free one", "NUMBER"),
-    Option("keys", "", "a file of API keys; without keys and tokens the server is for this machine", "FILE"),
-    Option("jwt_issuer", "", "the issuer of tokens; needs jwt_audience and jwt_jwks", "URL"),
-    Option("jwt_audience", "", "the audience of tokens", "NAME"),
-    Option("jwt_jwks", "", "the public keys of the issuer: a file or an https address", "FILE-OR-URL"),
-    Option("jwt_tenant_claim", "tenant", "the claim with the tenant", "NAME"),
-    Option("jwt_user_claim", "sub", "the claim with the user", "NAME"),
-    Option("jwt_roles_claim", "", "the claim with the roles approver and improver", "NAME"),
-    Option("builder_model", "", "the model that proposes changes to agents, such as openai/gpt-5", "MODEL"),
-    Option(
+    ServerOption("host", "127.0.0.1", "the address that the server listens on"),
+    ServerOption("port", "8700", "the port of the server; 0 takes a free one", "NUMBER"),
+    ServerOption(
+        "keys", "", "a file of API keys; without keys and tokens the server is for this machine", "FILE"
+    ),
+    ServerOption("jwt_issuer", "", "the issuer of tokens; needs jwt_audience and jwt_jwks", "URL"),
+    ServerOption("jwt_audience", "", "the audience of tokens", "NAME"),
+    ServerOption("jwt_jwks", "", "the public keys of the issuer: a file or an https address", "FILE-OR-URL"),
+    ServerOption("jwt_tenant_claim", "tenant", "the claim with the tenant", "NAME"),
+    ServerOption("jwt_user_claim", "sub", "the claim with the user", "NAME"),
+    ServerOption("jwt_roles_claim", "", "the claim with the roles approver and improver", "NAME"),
+    ServerOption(
+        "builder_model", "", "the model that proposes changes to agents, such as openai/gpt-5", "MODEL"
+    ),
+    ServerOption(
         "own_approvals",
         "false",
         "with keys or tokens: whether users without the role approver approve calls of their own sessions",
         "true|false",
     ),
-    Option(
+    ServerOption(
         "private_push",
         "false",
         "whether A2A clients may have push notifications sent to private networks, and without TLS",
         "true|false",
     ),
-    Option("cors_origins", "", "web pages that may call the server, separated by commas", "URLS"),
-    Option(
+    ServerOption("cors_origins", "", "web pages that may call the server, separated by commas", "URLS"),
+    ServerOption(
         "requests_per_s",
         f"{REQUESTS_PER_S:g}",
         "average request rate of one user, and of one address without credentials, per second",
         "NUMBER",
     ),
-    Option("requests_burst", f"{REQUESTS_BURST}", "burst of such requests", "NUMBER"),
-    Option(
+    ServerOption("requests_burst", f"{REQUESTS_BURST}", "burst of such requests", "NUMBER"),
+    ServerOption(
         "bytes_per_s", f"{BYTES_PER_S:.0f}", "average bytes in bodies of one tenant, per second", "NUMBER"
     ),
-    Option("bytes_burst", f"{BYTES_BURST}", "burst of bytes in bodies of one tenant", "NUMBER"),
-    Option(
+    ServerOption("bytes_burst", f"{BYTES_BURST}", "burst of bytes in bodies of one tenant", "NUMBER"),
+    ServerOption(
         "cpu_per_s", f"{CPU_PER_S:g}", "CPU time of the requests of one tenant, seconds per second", "NUMBER"
     ),
-    Option("cpu_burst_s", f"{CPU_BURST_S:g}", "burst of that CPU time, seconds", "NUMBER"),
-    Option(
+    ServerOption("cpu_burst_s", f"{CPU_BURST_S:g}", "burst of that CPU time, seconds", "NUMBER"),
+    ServerOption(
         "failures_per_s",
         f"{FAILURES_PER_S:g}",
         "average rate of requests without valid credentials from one address, per second",
         "NUMBER",
     ),
-    Option("failures_burst", f"{FAILURES_BURST}", "burst of such requests", "NUMBER"),
-    Option(
+    ServerOption("failures_burst", f"{FAILURES_BURST}", "burst of such requests", "NUMBER"),
+    ServerOption(
         "streams_per_user", f"{STREAMS_PER_PRINCIPAL_MAX}", "open streams of one user at one server", "NUMBER"
     ),
-    Option(
+    ServerOption(
         "output_repairs_max",
         f"{OUTPUT_REPAIRS}",
         "how often an answer that misses the outputSchema of a request goes back to the model",
         "NUMBER",
     ),
-    Option("log_level", "info", f"the least level that is logged: {', '.join(LOG_LEVELS)}", "LEVEL"),
+    ServerOption("log_level", "info", f"the least level that is logged: {', '.join(LOG_LEVELS)}", "LEVEL"),
 )
 
 
@@ -218,7 +222,7 @@ class JwtSettings:
         # The keys are published: with HMAC, all who read them could make tokens.
         shared = [name for name in self.algorithms if name.upper().startswith("HS") or name.lower() == "none"]
         if shared:
-            raise refused(
+            raise settings_error(
                 f"the algorithm {shared[0]} of tokens has no public keys; use RS256, ES256 or EdDSA, which do"
             )
 
@@ -302,18 +306,20 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.keys is None and self.jwt is None and not is_loopback(self.host):
-            raise refused(
+            raise settings_error(
                 f"{self.host} is reachable from other machines, and there are neither keys nor tokens: give "
                 "a key file, the issuer of tokens, or bind to 127.0.0.1"
             )
         if self.keys is not None and not self.keys.is_file():
-            raise refused(
+            raise settings_error(
                 f"there is no key file {self.keys}: make a key with windlass keys add ID USER --tenant TENANT"
             )
         if "*" in self.cors_origins:
-            raise refused("cors_origins lists origins such as https://app.example.com; * is not allowed")
+            raise settings_error(
+                "cors_origins lists origins such as https://app.example.com; * is not allowed"
+            )
         if self.log_level not in LOG_LEVELS:
-            raise refused(f"log_level is one of {', '.join(LOG_LEVELS)}, found {self.log_level!r}")
+            raise settings_error(f"log_level is one of {', '.join(LOG_LEVELS)}, found {self.log_level!r}")
 
     @classmethod
     def read(
@@ -326,24 +332,26 @@ class Settings:
         Raises:
             Rejected: a value cannot be used, or only a part of what tokens need is given.
         """
-        given = {option.name: values.get(option.name) or option.default for option in OPTIONS}
-        port = given["port"]
+        texts = {option.name: values.get(option.name) or option.default for option in OPTIONS}
+        port = texts["port"]
         if not (port.isascii() and port.isdigit() and int(port[:6]) <= PORT_MAX):
-            raise refused(f"port is a number from 0 to {PORT_MAX:,}, found {port!r}")
+            raise settings_error(f"port is a number from 0 to {PORT_MAX:,}, found {port!r}")
         for name in ("own_approvals", "private_push"):
-            if given[name] not in _FLAGS:
-                raise refused(f"{name} is true or false, found {given[name]!r}")
+            if texts[name] not in _FLAGS:
+                raise settings_error(f"{name} is true or false, found {texts[name]!r}")
         return cls(
-            host=given["host"],
+            host=texts["host"],
             port=int(port),
-            keys=(folder or Path()) / given["keys"] if given["keys"] else None,
-            jwt=_jwt(given),
-            cors_origins=tuple(one.strip() for one in given["cors_origins"].split(",") if one.strip()),
-            own_approvals=given["own_approvals"] == "true",
-            private_push=given["private_push"] == "true",
-            log_level=given["log_level"],
-            limits=_limits(given),
-            improve=ImproveSettings(given["builder_model"] or None, goals),
+            keys=(folder or Path()) / texts["keys"] if texts["keys"] else None,
+            jwt=_jwt(texts),
+            cors_origins=tuple(
+                origin.strip() for origin in texts["cors_origins"].split(",") if origin.strip()
+            ),
+            own_approvals=texts["own_approvals"] == "true",
+            private_push=texts["private_push"] == "true",
+            log_level=texts["log_level"],
+            limits=_limits(texts),
+            improve=ImproveSettings(texts["builder_model"] or None, goals),
         )
 
     @property
@@ -356,21 +364,21 @@ _FLAGS: Final = ("true", "false")
 _COUNT_DIGITS_MAX: Final = 2
 
 
-def _limits(given: Mapping[str, str]) -> Limits:
+def _limits(texts: Mapping[str, str]) -> Limits:
     """Return the limits with the rates that are given."""
 
     def rate(name: str) -> float:
         try:
-            number = float(given[name])
+            number = float(texts[name])
         except ValueError:
             number = 0.0
         if not 0 < number < inf:
-            raise refused(f"{name} is a number above 0, found {given[name]!r}")
+            raise settings_error(f"{name} is a number above 0, found {texts[name]!r}")
         return number
 
-    repairs = given["output_repairs_max"]
+    repairs = texts["output_repairs_max"]
     if not (repairs.isascii() and repairs.isdigit() and len(repairs) <= _COUNT_DIGITS_MAX):
-        raise refused(f"output_repairs_max is a number from 0 to 99, found {repairs!r}")
+        raise settings_error(f"output_repairs_max is a number from 0 to 99, found {repairs!r}")
     return Limits(
         requests_per_s=rate("requests_per_s"),
         requests_burst=max(1, int(rate("requests_burst"))),
@@ -385,18 +393,18 @@ def _limits(given: Mapping[str, str]) -> Limits:
     )
 
 
-def _jwt(given: Mapping[str, str]) -> JwtSettings | None:
+def _jwt(texts: Mapping[str, str]) -> JwtSettings | None:
     needed = ("jwt_issuer", "jwt_audience", "jwt_jwks")
-    missing = [name for name in needed if not given[name]]
+    missing = [name for name in needed if not texts[name]]
     if len(missing) == len(needed):
         return None
     if missing:
-        raise refused(f"tokens need all of {', '.join(needed)}: {' and '.join(missing)} not given")
+        raise settings_error(f"tokens need all of {', '.join(needed)}: {' and '.join(missing)} not given")
     return JwtSettings(
-        *(given[name] for name in needed),
-        tenant_claim=given["jwt_tenant_claim"],
-        user_claim=given["jwt_user_claim"],
-        roles_claim=given["jwt_roles_claim"] or None,
+        *(texts[name] for name in needed),
+        tenant_claim=texts["jwt_tenant_claim"],
+        user_claim=texts["jwt_user_claim"],
+        roles_claim=texts["jwt_roles_claim"] or None,
     )
 
 
@@ -410,7 +418,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def refused(message: str) -> Rejected:
+def settings_error(message: str) -> Rejected:
     """Return the error of settings that cannot be used."""
     return Rejected(
         message, kind=ErrorKind.HOST_CONFIGURATION_NEEDED, retry=RetryClass.HOST_CONFIGURATION_NEEDED

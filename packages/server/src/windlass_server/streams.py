@@ -4,6 +4,7 @@ A stream ends with its feed, when the client disconnects, or when the server shu
 """
 
 import asyncio
+import logging
 from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterator
 from datetime import datetime
@@ -21,7 +22,7 @@ from windlass_harness.views.events import to_sse
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_harness.views.stream import ChatFold
 from windlass_protocol import Cursor, JsonObject, SSEEvent, SSEEventType, encode
-from windlass_protocol.codec import encode_trusted
+from windlass_protocol.codec import CodecError, CodecErrorCode, encode_trusted
 from windlass_server.guard import Metrics
 from windlass_server.problems import Problem, of_agent_error
 from windlass_server.requests import Caller
@@ -146,6 +147,11 @@ class StreamTimer:
             self._task.cancel()
 
 
+_LOG: Final = logging.getLogger("windlass.server")
+_UNSENT: Final = "event.unsent"
+"""The type of an event that stands for one with too many levels."""
+
+
 class Streams:
     """All open streams of a server."""
 
@@ -195,7 +201,16 @@ class Streams:
         known = self._raw.get(id(event))
         if known is not None and known[0] is event:
             return known[1]
-        raw = encode_trusted(event)
+        try:
+            raw = encode_trusted(event)
+        except CodecError as error:
+            if error.code is not CodecErrorCode.TOO_DEEP:
+                raise
+            # A record that cannot be sent must not end the feed for good. Another type stands for it, at its
+            # place: readers leave types alone that they do not know.
+            _LOG.warning("event %s of session %s is not sent: %s", event.type, event.session_id, error)
+            stand_in: JsonObject = {"type": event.type, "problem": str(error)}
+            raw = encode_trusted(event.model_copy(update={"type": _UNSENT, "data": stand_in}))
         if len(raw) <= BATCH_BYTES:
             self._keep(event, raw)
         return raw
@@ -547,7 +562,8 @@ class EveFrames:
         self._has_thought = False
         """Whether the piece of the reasoning has a number, in this attempt."""
         self._thought: Shown | None = None
-        """The end of the reasoning: it is numbered after the pieces of the message."""
+        """The end of the reasoning: it is numbered after the pieces of the message, and so is the piece of
+        reasoning that began after the message."""
 
     def opening(self) -> bytes:
         """Return the reconnect delay of Server-Sent Events."""
@@ -602,7 +618,8 @@ class EveFrames:
         kind, data = shown
         text = data.get(kind.partition(".")[0])
         if kind == "reasoning.completed" and isinstance(text, str):
-            yield from self._think(text, data, at)
+            if not data.get("isLate"):
+                yield from self._think(text, data, at)
             self._thought = shown
             return
         if kind == "message.completed":
@@ -611,6 +628,7 @@ class EveFrames:
                 yield from self._cut(text, data, at)
         thought, self._thought = self._thought, None
         if thought is not None:
+            yield from self._think(str(thought[1]["reasoning"]), thought[1], at)
             yield self._numbered(thought, at)
         if kind == "message.completed" and isinstance(text, str):
             yield self._piece(text, len(text), data, at)
@@ -656,11 +674,13 @@ class EveFrames:
             self._streamed[name] = text
             shown: Shown = (event.type, {**place, **_texts(name, str(delta), text)})
             return b"data: %b\n\n" % _eve_event(shown, at)
+        is_begun = "message" in self._streamed
         self._streamed[name] = text
         if name == "reasoning" or not self._is_unanswered:
             return b""
         parts = list[bytes]()
-        if "reasoning" in self._streamed:
+        # Reasoning that began after the message is numbered after its pieces, as `isLate` says later.
+        if "reasoning" in self._streamed and not is_begun:
             parts += self._think(self._streamed["reasoning"], place, at)
         parts += self._cut(text, place, at)
         return b"".join(parts)

@@ -11,18 +11,20 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar, Unpack
 
 from windlass import AgentError, AgentRuntime, Conflict, Unavailable, telemetry
-from windlass.agent import AnyAgent
+from windlass.agent.agent import AnyAgent
 from windlass.ledger import Builder, BuilderQuery
-from windlass.parts import Store, SystemClock, open_store, postgres_schemas, wakes_at, with_schema
+from windlass.parts import Store, SystemClock, open_store
 from windlass.ports.store import SCHEDULE, Document, WatchedStore
+from windlass.postgres import postgres_schemas, with_schema
 from windlass.private_files import make_folder, may_make_files, write_private
 from windlass.refusals import check_items, missing_provider
 from windlass.runtime.compose import Durability
 from windlass.runtime.options import RuntimeOptions
 from windlass.runtime.registry import RuntimePorts
 from windlass.runtime.start import provider_of
+from windlass.temporal import wakes_at
 from windlass.webhooks import Deliveries, Endpoint, Outbox, Webhook, Webhooks, targets_of
-from windlass.webhooks.outbox import Target
+from windlass.webhooks.outbox import DeliveryTarget
 from windlass_protocol import ErrorKind, RetryClass, RunStatus
 from windlass_protocol.frozen import mutable, sealed
 from windlass_protocol.lazy import lazy_pattern
@@ -35,7 +37,7 @@ from windlass_server.settings import (
     WORKS_KEPT_MAX,
     WORKS_MAX,
     ImproveSettings,
-    refused,
+    settings_error,
 )
 
 _LOG: Final = logging.getLogger("windlass.server")
@@ -84,8 +86,8 @@ class Improving:
         if key in self._tasks:
             return
         if len(self._tasks) >= WORKS_MAX:
-            words = f"{WORKS_MAX} proposals are being made or checked, the limit: retry later"
-            raise Problem(503, words, retry_s=RETRY_MS // 1000)
+            problem = f"{WORKS_MAX} proposals are being made or checked, the limit: retry later"
+            raise Problem(503, problem, retry_s=RETRY_MS // 1000)
         self._works.pop(key, None)
         self._works[key] = work
         while len(self._works) > WORKS_KEPT_MAX:
@@ -284,7 +286,7 @@ class Tenants:
             "secrets": (
                 *options.get("secrets", ()),
                 *self.webhooks.secrets,
-                *(secret for one in targets for secret in getattr(one, "secrets", ())),
+                *(secret for target in targets for secret in getattr(target, "secrets", ())),
             ),
         }
         self._open: OrderedDict[str, Tenant] = OrderedDict()
@@ -311,12 +313,14 @@ class Tenants:
         _check_deps(ports, self.agents.values())
         for webhook in self.webhooks:
             if webhook.agent not in self.agents:
-                known = ", ".join(self.agents)
-                raise refused(f"webhook {webhook.name}: unknown agent {webhook.agent}; known are {known}")
+                names = ", ".join(self.agents)
+                raise settings_error(
+                    f"webhook {webhook.name}: unknown agent {webhook.agent}; known are {names}"
+                )
         if self.folder.exists() and not self.folder.is_dir():
-            raise refused(f"{self.folder} is no folder: a server needs a folder for its stores")
+            raise settings_error(f"{self.folder} is no folder: a server needs a folder for its stores")
         if self.folder.is_dir() and not may_make_files(self.folder):
-            raise refused(
+            raise settings_error(
                 f"the folder {self.folder} may not be written to by this process, and the stores are in it: "
                 "change the permissions of the folder, or choose another"
             )
@@ -337,18 +341,18 @@ class Tenants:
         A tenant that cannot be opened is skipped and logged.
         """
         make_folder(self.folder, parents=True)
-        for place in await self._places():
+        for location in await self._locations():
             try:
-                name = await self._name_if_due(place, is_start=True)
+                name = await self._name_if_due(location, is_start=True)
                 if name is not None:
                     self._open[name] = await self._make(name)
             except Exception as error:  # noqa: BLE001 - one broken tenant must not stop the others
-                self._tell(place, error)
+                self._log_failure(location, error)
         if len(self._open) > self._open_max:
             count, limit = len(self._open), self._open_max
             _LOG.warning("%d tenants have open runs, more than the limit of %d", count, limit)
 
-    async def _places(self) -> list[str | Path]:
+    async def _locations(self) -> list[str | Path]:
         """Return the stores of all tenants."""
         if self.address:
             return [with_schema(self.address, schema) for schema in await postgres_schemas(self.address)]
@@ -417,11 +421,11 @@ class Tenants:
             async with self._opening:
                 tenant = self._open.get(name)
                 if tenant is None or not _serves(tenant, may_create=may_create):
-                    tenant = await self._opened(name, before=tenant, may_create=may_create)
+                    tenant = await self._open_tenant(name, before=tenant, may_create=may_create)
         self._open.move_to_end(name)
         return tenant
 
-    async def _opened(self, name: str, *, before: Tenant | None, may_create: bool) -> Tenant:
+    async def _open_tenant(self, name: str, *, before: Tenant | None, may_create: bool) -> Tenant:
         """Open a tenant; `before` is the empty one that it replaces."""
         if before is None:
             await self._make_room()
@@ -462,27 +466,27 @@ class Tenants:
     def _path(self, name: str) -> Path:
         return self.folder / f"{file_name(name)}.db"
 
-    def _place(self, name: str) -> str | Path:
+    def _location(self, name: str) -> str | Path:
         """Return the store of a tenant."""
         return with_schema(self.address, schema_name(name)) if self.address else self._path(name)
 
-    def _tell(self, place: str | Path, error: Exception) -> None:
+    def _log_failure(self, location: str | Path, error: Exception) -> None:
         """Log once why a tenant cannot be opened."""
-        store = _shown(place)
+        store = _log_name(location)
         if store not in self._broken:
             self._broken.add(store)
             _LOG.error("tenant store %s cannot be opened: %s", store, error, exc_info=error)
 
-    async def _name_if_due(self, place: str | Path, *, is_start: bool = False) -> str | None:
+    async def _name_if_due(self, location: str | Path, *, is_start: bool = False) -> str | None:
         """Return the tenant of a closed store with schedules, or runs that can continue without a request.
 
         At the start of the process also one with endpoints or channels, or with push notifications that were
         not delivered: records may be there to be delivered.
         """
-        store = await open_store(place, durability=self.durability)
+        store = await open_store(location, durability=self.durability)
         try:
-            if isinstance(place, Path):
-                name = await asyncio.to_thread(place.with_suffix(NAME_SUFFIX).read_text, encoding="utf-8")
+            if isinstance(location, Path):
+                name = await asyncio.to_thread(location.with_suffix(NAME_SUFFIX).read_text, encoding="utf-8")
             else:
                 name = await _name_in(store)
             if is_start and name is not None and self._targets(name):
@@ -510,9 +514,9 @@ class Tenants:
         try:
             tenant = await self._make(name)
         except Exception as error:  # noqa: BLE001 - the server boundary: logged
-            self._tell(self._place(name), error)
+            self._log_failure(self._location(name), error)
         else:
-            self._broken.discard(_shown(self._place(name)))
+            self._broken.discard(_log_name(self._location(name)))
             return tenant
         raise _unavailable("the store of your tenant cannot be opened; see the log of the server")
 
@@ -524,7 +528,7 @@ class Tenants:
         if self.is_draining:
             options["is_driving"] = False
         runtime = await AgentRuntime.open(
-            self._place(name), agents=self.agents.values(), durability=self.durability, **options
+            self._location(name), agents=self.agents.values(), durability=self.durability, **options
         )
         async with AsyncExitStack() as failed:
             failed.push_async_callback(runtime.aclose)
@@ -546,11 +550,11 @@ class Tenants:
             failed.pop_all()
         return self._tenant(name, runtime, exported=exported, outbox=outbox, push=push)
 
-    def _targets(self, tenant: str) -> tuple[Target, ...]:
+    def _targets(self, tenant: str) -> tuple[DeliveryTarget, ...]:
         """Return the endpoints and channels of a tenant."""
         return targets_of(
-            tuple(one for one in self._endpoints if one.tenant == tenant),
-            tuple(one for one in self.webhooks if one.tenant == tenant),
+            tuple(endpoint for endpoint in self._endpoints if endpoint.tenant == tenant),
+            tuple(webhook for webhook in self.webhooks if webhook.tenant == tenant),
         )
 
     async def _make_room(self) -> None:
@@ -572,11 +576,11 @@ class Tenants:
         await tenant.aclose()
         if tenant.blank is not None:
             return
-        place = self._place(name)
+        location = self._location(name)
         try:
-            due = await self._name_if_due(place)
+            due = await self._name_if_due(location)
         except Exception as error:  # noqa: BLE001 - the server boundary: logged
-            self._tell(place, error)
+            self._log_failure(location, error)
             return
         if due is not None:
             self._open[name] = await self._try_to_make(name)
@@ -591,14 +595,16 @@ def _check_models(ports: RuntimePorts) -> dict[str, str]:
     """Refuse agents with an unknown model provider; log and return those with one that cannot be used."""
     unready: dict[str, str] = {}
     routes: tuple[str, ...] | None = getattr(ports.provider_source, "routes", None)
-    known = [*ports.providers, *(routes or ())]
+    known_routes = [*ports.providers, *(routes or ())]
     for agent_id in ports.registry.agent_ids:
         registered = ports.registry.agent(agent_id)
         if routes is None or registered is None or registered.provider is not None:
             continue
         route_id = registered.package.provider_route.route_id
-        if route_id not in known:
-            raise refused(f"agent {agent_id}: {missing_provider(route_id, known=known).message}")
+        if route_id not in known_routes:
+            raise settings_error(
+                f"agent {agent_id}: {missing_provider(route_id, known=known_routes).message}"
+            )
         try:
             provider_of(ports, registered.package)
         except Unavailable as error:
@@ -612,7 +618,9 @@ def _check_deps(ports: RuntimePorts, agents: Iterable[AnyAgent]) -> None:
     for agent in agents:
         missing = ports.deps.missing(agent, is_given=False)
         if missing is not None:
-            raise refused(f"agent {missing} needs dependencies; give it a factory: Agent(…, deps=factory)")
+            raise settings_error(
+                f"agent {missing} needs dependencies; give it a factory: Agent(…, deps=factory)"
+            )
 
 
 def _unavailable(message: str) -> Unavailable:
@@ -633,18 +641,18 @@ def _keep_name(path: Path, name: str) -> None:
         new.replace(path)
 
 
-def _shown(place: str | Path) -> str:
+def _log_name(location: str | Path) -> str:
     """Return the name of a store for the log: an address may have a password in it."""
-    return place.name if isinstance(place, Path) else place.rpartition("schema=")[2]
+    return location.name if isinstance(location, Path) else location.rpartition("schema=")[2]
 
 
 async def _name_in(store: Store) -> str | None:
     """Return the tenant of a schema; None if no server made it."""
-    kept = await store.document(TENANT, TENANT)
-    return None if kept is None else str(kept.body.get("name"))
+    document = await store.document(TENANT, TENANT)
+    return None if document is None else str(document.body.get("name"))
 
 
-async def tenant_at(place: str) -> str | None:
+async def tenant_at(address: str) -> str | None:
     """Return the tenant of a store in PostgreSQL; None if no server made it.
 
     Raises:
@@ -652,7 +660,7 @@ async def tenant_at(place: str) -> str | None:
         Corrupt: the store is damaged.
         Unavailable: the database cannot be reached.
     """
-    store = await open_store(place)
+    store = await open_store(address)
     try:
         return await _name_in(store)
     finally:

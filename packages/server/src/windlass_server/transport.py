@@ -65,7 +65,7 @@ class FastAPISseTransport:
         """No further event is taken; those that wait are sent."""
         self._is_gone = False
         """The connection is closed."""
-        self._heard: asyncio.Queue[SSEEvent | Rejected | None] = asyncio.Queue()
+        self._received: asyncio.Queue[SSEEvent | Rejected | None] = asyncio.Queue()
         self._has_response = False
 
     @property
@@ -87,7 +87,7 @@ class FastAPISseTransport:
                 lambda: not self.is_open or len(self._waiting) < TRANSPORT_EVENTS_MAX
             )
             if not self.is_open:
-                raise _closed("the client disconnected" if self._is_gone else "the stream has ended")
+                raise _closed_error("the client disconnected" if self._is_gone else "the stream has ended")
             self._waiting.append(event)
             self._is_ended = event.type is SSEEventType.DONE
             self._changed.notify_all()
@@ -100,7 +100,7 @@ class FastAPISseTransport:
         Raises:
             Rejected: the body is larger than `BODY_BYTES_MAX`.
         """
-        while (event := await self._heard.get()) is not None:
+        while (event := await self._received.get()) is not None:
             if isinstance(event, Rejected):
                 raise event
             yield event
@@ -199,36 +199,36 @@ class FastAPISseTransport:
 
     async def _listen(self, receive: Receive) -> None:
         """Read the body of the request, then wait until the client disconnects."""
-        begun, left = bytearray(), BODY_BYTES_MAX
+        buffer, left = bytearray(), BODY_BYTES_MAX
         while (message := await receive())["type"] != "http.disconnect":
             if left < 0:
                 continue
             data: bytes = message.get("body", b"")
             left -= len(data)
             if left < 0:
-                self._heard.put_nowait(_too_large())
+                self._received.put_nowait(_too_large())
                 continue
-            begun += data
+            buffer += data
             is_end = not message.get("more_body", False)
             if is_end or b"\n" in data:
                 # Only then: a body in many small pieces must not be copied for each of them.
-                *lines, begun = begun.split(b"\n")
-                for line in (*lines, begun) if is_end else lines:
-                    self._hear(bytes(line))
+                *lines, buffer = buffer.split(b"\n")
+                for line in (*lines, buffer) if is_end else lines:
+                    self._receive_line(bytes(line))
             if is_end:
-                self._heard.put_nowait(None)
+                self._received.put_nowait(None)
         await self._close()
 
-    def _hear(self, line: bytes) -> None:
+    def _receive_line(self, line: bytes) -> None:
         if not line.strip():
             return
         try:
-            self._heard.put_nowait(decode(SSEEvent, line))
+            self._received.put_nowait(decode(SSEEvent, line))
         except CodecError as error:
             _LOG.warning("ignored a line of a request that is not an SSEEvent: %s", error.code)
 
     async def _close(self) -> None:
-        self._heard.put_nowait(None)
+        self._received.put_nowait(None)
         async with self._changed:
             self._is_gone = True
             self._waiting.clear()
@@ -251,7 +251,7 @@ class _SseResponse(Response):
         await self._transport.serve(receive, send, self)
 
 
-def _closed(reason: str) -> Unavailable:
+def _closed_error(reason: str) -> Unavailable:
     return Unavailable(
         f"{reason}: no event can be sent",
         kind=ErrorKind.PROJECTION_FAILURE,

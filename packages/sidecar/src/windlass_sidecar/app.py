@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final, Self, cast
 
 from windlass import AgentRuntime, Tool, ToolRouter
-from windlass.adapters.journals.opening import is_postgres, open_store
-from windlass.adapters.models import ROUTE_IDS
 from windlass.errors import AgentError
 from windlass.limits import DRAIN_S
+from windlass.models import ROUTE_IDS
 from windlass.parts import Clock, Feed, MemoryStore, Store, SystemClock, allow_start, new_id
 from windlass.ports.store import WatchedStore
+from windlass.runtime.opening import is_postgres, open_store
 from windlass_harness.redact import mask_text
 from windlass_protocol import CheckStatus, SidecarCheck, SidecarHealth, SidecarStatus
 from windlass_protocol.frozen import mutable
@@ -24,7 +24,7 @@ from windlass_sidecar import PROTOCOL_VERSION, __version__
 from windlass_sidecar.limits import HEALTH_TIMEOUT_S, LOG_LINE_BYTES_MAX
 from windlass_sidecar.rpc import Host
 from windlass_sidecar.stdio import Stderr
-from windlass_sidecar.streams import GrowingScribe, Streams
+from windlass_sidecar.streams import GrowingScribe, LiveStreams
 
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 _LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -33,7 +33,7 @@ _CHATTY_LOGGERS: Final = ("httpcore2", "httpx2")
 
 
 @mutable
-class Settings:
+class SidecarSettings:
     """The configuration that `config.get` returns and `config.set` changes."""
 
     log_level: str = "info"
@@ -52,12 +52,12 @@ class App:
     scribe: GrowingScribe
     tools: ToolRouter
     host: Host
-    streams: Streams
+    streams: LiveStreams
     clock: Clock
     began_s: float
-    place: str | None = None
+    store_name: str | None = None
     """The path or the address of the store, without a password; None for one in memory."""
-    settings: Settings = field(default_factory=Settings)
+    settings: SidecarSettings = field(default_factory=SidecarSettings)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the sidecar is to shut down."""
     is_hurried: bool = False
@@ -84,9 +84,9 @@ class App:
         except BaseException:
             await store.aclose()
             raise
-        streams = Streams(runtime, scribe, tools=tools, host=host)
-        place = None if isinstance(store, MemoryStore) else store.name
-        return cls(runtime, store, scribe, tools, host, streams, clock, began_s, place)
+        streams = LiveStreams(runtime, scribe, tools=tools, host=host)
+        store_name = None if isinstance(store, MemoryStore) else store.name
+        return cls(runtime, store, scribe, tools, host, streams, clock, began_s, store_name)
 
     def new_id(self) -> str:
         """Return a unique id."""
@@ -105,27 +105,27 @@ class App:
         await self.streams.aclose()
 
 
-def guarded(tools: ToolRouter) -> ToolRouter:
+def guard_tools(tools: ToolRouter) -> ToolRouter:
     """Return the same tools; one that raises KeyboardInterrupt has failed.
 
     Signals are handled by the event loop, which a KeyboardInterrupt of a tool would end.
     """
-    return ToolRouter(_guarded(tool) for tool in tools.list_tools())
+    return ToolRouter(_guard_tool(tool) for tool in tools.list_tools())
 
 
-def _guarded(tool: Tool[..., object]) -> Tool[..., object]:
+def _guard_tool(tool: Tool[..., object]) -> Tool[..., object]:
     if not tool.shape.signature.is_async:
         return tool  # the thread that it runs in does the same
     run = cast("Callable[..., Awaitable[object]]", tool.function)
 
     @wraps(run)
-    async def guarded_run(*args: object, **kwargs: object) -> object:
+    async def run_guarded(*args: object, **kwargs: object) -> object:
         try:
             return await run(*args, **kwargs)
         except KeyboardInterrupt:
             raise RuntimeError("the tool raised KeyboardInterrupt") from None
 
-    return replace(tool, function=guarded_run)
+    return replace(tool, function=run_guarded)
 
 
 # health
@@ -154,7 +154,9 @@ async def health(app: App) -> SidecarHealth:
 
 async def _store_check(app: App) -> SidecarCheck:
     began_s = app.clock.monotonic()
-    kind = "in memory" if app.place is None else "PostgreSQL" if is_postgres(app.place) else "SQLite"
+    kind = (
+        "in memory" if app.store_name is None else "PostgreSQL" if is_postgres(app.store_name) else "SQLite"
+    )
     status, message = CheckStatus.OK, kind
     try:
         async with asyncio.timeout(HEALTH_TIMEOUT_S):

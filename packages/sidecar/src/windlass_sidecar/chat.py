@@ -10,8 +10,8 @@ from pydantic import AliasChoices, Field, JsonValue, TypeAdapter, ValidationErro
 from pydantic_core import from_json, to_json
 
 from windlass import RunHandle, Tool, ToolContext, ToolFailed
-from windlass.adapters.models import ROUTE_IDS, ModelSettings, ProviderOptions, make_provider
 from windlass.errors import AgentError, Conflict
+from windlass.models import ROUTE_IDS, ModelSettings, ProviderOptions, make_provider
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk
 from windlass.tools import KitOptions, ToolOptions, json_tool
 from windlass.tools.router import ToolRouter
@@ -44,29 +44,29 @@ Shape = Literal["steerable", "events"]
 # messages
 
 
-class CalledFunction(Params):
+class FunctionCall(Params):
     """The function of a tool call in OpenAI's format."""
 
     name: str
     arguments: str | dict[str, JsonValue] = ""
 
 
-class SaidCall(Params):
+class AssistantCall(Params):
     """A tool call of the assistant: `{id, name, arguments}`, or OpenAI's format."""
 
     id: str
     name: str | None = None
     arguments: dict[str, JsonValue] | None = None
-    function: CalledFunction | None = None
+    function: FunctionCall | None = None
 
 
-class Message(Params):
+class HostMessage(Params):
     """One message of a chat: a `ChatMessage`, or OpenAI's format."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | list[dict[str, JsonValue]] | None = None
     tool_calls: Annotated[
-        list[SaidCall] | None, Field(validation_alias=AliasChoices("toolCalls", "tool_calls"))
+        list[AssistantCall] | None, Field(validation_alias=AliasChoices("toolCalls", "tool_calls"))
     ] = None
     tool_call_id: Annotated[
         str | None, Field(validation_alias=AliasChoices("toolCallId", "tool_call_id"))
@@ -76,13 +76,13 @@ class Message(Params):
 
 
 @sealed
-class Conversation:
+class ChatConversation:
     """The messages of a stream, sorted."""
 
     instructions: str
     past: tuple[LLMMessage, ...]
     """Messages before the question."""
-    asked: UserContent
+    question: UserContent
     """The question: the last message of the user."""
     since: tuple[LLMMessage, ...]
     """Messages after the question, as tool calls that were made before."""
@@ -98,34 +98,34 @@ class Conversation:
         return {"past": [*map(_plain, self.past)], "since": [*map(_plain, self.since)]}
 
 
-def conversation(messages: Sequence[Message]) -> Conversation:
+def conversation(messages: Sequence[HostMessage]) -> ChatConversation:
     """Sort messages; the last one of the user is the question.
 
     Raises:
         RpcError: there is no message of the user, or a message cannot be used.
     """
-    words = [_words(message) for message in messages if message.role in ("system", "developer")]
-    said = [message for message in messages if message.role not in ("system", "developer")]
-    users = [at for at, message in enumerate(said) if message.role == "user"]
+    instructions = [_text(message) for message in messages if message.role in ("system", "developer")]
+    turns = [message for message in messages if message.role not in ("system", "developer")]
+    users = [at for at, message in enumerate(turns) if message.role == "user"]
     if not users:
         raise invalid_params("messages: expected at least one message of role user")
-    asked = users[-1]
-    return Conversation(
-        "\n\n".join(words),
-        tuple(_heard(message) for message in said[:asked]),
-        _content(said[asked]),
-        tuple(_heard(message) for message in said[asked + 1 :]),
+    last = users[-1]
+    return ChatConversation(
+        "\n\n".join(instructions),
+        tuple(_model_message(message) for message in turns[:last]),
+        _content(turns[last]),
+        tuple(_model_message(message) for message in turns[last + 1 :]),
     )
 
 
 class RemindedModel:
     """A model that also gets the messages from before its session."""
 
-    def __init__(self, model: LLMProvider, said: Conversation, *, route_id: str, model_id: str) -> None:
+    def __init__(self, model: LLMProvider, chat: ChatConversation, *, route_id: str, model_id: str) -> None:
         self.route_id = route_id
         self.model_id = model_id
         self._model = model
-        self._said = said
+        self._chat = chat
 
     def stream(
         self,
@@ -138,27 +138,27 @@ class RemindedModel:
         return self._model.stream(self._whole(messages), tools=tools, temperature=temperature)
 
     def _whole(self, messages: Sequence[LLMMessage]) -> Sequence[LLMMessage]:
-        if self._said.is_one_message:
+        if self._chat.is_one_message:
             return messages
         first = next((at for at, message in enumerate(messages) if message.role != "system"), len(messages))
-        after = next((at + 1 for at, one in enumerate(messages) if one.role == "user"), first)
+        after = next((at + 1 for at, message in enumerate(messages) if message.role == "user"), first)
         return (
             *messages[:first],
-            *self._said.past,
+            *self._chat.past,
             *messages[first:after],
-            *self._said.since,
+            *self._chat.since,
             *messages[after:],
         )
 
 
-def _words(message: Message) -> str:
+def _text(message: HostMessage) -> str:
     content = message.content
     if isinstance(content, str) or content is None:
         return content or ""
     return "".join(str(part.get("text", "")) for part in content if part.get("type") == "text")
 
 
-def _content(message: Message) -> UserContent:
+def _content(message: HostMessage) -> UserContent:
     if not isinstance(message.content, list):
         return message.content or ""
     try:
@@ -168,32 +168,32 @@ def _content(message: Message) -> UserContent:
     raise invalid_params("messages: expected parts of type text, image and file")
 
 
-def _heard(message: Message) -> LLMMessage:
+def _model_message(message: HostMessage) -> LLMMessage:
     match message.role:
         case "user":
             _content(message)
             parts = tuple(message.content) if isinstance(message.content, list) else ()
-            return LLMMessage("user", _words(message), parts=parts)
+            return LLMMessage("user", _text(message), parts=parts)
         case "tool":
             if message.tool_call_id is None:
                 raise invalid_params("messages: expected toolCallId in a message of role tool")
             result = message.tool_result
-            words = _words(message) or ("" if result is None else to_json(result).decode())
+            text = _text(message) or ("" if result is None else to_json(result).decode())
             is_error = result is not None and result.get("success") is False
             return LLMMessage(
-                "tool", words, tool_call_id=message.tool_call_id, name=message.name, is_error=is_error
+                "tool", text, tool_call_id=message.tool_call_id, name=message.name, is_error=is_error
             )
         case _:
             calls = tuple(_call(call) for call in message.tool_calls or ())
-            return LLMMessage("assistant", _words(message), tool_calls=calls)
+            return LLMMessage("assistant", _text(message), tool_calls=calls)
 
 
-def _call(call: SaidCall) -> ToolCall:
+def _call(call: AssistantCall) -> ToolCall:
     name, arguments = call.name, call.arguments
     if call.function is not None:
         name = call.function.name
-        given = call.function.arguments
-        arguments = given if isinstance(given, dict) else _object(given)
+        raw = call.function.arguments
+        arguments = raw if isinstance(raw, dict) else _object(raw)
     if not name:
         raise invalid_params("messages: expected a name in each tool call")
     return ToolCall(id=call.id, name=name, arguments=arguments or {})
@@ -226,7 +226,7 @@ class ChatStream(Params):
 
     provider: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
     model: Annotated[str, Field(min_length=1, max_length=_MODEL_CHARS_MAX)]
-    messages: Annotated[list[Message], Field(min_length=1, max_length=MESSAGES_MAX)]
+    messages: Annotated[list[HostMessage], Field(min_length=1, max_length=MESSAGES_MAX)]
     base_url: Annotated[str | None, Field(max_length=_URL_CHARS_MAX)] = None
     api_key: Annotated[str | None, Field(repr=False)] = None
     temperature: Annotated[float | None, Field(ge=0, le=2)] = None
@@ -313,7 +313,7 @@ class _Function(Params):
 
 
 def tools_of(
-    given: list[str | dict[str, JsonValue]] | None, own: ToolRouter, *, host: Host, stream_id: str
+    items: list[str | dict[str, JsonValue]] | None, own: ToolRouter, *, host: Host, stream_id: str
 ) -> list[Tool[..., object]]:
     """Return the tools of a stream.
 
@@ -323,18 +323,18 @@ def tools_of(
     Raises:
         RpcError, Rejected: one of them cannot be used.
     """
-    if given is None:
+    if items is None:
         return own.list_tools()
-    found: list[Tool[..., object]] = []
-    for item in given:
+    tools: list[Tool[..., object]] = []
+    for item in items:
         if isinstance(item, str):
-            known = own.get(item)
-            if known is None:
+            tool = own.get(item)
+            if tool is None:
                 raise invalid_params("tools: unknown tool of the sidecar; tool.list names them")
-            found.append(known)
+            tools.append(tool)
         else:
-            found.append(_host_tool(item, host=host, stream_id=stream_id))
-    return found
+            tools.append(_host_tool(item, host=host, stream_id=stream_id))
+    return tools
 
 
 def _host_tool(described: JsonObject, *, host: Host, stream_id: str) -> Tool[..., object]:
@@ -344,9 +344,9 @@ def _host_tool(described: JsonObject, *, host: Host, stream_id: str) -> Tool[...
     schema = about.input_schema or about.parameters or {"type": "object"}
 
     async def run(arguments: JsonObject, context: ToolContext) -> ToolResult:
-        return await _called(host, about.name, arguments=arguments, context=context, stream_id=stream_id)
+        return await _call_host(host, about.name, arguments=arguments, context=context, stream_id=stream_id)
 
-    said: dict[str, object] = {
+    options: dict[str, object] = {
         "name": about.name,
         "description": about.description,
         "mode": about.mode,
@@ -354,16 +354,16 @@ def _host_tool(described: JsonObject, *, host: Host, stream_id: str) -> Tool[...
         "approval": about.approval,
         "timeout": None if about.timeout_ms is None else about.timeout_ms / 1_000,
     }
-    made = json_tool(run, schema, **cast(ToolOptions, _given(said)))
-    kit = _given({"is_outbound": about.is_outbound, "reads": about.reads, "metadata": {"host": True}})
-    return made.with_options(**cast(KitOptions, kit))
+    tool = json_tool(run, schema, **cast(ToolOptions, _without_none(options)))
+    kit = _without_none({"is_outbound": about.is_outbound, "reads": about.reads, "metadata": {"host": True}})
+    return tool.with_options(**cast(KitOptions, kit))
 
 
-def _given(options: dict[str, object]) -> dict[str, object]:
+def _without_none(options: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-async def _called(
+async def _call_host(
     host: Host, name: str, *, arguments: JsonObject, context: ToolContext, stream_id: str
 ) -> ToolResult:
     params = HostToolCall(
@@ -387,7 +387,7 @@ async def _called(
 # questions to people
 
 
-class Answer(Params):
+class HostAnswer(Params):
     """An answer of a person: one of the options, a text, or both."""
 
     option_id: str | None = None
@@ -431,7 +431,9 @@ class Asker:
         """Ask until an answer is accepted; `agent.input.answer` can answer a request that stays open."""
         problem: str | None = None
         for _ in range(ASKED_MAX):
-            if request.request_id not in {one.request_id for one in await self._handle.open_requests()}:
+            if request.request_id not in {
+                open_request.request_id for open_request in await self._handle.open_requests()
+            }:
                 return
             problem = await self._ask_once(request, problem)
             if problem is None:
@@ -442,10 +444,10 @@ class Asker:
         """Return why the answer was refused; None if there is nothing more to do."""
         params = HostInputRequest(stream_id=self._handle.run_id, request=request, problem=problem)
         try:
-            given = await self._host.call(INPUT, params.model_dump(mode="json", by_alias=True))
-            if given is None:
+            reply = await self._host.call(INPUT, params.model_dump(mode="json", by_alias=True))
+            if reply is None:
                 return None
-            answer = Answer.model_validate(given)
+            answer = HostAnswer.model_validate(reply)
             await self._handle.answer(
                 request.request_id,
                 answer.option_id,

@@ -14,13 +14,13 @@ from threading import Thread
 from typing import Final, NoReturn
 
 from windlass import limits
+from windlass.agent.loading import load_tools
 from windlass.errors import AgentError
-from windlass.loading import load_tools
 from windlass.parts import hide_environment
 from windlass_protocol import ListenInfo, SidecarReady, SidecarShutdown, encode
 from windlass_protocol.frozen import sealed
 from windlass_sidecar import PROTOCOL_VERSION, __version__
-from windlass_sidecar.app import LOG_LEVELS, App, Settings, guarded, health, log_to
+from windlass_sidecar.app import LOG_LEVELS, App, SidecarSettings, guard_tools, health, log_to
 from windlass_sidecar.limits import (
     CLOSE_NOW_S,
     CLOSE_S,
@@ -67,13 +67,13 @@ async def run(options: Options, stdio: Stdio) -> None:
     handler = log_to(stdio.errors, options.log_level)
     host = Host()
     app = await App.open(
-        options.store, guarded(load_tools(options.tools)), host=host, drain_s=options.drain_s
+        options.store, guard_tools(load_tools(options.tools)), host=host, drain_s=options.drain_s
     )
-    handler.scribe, app.settings = app.scribe, Settings(options.log_level)
+    handler.scribe, app.settings = app.scribe, SidecarSettings(options.log_level)
     transport = StdioJsonRpcTransport(stdio.in_fd, stdio.out_fd, half_frame_s=options.half_frame_s)
     host.link = peer = Peer(transport, app, methods=CATALOGUE)
     _on_signals(app)
-    watch_parent(_orphaned(app))
+    watch_parent(_orphan_handler(app))
     await _say_ready(app, peer, stdio, is_quiet=options.quiet_ready)
     serving = asyncio.create_task(peer.serve())
     stopping = asyncio.create_task(app.stop.wait())
@@ -132,7 +132,7 @@ def _ask_to_stop(app: App) -> None:
     app.stop.set()
 
 
-def _orphaned(app: App) -> Callable[[], None]:
+def _orphan_handler(app: App) -> Callable[[], None]:
     """Return what to do, in a thread, when the parent process is gone."""
     loop = asyncio.get_running_loop()
 
@@ -198,14 +198,14 @@ def read_options(arguments: Sequence[str]) -> Options:
         help="how long tool calls under way may take to end at a shutdown",
     )
     parser.add_argument("--version", action="version", version=__version__)
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     return Options(
-        given.store,
-        tuple(given.tools),
-        given.log_level,
-        given.quiet_ready,
-        given.frame_timeout,
-        given.drain_s,
+        options.store,
+        tuple(options.tools),
+        options.log_level,
+        options.quiet_ready,
+        options.frame_timeout,
+        options.drain_s,
     )
 
 

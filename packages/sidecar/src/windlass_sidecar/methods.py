@@ -27,7 +27,7 @@ from windlass_protocol import (
 from windlass_protocol.codec_issues import invalid
 from windlass_sidecar import PROTOCOL_VERSION, __version__
 from windlass_sidecar.app import App, health
-from windlass_sidecar.chat import CALL, Answer, ChatStream
+from windlass_sidecar.chat import CALL, ChatStream, HostAnswer
 from windlass_sidecar.limits import (
     BATCH_ITEMS_MAX,
     FEATURES_MAX,
@@ -118,7 +118,7 @@ async def describe(app: App, params: Describe) -> JsonValue:
         "protocolVersion": PROTOCOL_VERSION,
         "version": __version__,
         "features": [*FEATURES],
-        "methods": [_described(known) for known in CATALOGUE.values()],
+        "methods": [_describe_method(entry) for entry in CATALOGUE.values()],
         "notifications": [*NOTIFICATIONS],
         "hostMethods": [*HOST_METHODS],
         "errorCodes": {code.name.lower(): int(code) for code in Code},
@@ -131,11 +131,11 @@ async def describe(app: App, params: Describe) -> JsonValue:
     }
 
 
-def _described(known: Method[App]) -> JsonValue:
-    fields = known.params.model_fields
+def _describe_method(entry: Method[App]) -> JsonValue:
+    fields = entry.params.model_fields
     names: list[JsonValue] = [field.alias or name for name, field in fields.items()]
     required: list[JsonValue] = [field.alias or name for name, field in fields.items() if field.is_required()]
-    return {"name": known.name, "params": names, "required": required}
+    return {"name": entry.name, "params": names, "required": required}
 
 
 # agent.session.*
@@ -211,13 +211,13 @@ async def update_session(app: App, params: SessionUpdate) -> JsonValue:
 
 async def list_sessions(app: App, params: SessionList) -> JsonValue:
     """Return sessions, newest first."""
-    found = await app.runtime.agent_sessions.list(
+    sessions = await app.runtime.agent_sessions.list(
         user_id=params.user_id,
         chat_id=params.chat_id,
         active_only=params.active_only or False,
         limit=params.limit or SESSIONS_LISTED_MAX,
     )
-    return [_plain(session) for session in found]
+    return [_plain(session) for session in sessions]
 
 
 # agent.chat.* and agent.input.*
@@ -229,7 +229,7 @@ class ChatCancel(Params):
     stream_id: Name
 
 
-class InputAnswer(Answer):
+class InputAnswer(HostAnswer):
     """Parameters of `agent.input.answer`: an answer outside of `host.input.request`."""
 
     stream_id: Name
@@ -238,9 +238,11 @@ class InputAnswer(Answer):
 
 async def stream(app: App, params: ChatStream) -> Later:
     """Start a run; its notifications begin after the host has got its id."""
-    known = app.streams.reserve(params.stream_id or app.new_id())
-    handle = await app.streams.begin(known, params)
-    return Later({"streamId": handle.run_id}, lambda: app.streams.tell(known, params.shape or "steerable"))
+    new_stream = app.streams.reserve(params.stream_id or app.new_id())
+    handle = await app.streams.begin(new_stream, params)
+    return Later(
+        {"streamId": handle.run_id}, lambda: app.streams.tell(new_stream, params.shape or "steerable")
+    )
 
 
 async def cancel(app: App, params: ChatCancel) -> JsonValue:
@@ -330,17 +332,17 @@ async def fetch_trace(app: App, params: TraceFetch) -> JsonValue:
     }
 
 
-def _pattern(given: dict[str, JsonValue]) -> CommandSafetyPattern:
+def _pattern(fields: dict[str, JsonValue]) -> CommandSafetyPattern:
     try:
-        return CommandSafetyPattern.model_validate(given)
+        return CommandSafetyPattern.model_validate(fields)
     except ValidationError as error:
-        first = invalid(error, given).issues[0]
+        first = invalid(error, fields).issues[0]
     raise invalid_params(f"patterns: {first.path or '/'}: {first.message}")
 
 
 async def classify_shell(app: App, params: ClassifyShell) -> JsonValue:
     """Grade a shell command as `classify_shell_command` does."""
-    patterns = tuple(_pattern(one) for one in params.patterns or ())
+    patterns = tuple(_pattern(fields) for fields in params.patterns or ())
     config = ShellConfig(patterns=patterns, platform=params.platform or "unix")
     verdict = await in_own_thread(lambda: classify_shell_command(params.command, config))
     return _plain(ShellVerdict.model_validate(asdict(verdict)))
@@ -348,7 +350,7 @@ async def classify_shell(app: App, params: ClassifyShell) -> JsonValue:
 
 async def get_config(app: App, params: NoParams) -> JsonValue:
     """Return the configuration."""
-    return {"logLevel": app.settings.log_level, "store": app.place}
+    return {"logLevel": app.settings.log_level, "store": app.store_name}
 
 
 async def set_config(app: App, params: ConfigSet) -> JsonValue:
@@ -365,8 +367,8 @@ def _plain(document: BaseModel) -> JsonValue:
 
 
 CATALOGUE: Final[Mapping[str, Method[App]]] = {
-    known.name: known
-    for known in (
+    entry.name: entry
+    for entry in (
         method("system.ping", NoParams, run=ping, is_urgent=True),
         method("system.shutdown", NoParams, run=shutdown, is_urgent=True),
         method("system.shutdown_now", NoParams, run=shutdown_now, is_urgent=True),

@@ -211,8 +211,8 @@ def method(
 ) -> Method[A]:
     """Return a method with parameters of a type."""
 
-    def call(app: A, given: object) -> Awaitable[JsonValue | Later]:
-        return run(app, read_params(params, given))
+    def call(app: A, raw_params: object) -> Awaitable[JsonValue | Later]:
+        return run(app, read_params(params, raw_params))
 
     return Method(name, params, call, is_urgent)
 
@@ -220,7 +220,7 @@ def method(
 # the connection
 
 
-class Wire(Protocol):
+class FrameWire(Protocol):
     """A carrier of frames."""
 
     def frames(self) -> AsyncIterator[Frame]:
@@ -247,7 +247,7 @@ class _Reply:
 class Peer(Generic[A]):
     """The sidecar's end of the connection."""
 
-    def __init__(self, wire: Wire, app: A, *, methods: Mapping[str, Method[A]]) -> None:
+    def __init__(self, wire: FrameWire, app: A, *, methods: Mapping[str, Method[A]]) -> None:
         self._wire = wire
         self._app = app
         self._methods = methods
@@ -289,26 +289,26 @@ class Peer(Generic[A]):
 
     async def _reply(self, message: JsonValue | RpcError) -> _Reply:
         if isinstance(message, RpcError):
-            return _Reply(_failed(None, message))
+            return _Reply(_encode_failure(None, message))
         if isinstance(message, list):
             return await self._batch(message)
         reply = _Reply()
         response = await self._one(message, reply.then)
-        reply.body = None if response is None else _written(response)
+        reply.body = None if response is None else _encode_response(response)
         return reply
 
     async def _batch(self, messages: list[JsonValue]) -> _Reply:
         if not 0 < len(messages) <= BATCH_ITEMS_MAX:
-            found = f"expected 1 to {BATCH_ITEMS_MAX} messages in a batch, found {len(messages):,}"
-            return _Reply(_failed(None, RpcError(Code.INVALID_REQUEST, found)))
+            problem = f"expected 1 to {BATCH_ITEMS_MAX} messages in a batch, found {len(messages):,}"
+            return _Reply(_encode_failure(None, RpcError(Code.INVALID_REQUEST, problem)))
         reply = _Reply()
         answers = await asyncio.gather(*(self._one(message, reply.then) for message in messages))
-        bodies = [_written(answer) for answer in answers if answer is not None]
+        bodies = [_encode_response(answer) for answer in answers if answer is not None]
         if bodies:
             whole = b"[" + b",".join(bodies) + b"]"
             too_large = RpcError(Code.INTERNAL, "the answers to the batch are too large for one frame")
             is_fit = len(whole) <= FRAME_LIMITS.message_bytes_max
-            reply.body = whole if is_fit else _failed(None, too_large)
+            reply.body = whole if is_fit else _encode_failure(None, too_large)
         return reply
 
     async def _one(self, message: JsonValue, then: list[Callable[[], None]]) -> SidecarResponse | None:
@@ -319,14 +319,18 @@ class Peer(Generic[A]):
         request = _request(message)
         if isinstance(request, RpcError):
             return _failure(_id_of(message), request)
-        found = await self._outcome(request)
-        if isinstance(found, Later):
-            then.append(found.then)
-            found = found.result
+        outcome = await self._outcome(request)
+        if isinstance(outcome, Later):
+            then.append(outcome.then)
+            outcome = outcome.result
         if isinstance(request, SidecarRequest):
-            return _failure(request.id, found) if isinstance(found, RpcError) else _success(request.id, found)
-        if isinstance(found, RpcError):
-            _LOG.warning("a notification failed: %s", found.message)
+            return (
+                _failure(request.id, outcome)
+                if isinstance(outcome, RpcError)
+                else _success(request.id, outcome)
+            )
+        if isinstance(outcome, RpcError):
+            _LOG.warning("a notification failed: %s", outcome.message)
         return None
 
     async def _outcome(self, request: SidecarRequest | SidecarNotification) -> JsonValue | Later | RpcError:
@@ -341,21 +345,21 @@ class Peer(Generic[A]):
             return RpcError(Code.INTERNAL, f"the method failed ({type(error).__name__}); see stderr")
 
     async def _run(self, request: SidecarRequest | SidecarNotification) -> JsonValue | Later:
-        known = self._methods.get(request.method)
-        if known is None:
+        entry = self._methods.get(request.method)
+        if entry is None:
             name = shown(request.method, _SHOWN_CHARS_MAX)
             raise RpcError(
                 Code.METHOD_NOT_FOUND, f"unknown method {name}; protocol.describe lists all methods"
             )
-        if known.is_urgent:
-            return await known.call(self._app, request.params)
+        if entry.is_urgent:
+            return await entry.call(self._app, request.params)
         if self.refuses is not None:
             raise RpcError(Code.TRANSPORT, self.refuses)
         if self._running >= REQUESTS_MAX:
             raise RpcError(Code.TRANSPORT, f"too many requests at the same time: limit {REQUESTS_MAX}")
         self._running += 1
         try:
-            return await known.call(self._app, request.params)
+            return await entry.call(self._app, request.params)
         finally:
             self._running -= 1
 
@@ -414,20 +418,20 @@ class Peer(Generic[A]):
             future.set_result(response)
 
 
-def read_params(model: type[P], given: object) -> P:
+def read_params(model: type[P], raw: object) -> P:
     """Return the parameters of a method, by name.
 
     Raises:
         RpcError: they do not fit.
     """
-    if isinstance(given, tuple | list) and given:
+    if isinstance(raw, tuple | list) and raw:
         raise invalid_params("expected parameters by name, found a list")
-    plain = cast(JsonObject, given or {})
+    plain = cast(JsonObject, raw or {})
     try:
         return model.model_validate(plain)
     except ValidationError as error:
-        found = invalid(error, plain)
-    first = found.issues[0]
+        problem = invalid(error, plain)
+    first = problem.issues[0]
     raise invalid_params(f"{first.path or 'params'}: {first.message}")
 
 
@@ -436,11 +440,11 @@ async def _read(frame: Frame) -> JsonValue | RpcError:
     if isinstance(frame, Refused):
         return RpcError(Code.PARSE, frame.reason)
     if len(frame) <= LIGHT_FRAME_BYTES_MAX:
-        return _parsed(frame)
-    return await in_own_thread(partial(_parsed, frame))
+        return _parse_frame(frame)
+    return await in_own_thread(partial(_parse_frame, frame))
 
 
-def _parsed(frame: bytes) -> JsonValue | RpcError:
+def _parse_frame(frame: bytes) -> JsonValue | RpcError:
     try:
         return parse(frame, FRAME_LIMITS)
     except CodecError as error:
@@ -465,10 +469,10 @@ def _request(message: JsonValue) -> SidecarRequest | SidecarNotification | RpcEr
 
 def _id_of(message: JsonValue) -> Id:
     """Return the id of a message if it can be sent back; else None."""
-    found = message.get("id") if isinstance(message, dict) else None
-    if isinstance(found, bool) or not isinstance(found, str | int):
+    message_id = message.get("id") if isinstance(message, dict) else None
+    if isinstance(message_id, bool) or not isinstance(message_id, str | int):
         return None
-    return found if len(str(found)) <= ID_CHARS_MAX else None
+    return message_id if len(str(message_id)) <= ID_CHARS_MAX else None
 
 
 def _success(request_id: Id, result: JsonValue) -> SidecarResponse:
@@ -482,22 +486,24 @@ def _failure(request_id: Id, error: RpcError) -> SidecarResponse:
     return SidecarResponse(id=request_id, error=error.wire)
 
 
-def _failed(request_id: Id, error: RpcError) -> bytes:
+def _encode_failure(request_id: Id, error: RpcError) -> bytes:
     return encode(_failure(request_id, error), FRAME_LIMITS)
 
 
-def _written(response: SidecarResponse) -> bytes:
+def _encode_response(response: SidecarResponse) -> bytes:
     """Return an answer as bytes; a result that is too large becomes an error."""
     try:
         return encode(response, FRAME_LIMITS)
     except CodecError as error:
-        return _failed(response.id, RpcError(Code.INTERNAL, f"the result cannot be sent: {error.message}"))
+        return _encode_failure(
+            response.id, RpcError(Code.INTERNAL, f"the result cannot be sent: {error.message}")
+        )
 
 
 # the host
 
 
-class Link(Protocol):
+class HostLink(Protocol):
     """A carrier of requests and notifications to the host."""
 
     async def call(self, method: str, params: JsonObject) -> JsonValue:
@@ -513,7 +519,7 @@ class Host:
     """The program that started the sidecar."""
 
     def __init__(self) -> None:
-        self.link: Link | None = None
+        self.link: HostLink | None = None
         """Set once the connection is there."""
         self.features: frozenset[str] = frozenset()
         """The features that it named in `protocol.describe`."""

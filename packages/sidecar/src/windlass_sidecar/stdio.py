@@ -62,13 +62,13 @@ class LineReader:
 
     def __init__(self, bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
-        self._begun = bytearray()
+        self._line = bytearray()
         self._is_skipping = False
 
     @property
     def is_half(self) -> bool:
         """Whether an unfinished line is buffered."""
-        return bool(self._begun)
+        return bool(self._line)
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the lines that are complete now; a line that is too long yields one `Refused`.
@@ -78,33 +78,33 @@ class LineReader:
         at = 0
         while (end := data.find(b"\n", at)) >= 0:
             yield from self._take(data[at:end])
-            yield from self._ended()
+            yield from self._finish_line()
             at = end + 1
         yield from self._take(data[at:])
 
     def end(self) -> Iterator[Frame]:
         """Yield the last line at the end of the input: it needs no line feed."""
-        yield from self._ended()
+        yield from self._finish_line()
 
     def give_up(self) -> Refused:
         """Drop the unfinished line; the next byte begins another."""
-        size = len(self._begun)
-        self._begun.clear()
+        size = len(self._line)
+        self._line.clear()
         return Refused(f"unfinished frame: {size:,} bytes without a line feed, and then nothing")
 
     def _take(self, piece: bytes) -> Iterator[Frame]:
         if self._is_skipping:
             return
-        if len(self._begun) + len(piece) <= self._bytes_max:
-            self._begun += piece
+        if len(self._line) + len(piece) <= self._bytes_max:
+            self._line += piece
             return
         self._is_skipping = True
-        self._begun = bytearray()
+        self._line = bytearray()
         yield Refused(f"frame too long: limit {self._bytes_max:,} bytes")
 
-    def _ended(self) -> Iterator[Frame]:
-        line = bytes(self._begun)
-        self._begun = bytearray()
+    def _finish_line(self) -> Iterator[Frame]:
+        line = bytes(self._line)
+        self._line = bytearray()
         is_skipped, self._is_skipping = self._is_skipping, False
         if not is_skipped and line.strip(b" \t\r"):
             yield line
@@ -362,10 +362,10 @@ class StdioJsonRpcTransport:
         self._is_closed = True
         self._look()
 
-    def _post(self, call: Callable[..., None], *given: object) -> None:
+    def _post(self, call: Callable[..., None], *arguments: object) -> None:
         # The event loop may be closed before its threads end.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(call, *given)
+            self._loop.call_soon_threadsafe(call, *arguments)
 
     def _look(self) -> None:
         if self._sender.is_full:
@@ -418,9 +418,9 @@ class _Sender:
             except OSError:
                 self._break()
             else:
-                self._wrote(len(data))
+                self._count_written(len(data))
 
-    def _wrote(self, count: int) -> None:
+    def _count_written(self, count: int) -> None:
         with self._changed:
             was_full = self.is_full
             self._size -= count

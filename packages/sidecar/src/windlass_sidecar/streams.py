@@ -14,11 +14,11 @@ from typing import Final
 from pydantic import ValidationError
 
 from windlass import Agent, AgentRuntime, RunHandle, ToolRouter
+from windlass.engine.scribe import RedactingScribe
 from windlass.errors import AgentError
 from windlass.limits import CONTENT_BYTES_MAX
 from windlass.ports.model import LLMProvider
 from windlass.runtime.registry import register_agent
-from windlass.scribe import RedactingScribe
 from windlass_harness.redact import SECRET_CHARS_MAX, SECRET_CHARS_MIN, Redactor
 from windlass_harness.views.stream import (
     CallDelta,
@@ -33,7 +33,6 @@ from windlass_harness.views.stream import (
     TextDelta,
 )
 from windlass_protocol import (
-    ActionResultData,
     ActionStatus,
     BudgetLimits,
     CodecLimits,
@@ -42,15 +41,15 @@ from windlass_protocol import (
     SessionCapabilities,
     SourceKind,
     SourceRef,
-    ToolActionResult,
     ToolCallAction,
     encode,
 )
 from windlass_protocol.frozen import mutable
+from windlass_protocol.generated import records
 from windlass_sidecar.chat import (
     Asker,
+    ChatConversation,
     ChatStream,
-    Conversation,
     RemindedModel,
     Shape,
     close,
@@ -78,7 +77,7 @@ class GrowingScribe(RedactingScribe):
 
     def __init__(self) -> None:
         super().__init__()
-        self._known: set[str] = set()
+        self._secrets: set[str] = set()
 
     def learn(self, secret: str) -> None:
         """Mask a secret from now on; a text that is too short for a secret is not masked.
@@ -86,14 +85,14 @@ class GrowingScribe(RedactingScribe):
         Raises:
             RpcError: there are too many, or it is too long.
         """
-        if secret in self._known or len(secret) < SECRET_CHARS_MIN:
+        if secret in self._secrets or len(secret) < SECRET_CHARS_MIN:
             return
         if len(secret) > SECRET_CHARS_MAX:
             raise invalid_params(f"apiKey: at most {SECRET_CHARS_MAX:,} characters")
-        if len(self._known) >= KEYS_MAX:
+        if len(self._secrets) >= KEYS_MAX:
             raise invalid_params(f"apiKey: more than {KEYS_MAX} keys in one process; start another sidecar")
-        self._known.add(secret)
-        self.redactor = Redactor(secrets=tuple(self._known))
+        self._secrets.add(secret)
+        self.redactor = Redactor(secrets=tuple(self._secrets))
 
 
 Notice = tuple[str, JsonObject]
@@ -113,31 +112,34 @@ def notices(change: Change) -> Iterator[Notice]:
         case CallDelta():
             piece: JsonObject = {"id": change.call_id, "argumentsDelta": change.delta}
             yield CHUNK, {"toolCallDelta": {**piece, "name": change.name} if change.is_first else piece}
-        case CallRequested(action=ToolCallAction() as action):
-            given: JsonObject = action.input if isinstance(action.input, dict) else {"": action.input}
-            call: JsonObject = {"id": action.call_id, "name": action.tool_name, "arguments": given}
+        case CallRequested(action=ToolCallAction() | records.ToolCallAction() as action):
+            arguments: JsonObject = action.input if isinstance(action.input, dict) else {"": action.input}
+            call: JsonObject = {"id": action.call_id, "name": action.tool_name, "arguments": arguments}
             yield CHUNK, {"toolCall": call}
-        case CallSettled(result=ActionResultData() as data):
+        case CallSettled(result=records.ActionResult() as data):
             yield CHUNK, {"toolResult": _result(data)}
         case RequestsOpened():
-            yield CHUNK, {"inputRequests": change.recorded}
+            requests = [ask.request.model_dump(mode="json", by_alias=True) for ask in change.asks]
+            yield CHUNK, {"inputRequests": [*requests]}
         case StepEnded():
-            told = {"finishReason": change.finish_reason, "usage": change.usage}
-            yield CHUNK, {name: value for name, value in told.items() if value is not None}
+            fields: JsonObject = {"finishReason": change.finish_reason}
+            if change.usage is not None:
+                fields["usage"] = change.usage.model_dump(mode="json", by_alias=True)
+            yield CHUNK, fields
         case RunEnded():
             yield from _end(change)
         case _:
             pass
 
 
-def _result(data: ActionResultData) -> JsonObject:
+def _result(data: records.ActionResult) -> JsonObject:
     is_good = data.status is ActionStatus.COMPLETED
-    told: JsonObject = {"id": data.result.call_id, "success": is_good}
-    if isinstance(data.result, ToolActionResult):
-        told["name"] = data.result.tool_name
+    fields: JsonObject = {"id": data.result.call_id, "success": is_good}
+    if isinstance(data.result, records.ToolActionResult):
+        fields["name"] = data.result.tool_name
     if is_good:
-        return {**told, "data": data.result.output}
-    return {**told, "error": "the call failed" if data.error is None else data.error.message}
+        return {**fields, "data": data.result.output}
+    return {**fields, "error": "the call failed" if data.error is None else data.error.message}
 
 
 def _end(ended: RunEnded) -> Iterator[Notice]:
@@ -172,7 +174,7 @@ class Stream:
         return f"chat-{sha256(self.stream_id.encode()).hexdigest()[:_DIGEST_CHARS]}"
 
 
-class Streams:
+class LiveStreams:
     """The streams under way."""
 
     def __init__(
@@ -205,72 +207,72 @@ class Streams:
         self._streams[stream_id] = stream = Stream(stream_id)
         return stream
 
-    async def begin(self, stream: Stream, asked: ChatStream) -> RunHandle:
+    async def begin(self, stream: Stream, params: ChatStream) -> RunHandle:
         """Start the run of a stream; return once it is durable.
 
         Raises:
             RpcError, AgentError: it cannot be run; its id is free again.
         """
         try:
-            return await self._begin(stream, asked)
+            return await self._begin(stream, params)
         except BaseException:
             await self._release(stream)
             raise
 
-    async def _begin(self, stream: Stream, asked: ChatStream) -> RunHandle:
-        said = conversation(asked.messages)
-        if asked.session_id is not None and not said.is_one_message:
+    async def _begin(self, stream: Stream, params: ChatStream) -> RunHandle:
+        chat = conversation(params.messages)
+        if params.session_id is not None and not chat.is_one_message:
             raise invalid_params(
                 "messages: expected one user message with a sessionId: the session has the history"
             )
-        if asked.api_key is not None:
-            self._scribe.learn(asked.api_key)
-        agent = self._agent(stream, asked, said)
+        if params.api_key is not None:
+            self._scribe.learn(params.api_key)
+        agent = self._agent(stream, params, chat)
         self._runtime.ports.registry.add(register_agent(agent), replace=True)
-        can_ask = self._host.can_ask_people if asked.request_input is None else asked.request_input
+        can_ask = self._host.can_ask_people if params.request_input is None else params.request_input
         stream.handle = await self._runtime.start(
             agent,
-            said.asked,
+            chat.question,
             run_id=stream.stream_id,
-            session_id=asked.session_id,
+            session_id=params.session_id,
             capabilities=SessionCapabilities(request_input=can_ask),
-            budget=_budget(asked),
-            metadata={**await self._owners(asked), **_facts(asked), **await self._kept(said)},
+            budget=_budget(params),
+            metadata={**await self._owners(params), **_facts(params), **await self._store_history(chat)},
             source=_SOURCE,
         )
         if stream.is_cancelled:
             await stream.handle.cancel(by="host")
         return stream.handle
 
-    def _agent(self, stream: Stream, asked: ChatStream, said: Conversation) -> Agent:
+    def _agent(self, stream: Stream, params: ChatStream, chat: ChatConversation) -> Agent:
         stream.provider = provider_of(
-            asked.provider,
-            asked.model,
-            base_url=asked.base_url,
-            api_key=asked.api_key,
-            max_tokens=asked.max_tokens,
+            params.provider,
+            params.model,
+            base_url=params.base_url,
+            api_key=params.api_key,
+            max_tokens=params.max_tokens,
         )
         return Agent(
             stream.agent_id,
-            model=RemindedModel(stream.provider, said, route_id=asked.provider, model_id=asked.model),
-            instructions=said.instructions,
-            tools=tools_of(asked.tools, self._tools, host=self._host, stream_id=stream.stream_id),
-            temperature=asked.temperature,
+            model=RemindedModel(stream.provider, chat, route_id=params.provider, model_id=params.model),
+            instructions=chat.instructions,
+            tools=tools_of(params.tools, self._tools, host=self._host, stream_id=stream.stream_id),
+            temperature=params.temperature,
         )
 
-    async def _owners(self, asked: ChatStream) -> JsonObject:
+    async def _owners(self, params: ChatStream) -> JsonObject:
         """Return the chat and the user of the session, if `agent.session.create` made it."""
-        if asked.session_id is None:
+        if params.session_id is None:
             return {}
-        facts = await self._runtime.agent_sessions.facts(asked.session_id)
+        facts = await self._runtime.agent_sessions.facts(params.session_id)
         return {name: facts[name] for name in ("chatId", "userId") if name in facts}
 
-    async def _kept(self, said: Conversation) -> JsonObject:
+    async def _store_history(self, chat: ChatConversation) -> JsonObject:
         """Store the messages before the question; return a reference to them."""
         content = self._runtime.ports.content
-        if said.is_one_message or content is None:
+        if chat.is_one_message or content is None:
             return {}
-        masked = self._scribe.redactor.value(said.data)
+        masked = self._scribe.redactor.value(chat.data)
         ref = await content.put(encode(masked, _HISTORY_LIMITS))  # pyright: ignore[reportArgumentType] - JSON in, JSON out
         return {"history": ref.model_dump(mode="json", by_alias=True)}
 
@@ -361,17 +363,17 @@ class Streams:
             await close(provider)
 
 
-def _budget(asked: ChatStream) -> BudgetLimits | None:
-    if asked.budget is None:
+def _budget(params: ChatStream) -> BudgetLimits | None:
+    if params.budget is None:
         return None
     try:
-        return BudgetLimits.model_validate(asked.budget)
+        return BudgetLimits.model_validate(params.budget)
     except ValidationError:
         pass
     raise invalid_params('budget: expected limits such as {"maxSteps": 20}')
 
 
-def _facts(asked: ChatStream) -> JsonObject:
+def _facts(params: ChatStream) -> JsonObject:
     """Return the parameters that a run records; the same parameters are the same run."""
-    facts: JsonObject = {"baseUrl": asked.base_url, "maxTokens": asked.max_tokens}
+    facts: JsonObject = {"baseUrl": params.base_url, "maxTokens": params.max_tokens}
     return {name: value for name, value in facts.items() if value is not None}

@@ -24,9 +24,9 @@ from tests.faults.disk import Disk
 from tests.permissions import open_folder, read_only
 
 from tools.files import ROOT
-from windlass.adapters.journals.codec import EncodedPost, encode_records, unpacked_size
+from windlass.adapters.journals.codec import EncodedPost, encode_records, measure_unpacked
 from windlass.adapters.journals.sql.queries import SHORT_BYTES_MAX
-from windlass.adapters.journals.sql.statements import Connection, Cursor, Value
+from windlass.adapters.journals.sql.statements import Cursor, SqlConnection, Value
 from windlass.adapters.journals.sqlite import files as locks_module
 from windlass.adapters.journals.sqlite import schema as sqlite_schema
 from windlass.adapters.journals.sqlite import transactions as sqlite_writer
@@ -542,7 +542,7 @@ def test_closing_the_writer_waits_for_pending_writes(path: Path) -> None:
         connection, locks = connect(path), sqlite_owners.OwnerLocks(path)
         key = prepare(connection, path, durability="process")
         transaction = SqliteTransaction(connection, key, locks=locks)
-        writer = sqlite_writer.Writer(connection, transaction, files=OpenFiles(path), is_quick=True)
+        writer = sqlite_writer.SqliteWriter(connection, transaction, files=OpenFiles(path), is_quick=True)
         writing = asyncio.ensure_future(writer.do(lambda tx: tx.enlist("o1", NOW_MS)))
         await asyncio.sleep(0)
         await writer.aclose()
@@ -961,7 +961,7 @@ async def _opened_once(path: Path) -> None:
 class ReadConnection:
     """A connection that notes its reads with their threads, and can be busy or slow."""
 
-    inner: Connection
+    inner: SqlConnection
     reads: list[tuple[str, Thread]] = field(default_factory=list[tuple[str, Thread]])
     timeouts_ms: list[int] = field(default_factory=list[int])
     is_busy: bool = False
@@ -998,7 +998,7 @@ def is_reader(thread: Thread) -> bool:
 async def reading_store(path: Path) -> tuple[SqliteStore, ReadConnection]:
     made: list[ReadConnection] = []
 
-    def made_by(path: Path) -> Connection:
+    def made_by(path: Path) -> SqlConnection:
         made.append(ReadConnection(connect(path)))
         return made[-1]
 
@@ -1066,7 +1066,7 @@ def test_the_event_loop_reads_up_to_a_limit_of_bytes_itself(path: Path, over: in
 
 def json_bytes(one: Draft) -> int:
     """Return the size of an append of one record."""
-    return unpacked_size(encode_records((one,)), 2 * SHORT_BYTES_MAX)
+    return measure_unpacked(encode_records((one,)), 2 * SHORT_BYTES_MAX)
 
 
 def test_the_event_loop_does_not_wait_for_a_long_read(path: Path) -> None:

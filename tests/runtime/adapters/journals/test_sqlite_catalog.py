@@ -19,12 +19,12 @@ from windlass.adapters.journals.sql.queries import (
     REQUEST,
     SETTLED,
     CountReads,
-    named_query,
     requests_query,
+    responder_query,
     runs_query,
     sessions_query,
 )
-from windlass.adapters.journals.sql.statements import RUN_INDEXES, Connection, Cursor, Value
+from windlass.adapters.journals.sql.statements import RUN_INDEXES, Cursor, SqlConnection, Value
 from windlass.adapters.journals.sqlite import schema as sqlite_schema
 from windlass.adapters.journals.sqlite.reads import DIALECT
 from windlass.adapters.journals.sqlite.recorded import RecordedStore
@@ -58,7 +58,7 @@ from windlass_protocol import RunStatus
 class RecordingConnection:
     """A connection that records its statements."""
 
-    inner: Connection
+    inner: SqlConnection
     statements: list[str]
 
     def execute(self, sql: str, parameters: Sequence[Value] = (), /) -> Cursor:
@@ -75,7 +75,7 @@ class RecordingConnections:
 
     statements: list[str] = field(default_factory=list[str])
 
-    def __call__(self, path: Path) -> Connection:
+    def __call__(self, path: Path) -> SqlConnection:
         return RecordingConnection(connect(path), self.statements)
 
     def writes(self) -> list[str]:
@@ -133,7 +133,7 @@ def test_every_page_is_answered_by_an_index_and_no_journal_is_read(tmp_path: Pat
         ),
         *(runs_query(one, 5 if one.session_id else None, DIALECT, limit=50) for one in RUNS),
         *(requests_query(owner, after=9, limit=50) for owner in (None, "u1")),
-        named_query(["u1", "u2"], after=9, limit=50),
+        responder_query(["u1", "u2"], after=9, limit=50),
         (REQUEST, ("q1",)),
         (SETTLED, ("q1",)),
     ]
@@ -145,7 +145,7 @@ def test_every_page_is_answered_by_an_index_and_no_journal_is_read(tmp_path: Pat
         assert all(step.startswith(ordered) for step in scans), plan
         assert "appends" not in sql
         assert "snapshots" not in sql
-    [sql, parameters] = named_query(["u1", "u2"], after=9, limit=50)
+    [sql, parameters] = responder_query(["u1", "u2"], after=9, limit=50)
     plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)]
     assert plan.count("SEARCH n USING PRIMARY KEY (name=? AND number>?)") == plan.count(PAGE) == 2
     assert "SEARCH a USING INTEGER PRIMARY KEY (rowid=?)" in plan
@@ -210,7 +210,7 @@ def test_runs_are_counted_by_the_index_of_their_time_and_no_session_is_read(
                 plans.extend(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters))
             return cast("Cursor", connection.execute(sql, parameters))
 
-    reads = CountReads(cast("Connection", Explaining()), DIALECT)
+    reads = CountReads(cast("SqlConnection", Explaining()), DIALECT)
     reads.runs(CountFilter(AT, "2027-01-01T00:00:00.000Z", 60_000, agent_id=agent_id, owner="u1"))
     found = [plan for plan in plans if " r " in plan or " c " in plan]
     assert len(found) == 3
@@ -456,7 +456,7 @@ def test_a_process_of_an_older_release_that_has_the_file_open_cannot_append(tmp_
 class Version5Connection:
     """A connection that names the tables as a release with schema version 5 does."""
 
-    inner: Connection
+    inner: SqlConnection
 
     def execute(self, sql: str, parameters: Sequence[Value] = (), /) -> Cursor:
         for name, before in (("items", "inbox"), ("leases", "owners"), ("tombstones", "deleted")):

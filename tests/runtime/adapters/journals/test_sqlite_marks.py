@@ -3,11 +3,14 @@
 import asyncio
 import errno
 import fcntl
+import itertools
 import logging
 import os
 import shutil
 import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
@@ -19,7 +22,13 @@ from tests.contracts.stores import claim, numbers, post, write
 from windlass.adapters.journals.sql.integrity import RUN_COLUMNS, STORE, StoreKey
 from windlass.adapters.journals.sqlite import marks as sqlite_marks
 from windlass.adapters.journals.sqlite.audit import problems_of
-from windlass.adapters.journals.sqlite.marks import ACKNOWLEDGED, FILE_BYTES, SLOT_BYTES, Marks, State
+from windlass.adapters.journals.sqlite.marks import (
+    ACKNOWLEDGED,
+    FILE_BYTES,
+    SLOT_BYTES,
+    StoreMarks,
+    StoreState,
+)
 from windlass.adapters.journals.sqlite.recorded import RecordedStore
 from windlass.adapters.journals.sqlite.schema import MIGRATIONS, Durability, connect, prepare
 from windlass.adapters.journals.sqlite.store import SqliteStore
@@ -295,13 +304,13 @@ def test_what_a_checkpoint_wrote_survives_a_loss_of_power(
 
 def test_a_late_mark_does_not_replace_a_newer_one(path: Path) -> None:
     path = killed(path, three)
-    marks = Marks(path, durability="process")
+    marks = StoreMarks(path, durability="process")
     with closing(connect(path)) as connection:
         key = StoreKey.load(connection.execute(STORE).fetchall())
         marks.begin(connection, key)
-    marks.note(State(9, 0, 1))
+    marks.note(StoreState(9, 0, 1))
     for late in range(1, ACKNOWLEDGED - 1):
-        marks.note(State(max(0, 9 - late), 0, 1))
+        marks.note(StoreState(max(0, 9 - late), 0, 1))
     log_of(path).write_bytes(b"")
     marks.close()
     with pytest.raises(Corrupt, match="had acknowledged record 9"):
@@ -329,12 +338,34 @@ def test_a_mark_that_cannot_be_written_is_logged_once_and_writes_go_on(
     assert caplog.text.count("a lost log would not be noticed") == 1
 
 
-@pytest.mark.parametrize("content", [b"", bytes(FILE_BYTES)], ids=["no bytes", "zeros"])
-def test_a_file_that_an_older_release_left_before_its_first_mark_belongs_to_no_store(
-    path: Path, content: bytes
+@pytest.mark.parametrize("size", [0, SLOT_BYTES, FILE_BYTES])
+@pytest.mark.parametrize("database", [None, b""], ids=["no database", "an empty database"])
+def test_a_blank_mark_file_without_a_store_is_damaged_and_deleting_it_begins_a_new_store(
+    path: Path, size: int, database: bytes | None
 ) -> None:
-    mark_of(path).write_bytes(content)
+    if database is not None:
+        path.write_bytes(database)
+    mark_of(path).write_bytes(bytes(size))
+    for _ in range(2):
+        with pytest.raises(Corrupt, match=r"restore a backup.* delete store\.db-mark"):
+            found(path)
+    assert mark_of(path).read_bytes() == bytes(size)
+    mark_of(path).unlink()
     assert found(path) == []
+
+
+@pytest.mark.parametrize("database", [None, b""], ids=["no database", "an empty database"])
+def test_a_blank_mark_file_beside_a_store_that_was_taken_away_is_damaged(
+    path: Path, database: bytes | None
+) -> None:
+    path = killed(path, three)
+    path.unlink()
+    log_of(path).unlink()
+    if database is not None:
+        path.write_bytes(database)
+    mark_of(path).write_bytes(bytes(FILE_BYTES))
+    with pytest.raises(Corrupt, match=r"delete store\.db-mark"):
+        found(path)
 
 
 @pytest.mark.parametrize("has_log", [True, False], ids=["log", "no log"])
@@ -347,7 +378,7 @@ def test_a_mark_file_of_any_other_length_is_damaged(path: Path, has_log: bool) -
         os.truncate(mark_of(path), 0)
         mark_of(path).write_bytes(whole[:size])
         with pytest.raises(Corrupt, match=r"delete store\.db-mark"):
-            Marks(path, durability="process")
+            StoreMarks(path, durability="process")
 
 
 @pytest.mark.parametrize("has_log", [True, False], ids=["log", "no log"])
@@ -392,20 +423,20 @@ def opens_until(path: Path, count: int) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("is_left", [False, True], ids=["a closed store", "a store after a loss of power"])
+@pytest.mark.parametrize("before", ["no store", "a closed store", "a store after a loss of power"])
 def test_a_kill_at_any_call_while_a_store_is_opened_leaves_one_that_opens(
-    path: Path, monkeypatch: pytest.MonkeyPatch, is_left: bool
+    path: Path, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
     async def closed() -> None:
         store = await SqliteStore.open(path)
         await three(store, await claim(store))
         await store.aclose()
 
-    if is_left:
+    if before == "a store after a loss of power":
         path = killed(path, three)
         log_of(path).unlink()
         restarted(monkeypatch)
-    else:
+    elif before == "a closed store":
         asyncio.run(closed())
     whole = {name: path.with_name(name).read_bytes() for name in FILES if path.with_name(name).exists()}
     count = 0
@@ -416,10 +447,49 @@ def test_a_kill_at_any_call_while_a_store_is_opened_leaves_one_that_opens(
             path.with_name(name).write_bytes(content)
         if not opens_until(path, count):
             break
-        assert found(path) == ([] if is_left else [0, 1, 2])
+        assert found(path) == ([0, 1, 2] if before == "a closed store" else [])
         assert not mark_of(path).exists()
         count += 1
     assert count >= 4
+
+
+STRACE: Final = shutil.which("strace")
+OPENING: Final = (
+    "import sys; from pathlib import Path; "
+    "from windlass.adapters.journals.sqlite.recorded import RecordedStore; "
+    "RecordedStore(Path(sys.argv[1])).close()"
+)
+
+
+def first_opening_killed_at(path: Path, call: str, number: int) -> bool:
+    """Open a new store in a process that is killed in a system call; False if it made fewer of them."""
+    kill = f"inject={call}:signal=SIGKILL:when={number}"
+    watch = [str(STRACE), "-qq", "-o", os.devnull, "-e", f"trace={call}", "-e", kill]
+    command = [*watch, sys.executable, "-c", OPENING, str(path)]
+    ended = subprocess.run(command, capture_output=True, check=False, timeout=300)
+    assert ended.returncode in {0, -signal.SIGKILL}, ended.stderr.decode()
+    return ended.returncode != 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(STRACE is None, reason="strace is not installed")
+@pytest.mark.parametrize(
+    ("call", "stride"),
+    [("fdatasync", 1), ("fsync", 1), ("ftruncate", 1), ("rename", 1), ("unlink", 1), ("pwrite64", 16)],
+)
+def test_a_kill_in_any_system_call_of_the_first_opening_leaves_a_store_that_opens(
+    tmp_path: Path, call: str, stride: int
+) -> None:
+    for number in itertools.count(1, stride):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = folder / "store.db"
+        if not first_opening_killed_at(path, call, number):
+            assert number > 1, "the opening makes the call at least once"
+            break
+        if mark_of(path).exists():
+            assert any(mark_of(path).read_bytes()), "a file without a mark is damaged"
+        assert found(path) == []
 
 
 def test_a_process_of_version_7_that_has_the_file_open_cannot_append_rows_without_seals(path: Path) -> None:

@@ -23,8 +23,8 @@ from windlass.adapters.journals.sql.statements import (
     RUN_INDEXES,
     SESSIONS_BY_COST,
     SESSIONS_BY_UPDATE,
-    Connection,
     Cursor,
+    SqlConnection,
     Value,
 )
 from windlass.adapters.journals.sqlite import schema as sqlite_schema
@@ -66,7 +66,7 @@ def run(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(main())
 
 
-def connect_plainly(path: Path) -> Connection:
+def connect_plainly(path: Path) -> SqlConnection:
     """Open a connection that leaves what it deletes in the file; some builds of SQLite do not by default."""
     connection = connect(path)
     connection.execute("PRAGMA secure_delete = OFF").fetchall()
@@ -158,7 +158,7 @@ def test_a_search_indexes_each_append_once(path: Path, durability: Durability) -
 class CountedConnection:
     """A connection that counts its commits."""
 
-    inner: Connection
+    inner: SqlConnection
     commits: list[str]
 
     def execute(self, sql: str, parameters: Sequence[Value] = (), /) -> Cursor:
@@ -607,7 +607,7 @@ def test_an_append_that_is_damaged_hides_only_its_own_words(path: Path) -> None:
 class ConnectionWithoutFts5:
     """A connection of a SQLite that does not know the module: it is asked for one that does not exist."""
 
-    inner: Connection
+    inner: SqlConnection
     statements: list[str] = field(default_factory=list[str])
 
     def execute(self, sql: str, parameters: Sequence[Value] = (), /) -> Cursor:

@@ -14,7 +14,6 @@ import {
   EditButton,
   effectOf,
   Facts,
-  FIELD,
   Fields,
   FOCUS,
   formatAgo,
@@ -29,11 +28,13 @@ import {
   type Tone,
 } from "@windlass/ui";
 import { Pause } from "lucide-react";
-import { useEffect, useId, useMemo, useRef, useState, type ReactNode, type RefObject } from "react";
+import { useEffect, useId, useMemo, useRef, useState, type KeyboardEvent, type ReactNode, type RefObject } from "react";
+import { SEARCH, to } from "../addresses.js";
 import { client } from "../auth.js";
-import { Ago, Code, Empty, Failure, Heading, KEY_HINT, Loading, Select, TextLink, useNow } from "../parts.js";
+import { Area, choices, Select } from "../form.js";
+import { Ago, Code, Empty, Failure, Heading, KEY_HINT, Loading, TextLink, useNow } from "../parts.js";
 import { approvalsQuery, askedAboutQuery, toolsQuery, waitingTitlesQuery, type Said } from "../queries.js";
-import { navigate, to, useQueryState } from "../router.js";
+import { navigate, useSearch } from "../router.js";
 import { useKeys } from "../shell.js";
 
 const SOON_MS = 5_000;
@@ -43,76 +44,8 @@ const NOTHING_PICKED: ReadonlySet<string> = new Set();
 /** Everything that waits for a person. */
 export function ApprovalsPage(): ReactNode {
   const { data, error, refetch } = useQuery(approvalsQuery);
-  const [query, change] = useQueryState();
   const all = useMemo(() => inOrder(data?.requests ?? NONE), [data]);
-  const [kind, agent] = [query.get("kind") ?? "", query.get("agent") ?? ""];
-  const approvals = useMemo(() => wantedOf(all, kind, agent), [all, kind, agent]);
-  const wanted = query.get("at");
-  const at = approvals.findIndex(({ request }) => request.requestId === wanted);
-  const selected = approvals[at];
-  const [isDenying, setIsDenying] = useState(false);
-  const [picked, setPicked] = useState(NOTHING_PICKED);
   const answer = useAnswer();
-  const isAnswered = useRef(false);
-  const edit = useRef<HTMLDivElement>(null);
-  const panel = useRef<HTMLDivElement>(null);
-  const first = approvals[0]?.request.requestId;
-  useEffect(() => {
-    // The selection is by id from the start: when the list changes, a key must not apply to another request.
-    if (wanted === null && first !== undefined) change({ at: first });
-  }, [wanted, first, change]);
-  const select = (next: Approval | undefined): void => {
-    setIsDenying(false);
-    change({ at: next?.request.requestId });
-  };
-  const give = async (approval: Approval, given: Answer): Promise<void> => {
-    if (answer.isPending) return;
-    const next = approvals[at + 1] ?? approvals[at - 1];
-    setIsDenying(false);
-    await answer.mutateAsync({ approval, given });
-    // The control that was used is gone: the focus goes to the next request, or to the page when none is left.
-    isAnswered.current = next !== undefined;
-    if (next === undefined) document.getElementById("main")?.focus();
-    change({ at: next?.request.requestId });
-  };
-  // The button answers, with the arguments as they were changed; one that is disabled or not there does not.
-  const press = (key: string): void => {
-    panel.current?.querySelector<HTMLElement>(`[aria-keyshortcuts="${key}"]`)?.click();
-  };
-  const togglePicked = (approval: Approval | undefined): void => {
-    if (approval === undefined || !isConsent(approval)) return;
-    const { requestId } = approval.request;
-    setPicked(
-      (before) =>
-        new Set(before.has(requestId) ? [...before].filter((id) => id !== requestId) : [...before, requestId]),
-    );
-  };
-  useKeys({
-    j: () => {
-      select(approvals[Math.min(at + 1, approvals.length - 1)]);
-    },
-    k: () => {
-      select(approvals[Math.max(at - 1, 0)]);
-    },
-    a: () => {
-      press("a");
-    },
-    s: () => {
-      press("s");
-    },
-    d: () => {
-      setIsDenying(selected !== undefined);
-    },
-    e: () => {
-      edit.current?.querySelector<HTMLElement>("button")?.click();
-    },
-    x: () => {
-      togglePicked(selected);
-    },
-    o: () => {
-      if (selected?.runId != null) navigate(to(["runs", selected.runId]));
-    },
-  });
   return (
     <>
       <Heading
@@ -130,49 +63,109 @@ export function ApprovalsPage(): ReactNode {
       {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
       {data === undefined && error === null && <Loading />}
       {data !== undefined && all.length === 0 && <NothingWaits />}
-      {all.length > 0 && (
-        <div ref={panel} className="flex min-h-0 flex-1 flex-col md:flex-row">
-          <div className="flex shrink-0 flex-col border-agent-border max-md:max-h-56 max-md:border-b md:w-80 md:border-r xl:w-95">
-            <Filters all={all} kind={kind} agent={agent} onChange={change} />
-            <Bulk
-              picked={approvals.filter(({ request }) => picked.has(request.requestId))}
-              onDone={() => {
-                setPicked(NOTHING_PICKED);
-              }}
-            />
-            <Inbox
-              approvals={approvals}
-              selected={selected}
-              picked={picked}
-              onSelect={select}
-              onPick={togglePicked}
-              isAnswered={isAnswered}
-            />
-          </div>
-          {selected === undefined ? (
-            <Empty title="This request is no longer open.">
-              <p>
-                It was answered, it lapsed, its run ended, or the filter hides it. Choose another one
-                <span className={KEY_HINT}>
-                  , or press <kbd>j</kbd>
-                </span>
-                .
-              </p>
-            </Empty>
-          ) : (
-            <ApprovalPanel
-              key={selected.request.requestId}
-              approval={selected}
-              isDenying={isDenying}
-              isSending={answer.isPending}
-              editRef={edit}
-              onDenying={setIsDenying}
-              onAnswer={(given) => give(selected, given)}
-            />
-          )}
-        </div>
-      )}
+      {all.length > 0 && <Requests all={all} answer={answer} />}
     </>
+  );
+}
+
+interface RequestsProps {
+  readonly all: readonly Approval[];
+  readonly answer: ReturnType<typeof useAnswer>;
+}
+
+/** The requests as a list, and the selected one beside it. */
+function Requests({ all, answer }: RequestsProps): ReactNode {
+  const [{ at: wanted, kind, agent }, change] = useSearch(SEARCH.approvals);
+  const approvals = useMemo(() => wantedOf(all, kind, agent), [all, kind, agent]);
+  const at = approvals.findIndex(({ request }) => request.requestId === wanted);
+  const selected = approvals[at];
+  const { picked, toggle, clear } = usePicked();
+  const isAnswered = useRef(false);
+  const first = approvals[0]?.request.requestId;
+  useEffect(() => {
+    // The selection is by id from the start: when the list changes, a key must not apply to another request.
+    if (wanted === undefined && first !== undefined) change({ at: first });
+  }, [wanted, first, change]);
+  const select = (next: Approval | undefined): void => {
+    change({ at: next?.request.requestId });
+  };
+  const give = async (approval: Approval, given: Answer): Promise<void> => {
+    if (answer.isPending) return;
+    const next = approvals[at + 1] ?? approvals[at - 1];
+    await answer.mutateAsync({ approval, given });
+    // The control that was used is gone: the focus goes to the next request, or to the page when none is left.
+    isAnswered.current = next !== undefined;
+    if (next === undefined) document.getElementById("main")?.focus();
+    select(next);
+  };
+  useKeys({
+    j: () => {
+      select(approvals[Math.min(at + 1, approvals.length - 1)]);
+    },
+    k: () => {
+      select(approvals[Math.max(at - 1, 0)]);
+    },
+    x: () => {
+      toggle(selected);
+    },
+    o: () => {
+      if (selected?.runId != null) navigate(to("run", [selected.runId]));
+    },
+  });
+  return (
+    <div className="flex min-h-0 flex-1 flex-col md:flex-row">
+      <div className="flex shrink-0 flex-col border-agent-border max-md:max-h-56 max-md:border-b md:w-80 md:border-r xl:w-95">
+        <Filters all={all} />
+        <Bulk picked={approvals.filter(({ request }) => picked.has(request.requestId))} onDone={clear} />
+        <Inbox
+          approvals={approvals}
+          selected={selected}
+          picked={picked}
+          onSelect={select}
+          onPick={toggle}
+          isAnswered={isAnswered}
+        />
+      </div>
+      {selected === undefined ? (
+        <NotOpen />
+      ) : (
+        <ApprovalPanel
+          key={selected.request.requestId}
+          approval={selected}
+          isSending={answer.isPending}
+          onAnswer={(given) => give(selected, given)}
+        />
+      )}
+    </div>
+  );
+}
+
+/** The requests that are picked, to be answered together: those for consent alone. */
+function usePicked() {
+  const [picked, setPicked] = useState(NOTHING_PICKED);
+  const toggle = (approval: Approval | undefined): void => {
+    if (approval === undefined || !isConsent(approval)) return;
+    const next = new Set(picked);
+    if (!next.delete(approval.request.requestId)) next.add(approval.request.requestId);
+    setPicked(next);
+  };
+  const clear = (): void => {
+    setPicked(NOTHING_PICKED);
+  };
+  return { picked, toggle, clear };
+}
+
+function NotOpen(): ReactNode {
+  return (
+    <Empty title="This request is no longer open.">
+      <p>
+        It was answered, it lapsed, its run ended, or the filter hides it. Choose another one
+        <span className={KEY_HINT}>
+          , or press <kbd>j</kbd>
+        </span>
+        .
+      </p>
+    </Empty>
   );
 }
 
@@ -189,9 +182,9 @@ function kindOf({ request }: Approval): string {
   return request.kind ?? "approval";
 }
 
-/** Requests of a kind and an agent; all of them for empty words. */
-export function wantedOf(all: readonly Approval[], kind: string, agent: string): readonly Approval[] {
-  return all.filter((one) => (kind === "" || kindOf(one) === kind) && (agent === "" || (one.agentId ?? "") === agent));
+/** Requests of a kind and an agent, as far as they are named. */
+export function wantedOf(all: readonly Approval[], kind?: string, agent?: string): readonly Approval[] {
+  return all.filter((one) => (kind ?? kindOf(one)) === kindOf(one) && (agent ?? one.agentId) === one.agentId);
 }
 
 /** Whether a request is one for consent, which may be answered together with others. */
@@ -211,18 +204,12 @@ function Kind({ kind }: { readonly kind: string }): ReactNode {
   return <Badge tone={tone}>{label}</Badge>;
 }
 
-interface FiltersProps {
-  readonly all: readonly Approval[];
-  readonly kind: string;
-  readonly agent: string;
-  readonly onChange: (changes: { readonly kind?: string | undefined; readonly agent?: string | undefined }) => void;
-}
-
 /** Which requests are listed: by kind, and by agent where there are several. */
-function Filters({ all, kind, agent, onChange }: FiltersProps): ReactNode {
+function Filters({ all }: Pick<RequestsProps, "all">): ReactNode {
+  const [{ kind, agent }, change, set] = useSearch(SEARCH.approvals);
   const agents = [...new Set(all.flatMap(({ agentId }) => (agentId == null ? [] : [agentId])))].toSorted();
   const kinds = Object.keys(KINDS).filter((one) => all.some((approval) => kindOf(approval) === one));
-  if (kinds.length < 2 && agents.length < 2 && kind === "" && agent === "") return null;
+  if (kinds.length < 2 && agents.length < 2 && kind === undefined && agent === undefined) return null;
   return (
     <div className="flex flex-wrap items-center gap-1.5 border-b border-agent-border px-3 py-2">
       {kinds.map((one) => (
@@ -230,21 +217,14 @@ function Filters({ all, kind, agent, onChange }: FiltersProps): ReactNode {
           key={one}
           isOn={kind === one}
           onChange={(isOn) => {
-            onChange({ kind: isOn ? one : undefined });
+            change({ kind: isOn ? one : undefined });
           }}
         >
           {KINDS[one]?.[2] ?? one} {all.filter((approval) => kindOf(approval) === one).length}
         </Chip>
       ))}
       {agents.length > 1 && (
-        <Select
-          label="Agent"
-          value={agent}
-          options={[["", "all"], ...agents.map((one) => [one, one] as const)]}
-          onChange={(next) => {
-            onChange({ agent: next });
-          }}
-        />
+        <Select label="Agent" value={agent} options={choices("all", agents)} onChange={set("agent")} />
       )}
     </div>
   );
@@ -257,8 +237,11 @@ function Bulk({ picked, onDone }: { readonly picked: readonly Approval[]; readon
   const [failed, setFailed] = useState(0);
   if (picked.length === 0) return null;
   const verb = optionId === "deny" ? "Deny" : "Approve";
-  const giveAll = async (chosen: "approve" | "deny"): Promise<void> => {
+  const close = (): void => {
     setOptionId(undefined);
+  };
+  const giveAll = async (chosen: "approve" | "deny"): Promise<void> => {
+    close();
     let count = 0;
     for (const approval of picked)
       try {
@@ -292,13 +275,7 @@ function Bulk({ picked, onDone }: { readonly picked: readonly Approval[]; readon
           {plural(failed, "answer")} did not get through. Those requests are still picked.
         </p>
       )}
-      <Dialog
-        title={`${verb} ${plural(picked.length, "call")}?`}
-        isOpen={optionId !== undefined}
-        onClose={() => {
-          setOptionId(undefined);
-        }}
-      >
+      <Dialog title={`${verb} ${plural(picked.length, "call")}?`} isOpen={optionId !== undefined} onClose={close}>
         <ul className="max-h-72 overflow-y-auto rounded-md border border-agent-border">
           {picked.map(({ request }) => (
             <li key={request.requestId} className="px-3 py-2 not-last:border-b border-agent-border">
@@ -309,13 +286,7 @@ function Bulk({ picked, onDone }: { readonly picked: readonly Approval[]; readon
         </ul>
         <p className="text-agent-muted">Each answer counts for exactly these arguments.</p>
         <div className="flex justify-end gap-2">
-          <Button
-            onClick={() => {
-              setOptionId(undefined);
-            }}
-          >
-            Not yet
-          </Button>
+          <Button onClick={close}>Not yet</Button>
           <Button
             variant={optionId === "deny" ? "danger" : "primary"}
             onClick={() => {
@@ -440,7 +411,7 @@ function Inbox({ approvals, selected, picked, onSelect, onPick, isAnswered }: In
                 <Kind kind={kindOf(approval)} />
                 {approval.askedAt != null && (
                   <span className="text-xs text-agent-muted">
-                    <Ago at={approval.askedAt} nowMs={now} />
+                    <Ago at={approval.askedAt} tickMs={SOON_MS} />
                   </span>
                 )}
               </span>
@@ -467,11 +438,7 @@ const SAID_CHARS_MAX = 600;
 
 interface ApprovalPanelProps {
   readonly approval: Approval;
-  readonly isDenying: boolean;
   readonly isSending: boolean;
-  /** Holds the button that opens the arguments. */
-  readonly editRef: RefObject<HTMLDivElement | null>;
-  readonly onDenying: (isDenying: boolean) => void;
   readonly onAnswer: (answer: Answer) => Promise<void>;
 }
 
@@ -515,18 +482,15 @@ function ApprovalPanel(props: ApprovalPanelProps): ReactNode {
   );
 }
 
-/** The last words of the run that asks, and the call that came with them; their place is kept while they are read. */
-function Conversation({
-  said = [],
-  agent,
-  tool,
-  isForeign,
-}: {
+interface ConversationProps {
   readonly said: readonly Said[] | undefined;
   readonly agent: string;
   readonly tool: string;
   readonly isForeign: boolean;
-}): ReactNode {
+}
+
+/** The last words of the run that asks, and the call that came with them; their place is kept while they are read. */
+function Conversation({ said = [], agent, tool, isForeign }: ConversationProps): ReactNode {
   return (
     <section aria-label="The conversation" className="flex min-h-40 min-w-0 flex-col gap-2 2xl:row-span-2">
       <h2 className="text-xs font-semibold text-agent-muted">The conversation</h2>
@@ -551,17 +515,40 @@ function given(optionId: string | undefined, text: string | undefined): Answer {
   return { ...(optionId === undefined ? {} : { optionId }), ...(text === undefined || text === "" ? {} : { text }) };
 }
 
-function Consent({ approval, isDenying, isSending, editRef, onDenying, onAnswer }: ApprovalPanelProps): ReactNode {
+/** The option of a request by its id, if it is offered. */
+type Give = (optionId: string) => void;
+
+function Consent({ approval, isSending, onAnswer }: ApprovalPanelProps): ReactNode {
   const { request } = approval;
+  const { action } = request;
   const [reason, setReason] = useState("");
   const field = useRef<HTMLTextAreaElement>(null);
-  const id = useId();
-  const draft = useArgumentDraft(request.action.input);
-  useEffect(() => {
-    if (isDenying) field.current?.focus();
-  }, [isDenying]);
-  const tool = actionName(request.action);
-  const options = (request.options ?? []).filter((option) => !draft.isOpen || option.id !== "approve_session");
+  const draft = useArgumentDraft(action.input);
+  const options = (request.options ?? []).filter(({ id }) => !draft.isOpen || id !== "approve_session");
+  const isChanged = draft.changed !== undefined;
+  const isReady = ({ id }: InputOption): boolean => !isSending && (id !== "approve" || draft.unreadable.length === 0);
+  const give: Give = (optionId) => {
+    const answer = given(optionId, reason);
+    void onAnswer(optionId === "approve" && isChanged ? { ...answer, arguments: draft.changed } : answer).catch(
+      IS_SHOWN,
+    );
+  };
+  const press = (optionId: string) => (): void => {
+    if (options.some((option) => option.id === optionId && isReady(option))) give(optionId);
+  };
+  useKeys({
+    a: press("approve"),
+    s: press("approve_session"),
+    d: () => {
+      field.current?.focus();
+    },
+    e: () => {
+      if (isSending || !hasFields(action.input)) return;
+      if (draft.isOpen) draft.close();
+      else draft.open();
+    },
+  });
+  const tool = actionName(action);
   return (
     <>
       <div className="flex flex-col gap-1">
@@ -574,98 +561,103 @@ function Consent({ approval, isDenying, isSending, editRef, onDenying, onAnswer 
         <p className="break-words whitespace-pre-wrap text-agent-muted">{wordsOf(request)}</p>
       </div>
       <div className={classes(CARD, "px-4 py-3")}>
-        <div ref={editRef} className="mb-1 flex items-center justify-between text-xs font-semibold text-agent-muted">
+        <div className="mb-1 flex items-center justify-between text-xs font-semibold text-agent-muted">
           <span>{draft.isOpen ? "The call, as you change it" : "The call, with exactly these arguments"}</span>
-          <EditButton input={request.action.input} draft={draft} isDisabled={isSending} />
+          <EditButton input={action.input} draft={draft} isDisabled={isSending} />
         </div>
-        <Arguments input={request.action.input} draft={draft} label={`Arguments of ${tool}`} isDisabled={isSending} />
+        <Arguments input={action.input} draft={draft} label={`Arguments of ${tool}`} isDisabled={isSending} />
       </div>
-      <div className="flex flex-col gap-1">
-        <label htmlFor={id} className="text-xs text-agent-muted">
-          Reason (the agent sees it<span className={KEY_HINT}>; Enter denies</span>)
-        </label>
-        <textarea
-          id={id}
-          ref={field}
-          rows={1}
-          className={FIELD}
-          value={reason}
-          onFocus={() => {
-            onDenying(true);
-          }}
-          onChange={(event) => {
-            setReason(event.target.value);
-          }}
-          onKeyDown={(event) => {
-            if (event.key === "Enter" && !event.shiftKey) {
-              event.preventDefault();
-              void onAnswer(given("deny", reason)).catch(IS_SHOWN);
-            } else if (event.key === "Escape") {
-              event.currentTarget.blur();
-              onDenying(false);
-            }
-          }}
-        />
-      </div>
+      <Reason field={field} value={reason} onChange={setReason} onGive={give} />
       <ul aria-label="Answers" className={classes(CARD, "flex flex-col")}>
-        {options.map((option) => {
-          const isChanged = option.id === "approve" && draft.changed !== undefined;
-          return (
-            <li
-              key={option.id}
-              className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2 border-agent-border px-4 py-2.5 not-last:border-b"
-            >
-              <p className="min-w-52 flex-1 text-agent-muted">{effectOf(option, isChanged)}</p>
-              <OptionButton
-                option={isChanged ? { ...option, label: "Approve with changes" } : option}
-                isDisabled={isSending || (option.id === "approve" && draft.unreadable.length > 0)}
-                onPick={() => {
-                  const answer = given(option.id, reason);
-                  void onAnswer(isChanged ? { ...answer, arguments: draft.changed } : answer).catch(IS_SHOWN);
-                }}
-              />
-            </li>
-          );
-        })}
+        {options.map((option) => (
+          <Option
+            key={option.id}
+            option={option}
+            isChanged={option.id === "approve" && isChanged}
+            isDisabled={!isReady(option)}
+            onGive={give}
+          />
+        ))}
       </ul>
     </>
   );
 }
 
-const KEYS: Readonly<Record<string, string>> = { approve: "a", deny: "d", approve_session: "s" };
+/** Whether a call has arguments that can be changed. */
+function hasFields(input: unknown): boolean {
+  return typeof input === "object" && input !== null && !Array.isArray(input) && Object.keys(input).length > 0;
+}
 
-function OptionButton({
-  option,
-  isDisabled,
-  onPick,
-}: {
-  readonly option: InputOption;
-  readonly isDisabled: boolean;
-  readonly onPick: () => void;
-}): ReactNode {
-  const key = KEYS[option.id];
+interface ReasonProps {
+  readonly field: RefObject<HTMLTextAreaElement | null>;
+  readonly value: string;
+  readonly onChange: (reason: string) => void;
+  readonly onGive: Give;
+}
+
+/** A field for why; Enter denies, Escape leaves it. */
+function Reason({ field, value, onChange, onGive }: ReasonProps): ReactNode {
+  const id = useId();
+  const onKeyDown = (event: KeyboardEvent<HTMLElement>): void => {
+    if (event.key === "Enter" && !event.shiftKey) {
+      event.preventDefault();
+      onGive("deny");
+    } else if (event.key === "Escape") event.currentTarget.blur();
+  };
   return (
-    <Button variant={option.style ?? "default"} disabled={isDisabled} aria-keyshortcuts={key} onClick={onPick}>
-      {option.label}
-      {key !== undefined && (
-        <kbd aria-hidden className={classes("text-xs opacity-80", KEY_HINT)}>
-          {key}
-        </kbd>
-      )}
-    </Button>
+    <div className="flex flex-col gap-1">
+      <label htmlFor={id} className="text-xs text-agent-muted">
+        Reason (the agent sees it<span className={KEY_HINT}>; Enter denies</span>)
+      </label>
+      <Area id={id} ref={field} rows={1} value={value} onChange={onChange} onKeyDown={onKeyDown} />
+    </div>
   );
 }
 
-function About({
-  approval,
-  nowMs: now,
-  isForeign,
-}: {
+const KEYS: Readonly<Record<string, string>> = { approve: "a", deny: "d", approve_session: "s" };
+
+interface OptionProps {
+  readonly option: InputOption;
+  /** Whether it counts for other arguments than were asked about. */
+  readonly isChanged: boolean;
+  readonly isDisabled: boolean;
+  readonly onGive: Give;
+}
+
+/** An answer to choose, and its effect. */
+function Option({ option, isChanged, isDisabled, onGive }: OptionProps): ReactNode {
+  const { id, label, style } = option;
+  const key = KEYS[id];
+  return (
+    <li className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2 border-agent-border px-4 py-2.5 not-last:border-b">
+      <p className="min-w-52 flex-1 text-agent-muted">{effectOf(option, isChanged)}</p>
+      <Button
+        variant={style ?? "default"}
+        disabled={isDisabled}
+        aria-keyshortcuts={key}
+        onClick={() => {
+          onGive(id);
+        }}
+      >
+        {isChanged ? "Approve with changes" : label}
+        {key !== undefined && (
+          <kbd aria-hidden className={classes("text-xs opacity-80", KEY_HINT)}>
+            {key}
+          </kbd>
+        )}
+      </Button>
+    </li>
+  );
+}
+
+interface AboutProps {
   readonly approval: Approval;
   readonly nowMs: number;
   /** Whether its session and its run cannot be opened with this key. */
   readonly isForeign: boolean;
-}): ReactNode {
+}
+
+function About({ approval, nowMs: now, isForeign }: AboutProps): ReactNode {
   const tools = useQuery(toolsQuery);
   const { request, agentId, sessionId, runId, askedAt } = approval;
   const name = actionName(request.action);
@@ -679,17 +671,17 @@ function About({
         {isForeign ? (
           `session ${shortId(sessionId)}`
         ) : (
-          <TextLink href={to(["chat", sessionId])}>session {shortId(sessionId)}</TextLink>
+          <TextLink href={to("chat", [sessionId])}>session {shortId(sessionId)}</TextLink>
         )}
         {runId != null && !isForeign && (
           <>
-            , <TextLink href={to(["runs", runId])}>run {shortId(runId)}</TextLink>
+            , <TextLink href={to("run", [runId])}>run {shortId(runId)}</TextLink>
           </>
         )}
       </>,
     ],
     typeof owner === "string" && ["For", owner],
-    askedAt != null && ["Asked", <Ago key="asked" at={askedAt} nowMs={now} />],
+    askedAt != null && ["Asked", <Ago key="asked" at={askedAt} tickMs={SECOND_MS} />],
     [
       "Lapses",
       request.expiresAt === undefined ? (

@@ -25,18 +25,21 @@ import {
   useTransport,
   type ChatStream,
   type MessageItem,
+  type Transport,
 } from "@windlass/ui";
 import { Activity, Hourglass, RotateCcw, ScrollText, SquarePen, Wrench, type LucideIcon } from "lucide-react";
 import { useCallback, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { Judgement } from "../judging.js";
 import { forkAtMessage } from "../records.js";
 import { agentsQuery, healthQuery, recentSessionsQuery, runsOfSessionQuery, sessionQuery } from "../queries.js";
-import { Link, navigate, to, usePlace } from "../router.js";
-import { Ago, ButtonLink, Code, Failure, Heading, RunStatus, Select, useNow } from "../parts.js";
+import { SEARCH, to } from "../addresses.js";
+import { Link, navigate, useSearch } from "../router.js";
+import { Select } from "../form.js";
+import { Ago, ButtonLink, Code, Failure, Heading, RunStatus } from "../parts.js";
 
 /** A chat with any agent. */
 export function ChatPage({ sessionId }: { readonly sessionId: string | undefined }): ReactNode {
-  const { query } = usePlace();
+  const [{ agent, drill }] = useSearch(SEARCH.chat);
   const [begun, setBegun] = useState<{ readonly sessionId: string; readonly key: string }>();
   const [count, setCount] = useState(0);
   const isDrill = useRef(false);
@@ -46,7 +49,7 @@ export function ChatPage({ sessionId }: { readonly sessionId: string | undefined
     (id: string) => {
       setBegun({ sessionId: id, key });
       setCount((before) => before + 1);
-      navigate(to(["chat", id], { drill: isDrill.current ? 1 : undefined }), { replace: true });
+      navigate(to("chat", [id], { drill: isDrill.current ? "1" : undefined }), { replace: true });
       isDrill.current = false;
     },
     [key],
@@ -57,8 +60,8 @@ export function ChatPage({ sessionId }: { readonly sessionId: string | undefined
       <Chat
         key={key}
         sessionId={sessionId}
-        wanted={query.get("agent") ?? undefined}
-        isDrill={query.get("drill") !== null}
+        wanted={agent}
+        isDrill={drill !== undefined}
         onDrill={() => {
           isDrill.current = true;
         }}
@@ -161,11 +164,10 @@ function loadingError({
   return isLoadingError ? error : null;
 }
 
-/** Actions of a message: forks of the session that begin there. */
+/** Actions of a message: forks of the session that begin there; with it, the question whether calls may be repeated. */
 function useFork(chat: ChatStream): {
   readonly actions: ((item: MessageItem) => ReactNode) | undefined;
   readonly error: Error | undefined;
-  /** The question whether calls may be made a second time. */
   readonly question: ReactNode;
 } {
   const { sessionId } = chat;
@@ -181,14 +183,17 @@ function useFork(chat: ChatStream): {
     if (sessionId === undefined) return undefined;
     // A second click is no second copy.
     let isForking = false;
-    const attempt = (work: () => Promise<string>): void => {
+    const attempt = (copy: Copy, message: ChatMessage) => (): void => {
       if (isForking) return;
       isForking = true;
       setError(undefined);
-      work().then(navigate, (failure: unknown) => {
-        isForking = false;
-        setError(toError(failure));
-      });
+      copy(sessionId, message, () => now.current.conversation.run?.agentId, transport).then(
+        navigate,
+        (failure: unknown) => {
+          isForking = false;
+          setError(toError(failure));
+        },
+      );
     };
     // Calls of the original stay made; the copy does not know of them.
     const warn = (messageId: string, work: () => void): void => {
@@ -196,52 +201,28 @@ function useFork(chat: ChatStream): {
       if (calls.length === 0) work();
       else setRepeat({ calls, work });
     };
-    const fork = (item: MessageItem): void => {
-      const draft = item.message.role === "user" ? item.message.content : undefined;
-      attempt(async () => {
-        const id = await forkAtMessage(sessionId, item.message);
-        const agent = now.current.conversation.run?.agentId;
-        if (draft !== undefined) keepDraft(id, draft);
-        return id === undefined ? to(["chat"], { agent }) : to(["chat", id]);
-      });
-    };
-    const again = (message: ChatMessage): void => {
-      attempt(async () => {
-        const id = await forkAtMessage(sessionId, message);
-        const agent = now.current.conversation.run?.agentId;
-        const begun = await (id === undefined
-          ? transport.createSession({ agent, message: message.content })
-          : transport.send(id, message.content));
-        return to(["chat", begun.sessionId]);
-      });
+    const again = (messageId: string): void => {
+      try {
+        const message = askedBefore(now.current, messageId);
+        const { inputs } = now.current.conversation;
+        warn(message.id, attempt(askAgain(inputs.get(message.id)?.content ?? message.content), message));
+      } catch (failure) {
+        setError(toError(failure));
+      }
     };
     return (item: MessageItem) => (
-      <>
-        {item.message.role === "assistant" && item.message.content !== "" && (
-          <AnswerFeedback sessionId={sessionId} messageId={item.message.id} at={item.message.createdAt} />
-        )}
-        <Actions
-          item={item}
-          onFork={() => {
-            if (item.message.role !== "user") fork(item);
-            else {
-              warn(item.id, () => {
-                fork(item);
-              });
-            }
-          }}
-          onAgain={() => {
-            try {
-              const message = askedBefore(now.current, item.message.id);
-              warn(message.id, () => {
-                again(message);
-              });
-            } catch (failure) {
-              setError(toError(failure));
-            }
-          }}
-        />
-      </>
+      <ItemActions
+        sessionId={sessionId}
+        item={item}
+        onFork={() => {
+          const fork = attempt(forkTo, item.message);
+          if (item.message.role === "user") warn(item.id, fork);
+          else fork();
+        }}
+        onAgain={() => {
+          again(item.message.id);
+        }}
+      />
     );
   }, [sessionId, transport]);
   const question = (
@@ -259,6 +240,32 @@ function useFork(chat: ChatStream): {
   return { actions, error, question };
 }
 
+/** Copies a session up to a message; returns the address of the copy. */
+type Copy = (
+  sessionId: string,
+  message: ChatMessage,
+  agent: () => string | undefined,
+  transport: Transport,
+) => Promise<string>;
+
+/** A message of the user can be changed in the copy. */
+const forkTo: Copy = async (sessionId, message, agent) => {
+  const id = await forkAtMessage(sessionId, message);
+  if (message.role === "user") keepDraft(id, message.content);
+  return id === undefined ? to("chat", [], { agent: agent() }) : to("chat", [id]);
+};
+
+/** The message is sent again in the copy. */
+const askAgain =
+  (content: Parameters<Transport["send"]>[1]): Copy =>
+  async (sessionId, message, agent, transport) => {
+    const id = await forkAtMessage(sessionId, message);
+    const begun = await (id === undefined
+      ? transport.createSession({ agent: agent(), message: content })
+      : transport.send(id, content));
+    return to("chat", [begun.sessionId]);
+  };
+
 /** Work that may make calls a second time. */
 interface Repeat {
   readonly calls: readonly CallView[];
@@ -269,14 +276,15 @@ function toError(failure: unknown): Error {
   return failure instanceof Error ? failure : new Error(String(failure));
 }
 
-/** The message of the user before an answer, to send it again. Throws if it is not here or came with files. */
-function askedBefore({ messages, conversation }: ChatStream, messageId: string): ChatMessage {
+/** The message of the user before an answer, to send it again. Throws if it is not here. */
+function askedBefore({ messages, conversation: { inputs } }: ChatStream, messageId: string): ChatMessage {
   const at = messages.findIndex(({ id }) => id === messageId);
-  const asked = messages.slice(0, Math.max(at, 0)).findLast(({ role }) => role === "user");
+  // The context that a hook adds is a message without content.
+  const asked = messages
+    .slice(0, Math.max(at, 0))
+    .findLast(({ id, role, content }) => role === "user" && (inputs.get(id)?.content ?? content) !== "");
   if (asked === undefined)
     throw new Error("The question of this answer is not here yet. Scroll up to it, then repeat.");
-  if (conversation.attachments.has(asked.id))
-    throw new Error("The question came with files, which this page does not keep. Fork and edit it, and attach them.");
   return asked;
 }
 
@@ -289,15 +297,7 @@ export function runAt(runs: readonly Pick<RunRow, "runId" | "startedAt">[], at: 
 }
 
 /** Thumbs, a score, a note and tags on an answer. */
-function AnswerFeedback({
-  sessionId,
-  messageId,
-  at,
-}: {
-  readonly sessionId: string;
-  readonly messageId: string;
-  readonly at: string;
-}): ReactNode {
+function AnswerFeedback({ sessionId, messageId, at }: Readonly<Record<"sessionId" | "messageId" | "at", string>>) {
   const { data = [] } = useQuery(runsOfSessionQuery(sessionId));
   const runId = runAt(data, at);
   return runId === undefined ? null : <Judgement runId={runId} messageId={messageId} what="this answer" />;
@@ -314,13 +314,13 @@ function NewHeading({ agents, agent }: NewHeadingProps): ReactNode {
       {agents.length > 0 && (
         <Select
           label="Agent"
-          value={agent?.agentId ?? ""}
+          value={agent?.agentId}
           options={agents.map(({ agentId, problem }) => [
             agentId,
             problem === undefined ? agentId : `${agentId} (not set up)`,
           ])}
           onChange={(id) => {
-            navigate(to(["chat"], { agent: id }), { replace: true });
+            navigate(to("chat", [], { agent: id }), { replace: true });
           }}
         />
       )}
@@ -347,8 +347,8 @@ function SessionHeading({ chat, sessionId }: { readonly chat: ChatStream; readon
           {usage !== undefined && <CostMeter usage={usage} className="min-w-0 truncate" />}
         </p>
         <Branches sessionId={sessionId} />
-        {run !== undefined && <HeadingLink href={to(["runs", run.runId])} label="Run" icon={Activity} />}
-        <HeadingLink href={to(["sessions", sessionId])} label="Journal" icon={ScrollText} />
+        {run !== undefined && <HeadingLink href={to("run", [run.runId])} label="Run" icon={Activity} />}
+        <HeadingLink href={to("session", [sessionId])} label="Journal" icon={ScrollText} />
         <HeadingLink href="/chat" label="New chat" icon={SquarePen} className="lg:hidden" />
       </div>
     </Heading>
@@ -434,8 +434,8 @@ function Branches({ sessionId }: { readonly sessionId: string }): ReactNode {
       label="Branch"
       value={sessionId}
       options={branches.map((branch) => [branch.sessionId, branch.label])}
-      onChange={(next) => {
-        navigate(to(["chat", next]));
+      onChange={(next = sessionId) => {
+        navigate(to("chat", [next]));
       }}
     />
   );
@@ -445,15 +445,26 @@ const UNDER_WAY: ReadonlySet<CallStatus> = new Set(["writing", "requested", "wai
 
 const QUIET = "min-h-6! px-1.5! py-0! text-xs!";
 
-function Actions({
-  item,
-  onFork,
-  onAgain,
-}: {
+interface ActionsProps {
+  readonly sessionId: string;
   readonly item: MessageItem;
   readonly onFork: () => void;
   readonly onAgain: () => void;
-}): ReactNode {
+}
+
+function ItemActions(props: ActionsProps): ReactNode {
+  const { id, role, content, createdAt } = props.item.message;
+  return (
+    <>
+      {role === "assistant" && content !== "" && (
+        <AnswerFeedback sessionId={props.sessionId} messageId={id} at={createdAt} />
+      )}
+      <Actions {...props} />
+    </>
+  );
+}
+
+function Actions({ item, onFork, onAgain }: ActionsProps): ReactNode {
   const isOwn = item.message.role === "user";
   // A fork begins where nothing is under way.
   const isOpen = item.calls.some(({ status }) => UNDER_WAY.has(status));
@@ -723,7 +734,6 @@ function NotSetUp({ problem }: { readonly problem: string }): ReactNode {
 
 function Recent({ current }: { readonly current: string | undefined }): ReactNode {
   const { data } = useQuery(recentSessionsQuery);
-  const now = useNow();
   // Its place is kept while it is read, so that nothing moves.
   return (
     <nav
@@ -739,7 +749,7 @@ function Recent({ current }: { readonly current: string | undefined }): ReactNod
         {(data ?? []).map((session) => (
           <li key={session.sessionId}>
             <Link
-              href={to(["chat", session.sessionId])}
+              href={to("chat", [session.sessionId])}
               aria-current={session.sessionId === current ? "page" : undefined}
               className={classes(
                 "mx-2 flex flex-col gap-1 rounded-md px-2 py-2 text-sm hover:bg-agent-raised",
@@ -750,7 +760,7 @@ function Recent({ current }: { readonly current: string | undefined }): ReactNod
               <span className="truncate">{session.title === "" ? "Untitled" : session.title}</span>
               <span className="flex items-center justify-between gap-2 text-xs text-agent-muted">
                 <RunStatus run={session} />
-                <Ago at={session.createdAt} nowMs={now} />
+                <Ago at={session.createdAt} />
               </span>
             </Link>
           </li>

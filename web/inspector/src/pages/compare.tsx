@@ -14,11 +14,12 @@ import {
 } from "@windlass/ui";
 import { useMemo, useState, type ReactNode } from "react";
 import { isKnown, type Event } from "@windlass/protocol";
-import { WordDiff } from "../changes.js";
+import { align, WordDiff } from "../changes.js";
 import { Crashes, Empty, Failure, Heading, Loading, Status, TextLink, VirtualList } from "../parts.js";
 import { runQuery } from "../queries.js";
 import { tell } from "../records.js";
-import { to, useQueryState } from "../router.js";
+import { SEARCH, to } from "../addresses.js";
+import { useSearch } from "../router.js";
 
 const ROW_PX = 64;
 
@@ -50,8 +51,8 @@ function Comparison({ first, second }: { readonly first: string; readonly second
   const two = useQuery(runQuery(second));
   const journalOne = useSession(one.data?.run.sessionId, { isWhole: true });
   const journalTwo = useSession(two.data?.run.sessionId, { isWhole: true });
-  const [query, change] = useQueryState();
-  const isAll = query.get("show") === "all";
+  const [search, change] = useSearch(SEARCH.diff);
+  const isAll = search.show === "all";
   const actsOne = useMemo(() => actsOf(journalOne.records, first), [journalOne.records, first]);
   const actsTwo = useMemo(() => actsOf(journalTwo.records, second), [journalTwo.records, second]);
   const pairs = useMemo(() => pairUp(actsOne, actsTwo), [actsOne, actsTwo]);
@@ -204,7 +205,7 @@ function Side({ told, against }: { readonly told: Told; readonly against?: Told 
   return (
     <div className="flex min-w-0 flex-col gap-1 text-sm">
       <p className="flex flex-wrap items-center gap-2">
-        <TextLink href={to(["runs", run.runId])} className="min-w-0 truncate font-semibold">
+        <TextLink href={to("run", [run.runId])} className="min-w-0 truncate font-semibold">
           {row?.input || `Run ${shortId(run.runId)}`}
         </TextLink>
         <Status status={run.status} />
@@ -267,7 +268,7 @@ function Cell({
   if (act === undefined) return <p className="text-xs text-agent-muted italic">not here</p>;
   return (
     <div className={classes("min-w-0 border-l-2 pl-3", isSame ? "border-l-agent-border" : "border-l-agent-warning")}>
-      <TextLink href={to(["runs", runId], { at: act.seq })}>{act.title}</TextLink>
+      <TextLink href={to("run", [runId], { at: act.seq })}>{act.title}</TextLink>
       <p className="text-xs wrap-anywhere">
         {first === undefined || second === undefined || first.title !== second.title || isSame ? (
           act.detail
@@ -330,12 +331,8 @@ export function actsOf(records: readonly Event[], runId: string): readonly Act[]
     });
 }
 
+/** What a title says of how a deed ended. */
 const OUTCOME = / (?:completed|failed)$/u;
-
-/** What was done, however it ended: a call that failed stands opposite to the same call that did not. */
-function deedOf({ title }: Act): string {
-  return title.replace(OUTCOME, "");
-}
 
 function isEqual(one: Act, two: Act): boolean {
   return one.title === two.title && one.detail === two.detail;
@@ -343,62 +340,12 @@ function isEqual(one: Act, two: Act): boolean {
 
 /** Lines two lists up by what is the longest in both; acts of the same deed that stand opposite are one row. */
 export function pairUp(first: readonly Act[], second: readonly Act[]): readonly Pair[] {
-  const lengths = lengthsOf(first, second);
-  const rows: Pair[] = [];
-  let [at, other] = [0, 0];
-  while (at < first.length || other < second.length) {
-    const [one, two] = [first[at], second[other]];
-    if (
-      one !== undefined &&
-      two !== undefined &&
-      deedOf(one) === deedOf(two) &&
-      isBest(lengths, at, other, isEqual(one, two))
-    ) {
-      rows.push({ first: one, second: two, isSame: isEqual(one, two) });
-      at += 1;
-      other += 1;
-    } else if (
-      one !== undefined &&
-      (two === undefined || lengthAt(lengths, at + 1, other) >= lengthAt(lengths, at, other + 1))
-    ) {
-      rows.push({ first: one, second: undefined, isSame: false });
-      at += 1;
-    } else {
-      rows.push({ first: undefined, second: two, isSame: false });
-      other += 1;
-    }
-  }
-  return rows;
-}
-
-type Lengths = readonly Uint32Array[];
-
-function lengthAt(lengths: Lengths, at: number, other: number): number {
-  return lengths[at]?.[other] ?? 0;
-}
-
-/** Whether taking both acts together loses nothing. */
-function isBest(lengths: Lengths, at: number, other: number, areEqual: boolean): boolean {
-  return lengthAt(lengths, at, other) === lengthAt(lengths, at + 1, other + 1) + weight(areEqual);
-}
-
-/** An equal act is worth more than one of the same deed only. */
-function weight(areEqual: boolean): number {
-  return areEqual ? 3 : 2;
-}
-
-function lengthsOf(first: readonly Act[], second: readonly Act[]): Lengths {
-  const [deeds, others] = [first.map(deedOf), second.map(deedOf)];
-  const lengths = Array.from({ length: first.length + 1 }, () => new Uint32Array(second.length + 1));
-  for (let at = first.length - 1; at >= 0; at -= 1) {
-    for (let other = second.length - 1; other >= 0; other -= 1) {
-      const [one, two] = [first[at], second[other]];
-      const isAlike = one !== undefined && two !== undefined && deeds[at] === others[other];
-      const together = isAlike ? lengthAt(lengths, at + 1, other + 1) + weight(isEqual(one, two)) : 0;
-      const row = lengths[at];
-      if (row !== undefined)
-        row[other] = Math.max(together, lengthAt(lengths, at + 1, other), lengthAt(lengths, at, other + 1));
-    }
-  }
-  return lengths;
+  const deeds = new Map([...first, ...second].map((act) => [act, act.title.replace(OUTCOME, "")]));
+  // An equal act is worth more than one of the same deed only: a call that failed stands opposite to one that did not.
+  const worth = (one: Act, two: Act): number => (deeds.get(one) !== deeds.get(two) ? 0 : isEqual(one, two) ? 3 : 2);
+  return align(first, second, worth).map(([one, two]) => ({
+    first: one,
+    second: two,
+    isSame: one !== undefined && two !== undefined && isEqual(one, two),
+  }));
 }

@@ -1,232 +1,164 @@
 /** Data sets in the store: the list, and one of them with its cases. */
-import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery, useMutation, useQuery } from "@tanstack/react-query";
 import type { DatasetCaseChange, EvalDataset, EvalDatasetCase } from "@windlass/protocol/client";
 import {
   Badge,
-  BUTTONS,
+  Button,
   classes,
   CodeView,
-  DataTable,
   FIELD,
   formatCount,
   plural,
   shortHash,
-  useColumns,
   type TableColumn,
 } from "@windlass/ui";
-import { useMemo, useState, type ReactNode, type SyntheticEvent } from "react";
+import { useState, type ReactNode } from "react";
+import { EXPECTED, expectedIn, NONE, textOf } from "../add-to-dataset.js";
+import { SEARCH, to } from "../addresses.js";
 import { client } from "../auth.js";
-import { DeleteButton, SaveButton } from "../bulk.js";
-import { datasetAddress, expectedIn, textOf } from "../add-to-dataset.js";
-import {
-  Ago,
-  Empty,
-  Failure,
-  Heading,
-  Listed,
-  Loading,
-  RowLink,
-  SidePanel,
-  TagsField,
-  tagsIn,
-  TextLink,
-  useNow,
-} from "../parts.js";
-import { datasetQuery, datasetsQuery, useNextPage } from "../queries.js";
-import { navigate, to, useQueryState } from "../router.js";
+import { Act, AreaField, DeleteButton, Form, Input, SaveButton, SearchField, TagsField, tagsIn } from "../form.js";
+import { codeCell, column, Listed, PagedTable, SidePanel, Table, textCell, useRows } from "../list.js";
+import { Ago, Command, Empty, Failure, Heading, Pending, RowLink, TextLink } from "../parts.js";
+import { datasetQuery, datasetsQuery, useNextPage, useRefresh } from "../queries.js";
+import { navigate, useSearch } from "../router.js";
 import { tellDone } from "../shell.js";
+
+const LIST_ADDRESS = to("experiments", [], { view: "datasets" });
+const MUTED = "text-agent-muted";
 
 /** The list of data sets: a view of the page of experiments. */
 export function Datasets(): ReactNode {
-  const { data, error, refetch } = useQuery(datasetsQuery);
-  const layout = useColumns("datasets");
-  const now = useNow();
-  const columns = useMemo(() => listColumns(now), [now]);
-  if (data === undefined)
-    return error === null ? <Loading /> : <Failure error={error} onRetry={() => void refetch()} />;
+  const list = useQuery(datasetsQuery);
+  if (list.data === undefined) return <Pending of={list} />;
   return (
     <>
       <NewDataset />
-      {data.datasets.length === 0 ? (
-        <Empty title="There are no data sets yet.">
-          <p>
-            A data set holds cases: what an agent is asked, and what is expected. “Add to data set” on the page of a run
-            takes the run as a case. <TextLink href="/runs">Choose runs</TextLink>
-          </p>
-          <div className="text-left">
-            <CodeView
-              title="Or keep a file"
-              text="windlass eval datasets add prices cases.yaml"
-              copyLabel="Copy the command"
-            />
-          </div>
-        </Empty>
+      {list.data.datasets.length === 0 ? (
+        <NoDatasets />
       ) : (
-        <DataTable
+        <Table
+          name="datasets"
           label="Data sets"
-          rows={data.datasets}
-          columns={columns}
+          rows={list.data.datasets}
+          columns={LIST_COLUMNS}
           keyOf={({ name }) => name}
-          onOpen={({ name }) => {
-            navigate(datasetAddress(name));
-          }}
-          layout={layout}
+          hrefOf={({ name }) => to("dataset", [name])}
         />
       )}
     </>
   );
 }
 
-function NewDataset(): ReactNode {
-  const [name, setName] = useState("");
-  const queries = useQueryClient();
-  const make = useMutation({
-    mutationFn: () => client.makeDataset(name.trim()),
-    onSuccess: (made) => {
-      void queries.invalidateQueries({ queryKey: ["datasets"] });
-      navigate(datasetAddress(made.name));
-    },
-  });
+function NoDatasets(): ReactNode {
   return (
-    <form
-      className="flex flex-wrap items-center gap-2 border-b border-agent-border px-4 py-2"
-      onSubmit={(event) => {
-        event.preventDefault();
-        if (name.trim() !== "") make.mutate();
-      }}
-    >
-      <input
-        className={classes(FIELD, "w-56!")}
-        aria-label="Name of a new data set"
-        placeholder="Name of a new data set"
-        maxLength={200}
-        value={name}
-        onChange={(event) => {
-          setName(event.target.value);
-        }}
-      />
-      <button type="submit" className={BUTTONS.default} disabled={make.isPending || name.trim() === ""}>
-        Create
-      </button>
-      {make.error !== null && <Failure error={make.error} />}
-    </form>
+    <Empty title="There are no data sets yet.">
+      <p>
+        A data set holds cases: what an agent is asked, and what is expected. “Add to data set” on the page of a run
+        takes the run as a case. <TextLink href="/runs">Choose runs</TextLink>
+      </p>
+      <Command title="Or keep a file" text="windlass eval datasets add prices cases.yaml" />
+    </Empty>
   );
 }
 
-function listColumns(now: number): readonly TableColumn<EvalDataset>[] {
-  return [
-    {
-      id: "name",
-      label: "Data set",
-      width: 160,
-      share: 1,
-      cell: ({ name }) => <RowLink href={datasetAddress(name)}>{name}</RowLink>,
+function NewDataset(): ReactNode {
+  const [name, setName] = useState("");
+  const refresh = useRefresh(["datasets"]);
+  const make = useMutation({
+    mutationFn: () => client.makeDataset(name.trim()),
+    onSuccess: (made) => {
+      void refresh();
+      navigate(to("dataset", [made.name]));
     },
-    { id: "cases", label: "Cases", width: 80, isNumber: true, cell: ({ cases }) => formatCount(cases) },
-    {
-      id: "version",
-      label: "Version",
-      width: 100,
-      fromPx: 480,
-      cell: ({ hash }) => <code className="font-mono text-xs">{shortHash(hash)}</code>,
-    },
-    {
-      id: "scorers",
-      label: "Scorers",
-      width: 160,
-      share: 1,
-      fromPx: 640,
-      cell: ({ scorers }) => (
-        <span className="text-agent-muted">{scorers.flatMap((one) => Object.keys(one)).join(", ") || "–"}</span>
-      ),
-    },
-    { id: "changed", label: "Changed", width: 110, cell: ({ changedAt }) => <Ago at={changedAt} nowMs={now} /> },
-    {
-      id: "experiments",
-      label: "Experiments",
-      width: 110,
-      fromPx: 560,
-      cell: ({ name }) => <TextLink href={to(["experiments"], { dataset: name })}>Experiments</TextLink>,
-    },
-  ];
+  });
+  const label = "Name of a new data set";
+  return (
+    <Form
+      className="flex flex-wrap items-center gap-2 border-b border-agent-border px-4 py-2"
+      onSend={() => {
+        if (name.trim() !== "") make.mutate();
+      }}
+    >
+      <Input
+        className={classes(FIELD, "w-56!")}
+        aria-label={label}
+        placeholder={label}
+        maxLength={200}
+        value={name}
+        onChange={setName}
+      />
+      <Button type="submit" disabled={make.isPending || name.trim() === ""}>
+        Create
+      </Button>
+      {make.error !== null && <Failure error={make.error} />}
+    </Form>
+  );
 }
+
+const LIST_COLUMNS: readonly TableColumn<EvalDataset>[] = [
+  column("name", "Data set", { width: 160, share: 1 }, ({ name }) => (
+    <RowLink href={to("dataset", [name])}>{name}</RowLink>
+  )),
+  column("cases", "Cases", { width: 80, isNumber: true }, ({ cases }) => formatCount(cases)),
+  column("version", "Version", { width: 100, fromPx: 480 }, ({ hash }) => codeCell(shortHash(hash))),
+  column("scorers", "Scorers", { width: 160, share: 1, fromPx: 640 }, ({ scorers }) => (
+    <span className={MUTED}>{scorers.flatMap((one) => Object.keys(one)).join(", ") || "–"}</span>
+  )),
+  column("changed", "Changed", { width: 110 }, ({ changedAt }) => <Ago at={changedAt} />),
+  column("experiments", "Experiments", { width: 110, fromPx: 560 }, ({ name }) => (
+    <TextLink href={to("experiments", [], { dataset: name })}>Experiments</TextLink>
+  )),
+];
 
 // One data set.
 
 /** A data set with its cases; the chosen one is edited beside them. */
 export function DatasetPage({ name }: { readonly name: string }): ReactNode {
-  const list = useInfiniteQuery(datasetQuery(name));
-  const { data, error, refetch, hasNextPage } = list;
-  const [query, change] = useQueryState();
-  const layout = useColumns("dataset-cases");
-  const now = useNow();
-  const info = data?.pages.at(-1)?.dataset;
-  const all = useMemo(() => data?.pages.flatMap(({ cases }) => cases), [data]);
-  const text = (query.get("text") ?? "").toLowerCase();
-  const rows = all?.filter((one) =>
-    [one.name, textOf(one.inputs), textOf(one.expected), ...(one.tags ?? [])].some((words) =>
-      words.toLowerCase().includes(text),
+  const pages = useInfiniteQuery(datasetQuery(name));
+  const list = useRows(pages, "cases");
+  const [search, , set] = useSearch(SEARCH.dataset);
+  const info = pages.data?.pages.at(-1)?.dataset;
+  const text = (search.text ?? "").toLowerCase();
+  const rows = list.rows?.filter((one) =>
+    [one.name, textOf(one.inputs), textOf(one.expected), ...(one.tags ?? [])].some((word) =>
+      word.toLowerCase().includes(text),
     ),
   );
-  const onEnd = useNextPage(list, rows?.length);
-  const chosen = all?.find((one) => one.name === query.get("case"));
+  const onEnd = useNextPage(pages, rows?.length);
+  const chosen = list.rows?.find((one) => one.name === search.case);
   return (
     <>
       <Heading
         title={name}
-        parent={{ label: "Data sets", href: "/experiments?view=datasets" }}
+        parent={{ label: "Data sets", href: LIST_ADDRESS }}
         about={
           info !== undefined && (
             <>
               {plural(info.cases, "case")} · version <code className="font-mono">{shortHash(info.hash)}</code> · changed{" "}
-              <Ago at={info.changedAt} nowMs={now} />
+              <Ago at={info.changedAt} />
             </>
           )
         }
       >
         {info !== undefined && <Actions info={info} />}
       </Heading>
-      {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
-      {rows === undefined || info === undefined ? (
-        error === null && <Loading />
-      ) : (
-        <>
-          <div className="flex flex-wrap items-center gap-2 border-b border-agent-border px-4 py-2">
-            <input
-              type="search"
-              aria-label="Search cases"
-              placeholder="Search cases"
-              className={classes(FIELD, "w-56! max-sm:w-full!")}
-              value={query.get("text") ?? ""}
-              onChange={(event) => {
-                change({ text: event.target.value });
-              }}
-            />
-            <Listed count={rows.length} noun="case" hasMore={hasNextPage} />
-          </div>
-          <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
-            <div className="flex min-h-0 min-w-0 flex-1 flex-col">
-              {rows.length > 0 || hasNextPage ? (
-                <DataTable
-                  label="Cases"
-                  rows={rows}
-                  columns={CASE_COLUMNS}
-                  keyOf={(one) => one.name}
-                  opened={chosen?.name}
-                  onOpen={(one) => {
-                    change({ case: one.name });
-                  }}
-                  onEnd={onEnd}
-                  layout={layout}
-                />
-              ) : (
-                <NoCases info={info} />
-              )}
-            </div>
-            {chosen !== undefined && <CaseForm key={chosen.name} dataset={name} one={chosen} />}
-          </div>
-        </>
+      {rows !== undefined && (
+        <div className="flex flex-wrap items-center gap-2 border-b border-agent-border px-4 py-2">
+          <SearchField label="Search cases" value={search.text ?? ""} onChange={set("text")} />
+          <Listed count={rows.length} noun="case" hasMore={list.hasNextPage} />
+        </div>
       )}
+      <PagedTable
+        name="dataset-cases"
+        label="Cases"
+        list={{ ...list, rows, onEnd }}
+        columns={CASE_COLUMNS}
+        keyOf={(one) => one.name}
+        opened={chosen?.name}
+        onKey={set("case")}
+        empty={info !== undefined && <NoCases info={info} />}
+        panel={chosen !== undefined && <CasePanel key={chosen.name} dataset={name} one={chosen} />}
+      />
     </>
   );
 }
@@ -238,13 +170,7 @@ function NoCases({ info }: { readonly info: EvalDataset }): ReactNode {
       <p>
         <TextLink href="/runs">Choose runs</TextLink> and add them, or let the command do it.
       </p>
-      <div className="text-left">
-        <CodeView
-          title="Add a run"
-          text={`windlass eval datasets add ${shellWord(info.name)} --run RUN`}
-          copyLabel="Copy the command"
-        />
-      </div>
+      <Command title="Add a run" text={`windlass eval datasets add ${shellWord(info.name)} --run RUN`} />
     </Empty>
   );
 }
@@ -255,16 +181,16 @@ export function shellWord(text: string): string {
 }
 
 function Actions({ info }: { readonly info: EvalDataset }): ReactNode {
-  const queries = useQueryClient();
+  const refresh = useRefresh(["datasets"]);
   const remove = async (): Promise<void> => {
     await client.deleteDataset(info.name);
     tellDone(`Deleted the data set ${info.name}.`);
-    void queries.invalidateQueries({ queryKey: ["datasets"] });
-    navigate("/experiments?view=datasets", { replace: true });
+    void refresh();
+    navigate(LIST_ADDRESS, { replace: true });
   };
   return (
     <div className="flex flex-wrap items-center gap-2">
-      <TextLink className="text-sm" href={to(["experiments"], { dataset: info.name })}>
+      <TextLink className="text-sm" href={to("experiments", [], { dataset: info.name })}>
         Experiments
       </TextLink>
       <SaveButton
@@ -285,73 +211,55 @@ function Actions({ info }: { readonly info: EvalDataset }): ReactNode {
 }
 
 const CASE_COLUMNS: readonly TableColumn<EvalDatasetCase>[] = [
-  {
-    id: "case",
-    label: "Case",
-    width: 130,
-    share: 1,
-    cell: ({ name }) => (
-      <span className="font-semibold" title={name}>
-        {name}
-      </span>
-    ),
-  },
-  {
-    id: "inputs",
-    label: "Inputs",
-    width: 160,
-    share: 1,
-    cell: ({ inputs }) => <span title={textOf(inputs)}>{textOf(inputs)}</span>,
-  },
-  {
-    id: "expected",
-    label: "Expected",
-    width: 150,
-    share: 1,
-    fromPx: 560,
-    cell: ({ expected }) => (
-      <span className="text-agent-muted" title={textOf(expected)}>
-        {textOf(expected) || "–"}
-      </span>
-    ),
-  },
-  {
-    id: "tags",
-    label: "Tags",
-    width: 130,
-    fromPx: 760,
-    cell: ({ tags = [] }) => (
-      <span className="inline-flex gap-1">
-        {tags.map((tag) => (
-          <Badge key={tag}>{tag}</Badge>
-        ))}
-      </span>
-    ),
-  },
-  {
-    id: "run",
-    label: "Taken from",
-    width: 100,
-    fromPx: 640,
-    cell: ({ runId }) =>
-      runId === undefined ? (
-        <span className="text-agent-muted">–</span>
-      ) : (
-        <TextLink href={to(["runs", runId])}>its run</TextLink>
-      ),
-  },
+  column("case", "Case", { width: 130, share: 1 }, ({ name }) => textCell(name, "font-semibold")),
+  column("inputs", "Inputs", { width: 160, share: 1 }, ({ inputs }) => textCell(textOf(inputs))),
+  column("expected", "Expected", { width: 150, share: 1, fromPx: 560 }, ({ expected }) => (
+    <span className={MUTED} title={textOf(expected)}>
+      {textOf(expected) || "–"}
+    </span>
+  )),
+  column("tags", "Tags", { width: 130, fromPx: 760 }, ({ tags = [] }) => (
+    <span className="inline-flex gap-1">
+      {tags.map((tag) => (
+        <Badge key={tag}>{tag}</Badge>
+      ))}
+    </span>
+  )),
+  column("run", "Taken from", { width: 100, fromPx: 640 }, ({ runId }) =>
+    runId === undefined ? <span className={MUTED}>–</span> : <TextLink href={to("run", [runId])}>its run</TextLink>,
+  ),
 ];
 
+interface CaseProps {
+  readonly dataset: string;
+  readonly one: EvalDatasetCase;
+}
+
 /** A case to read and to edit. */
-function CaseForm({ dataset, one }: { readonly dataset: string; readonly one: EvalDatasetCase }): ReactNode {
-  const [, change] = useQueryState();
+function CasePanel({ dataset, one }: CaseProps): ReactNode {
+  const [, , set] = useSearch(SEARCH.dataset);
+  return (
+    <SidePanel kind="Case" title={one.name} onClose={set("case", undefined)}>
+      <CodeView title="Inputs" text={textOf(one.inputs)} />
+      <CaseForm dataset={dataset} one={one} />
+      {one.metadata !== undefined && <CodeView title="Metadata" text={JSON.stringify(one.metadata, undefined, 2)} />}
+      {one.scorers !== undefined && (
+        <CodeView title="Scorers of this case" text={JSON.stringify(one.scorers, undefined, 2)} />
+      )}
+      {one.runId !== undefined && (
+        <p>
+          Taken from <TextLink href={to("run", [one.runId])}>a run</TextLink>.
+        </p>
+      )}
+    </SidePanel>
+  );
+}
+
+function CaseForm({ dataset, one }: CaseProps): ReactNode {
+  const [, change] = useSearch(SEARCH.dataset);
   const [expected, setExpected] = useState(textOf(one.expected));
   const [tags, setTags] = useState((one.tags ?? []).join(", "));
-  const queries = useQueryClient();
-  const refresh = (): void => {
-    void queries.invalidateQueries({ queryKey: ["dataset", dataset] });
-    void queries.invalidateQueries({ queryKey: ["datasets"] });
-  };
+  const onSettled = useRefresh(["dataset", dataset], ["datasets"]);
   const save = useMutation({
     mutationFn: () => {
       const body: DatasetCaseChange = { name: one.name, tags: tagsIn(tags) };
@@ -360,7 +268,7 @@ function CaseForm({ dataset, one }: { readonly dataset: string; readonly one: Ev
     onSuccess: () => {
       tellDone(`Changed ${one.name}.`);
     },
-    onSettled: refresh,
+    onSettled,
   });
   const remove = useMutation({
     mutationFn: () => client.removeCase(dataset, one.name),
@@ -368,62 +276,22 @@ function CaseForm({ dataset, one }: { readonly dataset: string; readonly one: Ev
       tellDone(`Removed ${one.name} from ${dataset}.`);
       change({ case: undefined });
     },
-    onSettled: refresh,
+    onSettled,
   });
-  const send = (event: SyntheticEvent): void => {
-    event.preventDefault();
-    save.mutate();
-  };
   const failure = save.error ?? remove.error;
   return (
-    <SidePanel
-      kind="Case"
-      title={one.name}
-      onClose={() => {
-        change({ case: undefined });
-      }}
-    >
-      <CodeView title="Inputs" text={textOf(one.inputs)} />
-      <form className="flex flex-col gap-3" onSubmit={send}>
-        <label className="flex flex-col gap-1">
-          Expected answer
-          <textarea
-            className={FIELD}
-            rows={5}
-            placeholder="None: the case is judged by other scorers"
-            value={expected}
-            onChange={(event) => {
-              setExpected(event.target.value);
-            }}
-          />
-        </label>
-        <TagsField value={tags} onChange={setTags} />
-        {failure !== null && <Failure error={failure} />}
-        <div className="flex flex-wrap gap-2">
-          <button type="submit" className={BUTTONS.primary} disabled={save.isPending}>
-            Save
-          </button>
-          <button
-            type="button"
-            className={BUTTONS.danger}
-            disabled={remove.isPending}
-            onClick={() => {
-              remove.mutate();
-            }}
-          >
-            Remove the case
-          </button>
-        </div>
-      </form>
-      {one.metadata !== undefined && <CodeView title="Metadata" text={JSON.stringify(one.metadata, undefined, 2)} />}
-      {one.scorers !== undefined && (
-        <CodeView title="Scorers of this case" text={JSON.stringify(one.scorers, undefined, 2)} />
-      )}
-      {one.runId !== undefined && (
-        <p>
-          Taken from <TextLink href={to(["runs", one.runId])}>a run</TextLink>.
-        </p>
-      )}
-    </SidePanel>
+    <Form className="flex flex-col gap-3" onSend={save.mutate}>
+      <AreaField label={EXPECTED} rows={5} placeholder={NONE} value={expected} onChange={setExpected} />
+      <TagsField value={tags} onChange={setTags} />
+      {failure !== null && <Failure error={failure} />}
+      <div className="flex flex-wrap gap-2">
+        <Button type="submit" variant="primary" disabled={save.isPending}>
+          Save
+        </Button>
+        <Act act={remove} variant="danger">
+          Remove the case
+        </Act>
+      </div>
+    </Form>
   );
 }

@@ -1,111 +1,102 @@
 /** Decisions, failures, versions and proposals. */
 import { useQuery } from "@tanstack/react-query";
 import type { RunRow } from "@windlass/protocol/client";
-import { DataTable, shortId, useColumns, type TableColumn } from "@windlass/ui";
-import { useMemo, type ReactNode } from "react";
-import { TIMES } from "../filters.js";
+import { shortId, type TableColumn } from "@windlass/ui";
+import type { ReactNode } from "react";
+import { SEARCH, to } from "../addresses.js";
+import { TIME_CHOICES } from "../filters.js";
+import { AgentSelect, Select } from "../form.js";
 import { Ledger } from "../ledger.js";
-import { Ago, ButtonLink, Empty, Failure, Heading, Loading, RunStatus, Select, TextLink, useNow } from "../parts.js";
-import { agentsQuery, isOver, timeIn, useStartedRuns } from "../queries.js";
-import { to, useQueryState } from "../router.js";
+import { column, Table } from "../list.js";
+import { Ago, ButtonLink, Empty, Heading, Loading, Pending, RunStatus, TextLink } from "../parts.js";
+import { agentsQuery, isOver, useStartedRuns } from "../queries.js";
+import { useSearch } from "../router.js";
 import { Failures } from "./failures.js";
 import { Proposals } from "./proposals.js";
 import { Versions } from "./versions.js";
 
 /** The views of the page besides the decisions; each has an entry in the navigation. */
-const TITLES: ReadonlyMap<string, string> = new Map([
-  ["failures", "Failures"],
-  ["versions", "Versions"],
-  ["proposals", "Proposals"],
-]);
+const TITLES = { failures: "Failures", versions: "Versions", proposals: "Proposals" } as const;
+
+/** What is chosen among the things of an agent. */
+const NOTHING_CHOSEN = {
+  run: undefined,
+  decision: undefined,
+  cause: undefined,
+  old: undefined,
+  new: undefined,
+  proposal: undefined,
+};
 
 /** Decisions of agents, failures by cause, versions compared, and proposed changes. */
 export function DecisionsPage(): ReactNode {
-  const [query, change] = useQueryState();
-  const agent = query.get("agent") ?? "";
-  const agents = useQuery(agentsQuery);
-  const wanted = agent === "" ? undefined : agent;
-  const view = query.get("view") ?? "";
+  const [{ view, agent, time }, change] = useSearch(SEARCH.decisions);
   return (
     <>
-      <Heading title={TITLES.get(view) ?? "Decisions"}>
-        <Select
-          label="Agent"
+      <Heading title={view === undefined ? "Decisions" : TITLES[view]}>
+        <AgentSelect
           value={agent}
-          options={[["", "any"], ...(agents.data ?? []).map(({ agentId }) => [agentId, agentId] as const)]}
           onChange={(next) => {
-            change({
-              agent: next,
-              run: undefined,
-              decision: undefined,
-              cause: undefined,
-              old: undefined,
-              new: undefined,
-              proposal: undefined,
-            });
+            change({ agent: next, ...NOTHING_CHOSEN });
           }}
         />
         {view === "failures" && (
           <Select
             label="Time"
             isLabelHidden
-            value={query.get("time") ?? ""}
-            options={TIMES}
-            onChange={(time) => {
-              change({ time, cause: undefined });
+            value={time}
+            options={TIME_CHOICES}
+            onChange={(next) => {
+              change({ time: next, cause: undefined });
             }}
           />
         )}
       </Heading>
       {view === "failures" ? (
-        <Failures agent={wanted} time={timeIn(query.get("time"))} />
-      ) : view === "versions" && wanted === undefined && agents.data === undefined ? (
-        agents.error === null ? (
-          <Loading />
-        ) : (
-          <Failure error={agents.error} onRetry={() => void agents.refetch()} />
-        )
+        <Failures agent={agent} time={time} />
       ) : view === "versions" ? (
-        <Versions agent={wanted ?? agents.data?.[0]?.agentId} />
+        <VersionsOfAgent agent={agent} />
       ) : view === "proposals" ? (
-        <Proposals agent={wanted} />
+        <Proposals agent={agent} />
       ) : (
-        <Choices agent={wanted} selected={query.get("run") ?? undefined} />
+        <Choices agent={agent} />
       )}
     </>
   );
 }
 
-function Choices({
-  agent,
-  selected,
-}: {
+interface ViewProps {
   readonly agent: string | undefined;
-  readonly selected: string | undefined;
-}): ReactNode {
-  const [, change] = useQueryState();
-  const layout = useColumns("decision-runs");
-  const now = useNow();
-  const columns = useMemo(() => columnsAt(now), [now]);
-  const { runs, error, refetch, hasNextPage, onEnd } = useStartedRuns(agent);
-  if (error !== null && runs === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
-  if (runs === undefined) return <Loading />;
+}
+
+/** The versions of an agent; of the first one if none is chosen. */
+function VersionsOfAgent({ agent }: ViewProps): ReactNode {
+  const agents = useQuery(agentsQuery);
+  if (agent === undefined && agents.data === undefined) return <Pending of={agents} />;
+  return <Versions agent={agent ?? agents.data?.[0]?.agentId} />;
+}
+
+function Choices({ agent }: ViewProps): ReactNode {
+  const [{ run: selected }, change] = useSearch(SEARCH.decisions);
+  const list = useStartedRuns(agent);
+  const { runs, hasNextPage, onEnd } = list;
+  if (runs === undefined) return <Pending of={list} />;
   if (runs.length === 0) return hasNextPage ? <Loading /> : <NoDecisions />;
   const current = selected ?? runs[0]?.runId;
   return (
     <div className="flex min-h-0 flex-1 flex-col md:flex-row">
       <div className="flex shrink-0 flex-col border-agent-border max-md:h-44 max-md:border-b md:w-80 md:border-r xl:w-100 2xl:w-136">
-        <DataTable
+        <Table
+          name="decision-runs"
           label="Runs, the newest first"
           rows={runs}
-          columns={columns}
+          columns={COLUMNS}
           keyOf={({ runId }) => runId}
           opened={current}
           onOpen={({ runId }) => {
             change({ run: runId, decision: undefined });
           }}
           onEnd={onEnd}
-          layout={layout}
         />
       </div>
       {current !== undefined && (
@@ -114,7 +105,7 @@ function Choices({
           runId={current}
           isLive={runs.some(({ runId, status }) => runId === current && !isOver(status))}
           action={
-            <ButtonLink href={to(["runs", current])} className="shrink-0">
+            <ButtonLink href={to("run", [current])} className="shrink-0">
               Open the run
             </ButtonLink>
           }
@@ -124,30 +115,16 @@ function Choices({
   );
 }
 
-function columnsAt(now: number): readonly TableColumn<RunRow>[] {
-  return [
-    {
-      id: "input",
-      label: "Run",
-      width: 120,
-      share: 1,
-      cell: ({ runId, input }) => (
-        <span className="font-semibold" title={input}>
-          {input || shortId(runId)}
-        </span>
-      ),
-    },
-    { id: "agent", label: "Agent", width: 76, fromPx: 480, cell: ({ agentId }) => agentId },
-    { id: "status", label: "Status", width: 150, cell: (run) => <RunStatus run={run} /> },
-    {
-      id: "started",
-      label: "Started",
-      width: 90,
-      fromPx: 480,
-      cell: ({ startedAt }) => startedAt !== undefined && <Ago at={startedAt} nowMs={now} />,
-    },
-  ];
-}
+const COLUMNS: readonly TableColumn<RunRow>[] = [
+  column("input", "Run", { width: 120, share: 1 }, ({ runId, input }) => (
+    <span className="font-semibold" title={input}>
+      {input || shortId(runId)}
+    </span>
+  )),
+  column("agent", "Agent", { width: 76, fromPx: 480 }, ({ agentId }) => agentId),
+  column("status", "Status", { width: 150 }, (run) => <RunStatus run={run} />),
+  column("started", "Started", { width: 90, fromPx: 480 }, ({ startedAt }) => <Ago at={startedAt} />),
+];
 
 function NoDecisions(): ReactNode {
   return (

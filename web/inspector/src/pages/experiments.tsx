@@ -9,8 +9,6 @@ import {
   classes,
   CodeView,
   ColumnMenu,
-  DataTable,
-  FIELD,
   formatCost,
   formatCount,
   formatDuration,
@@ -27,23 +25,25 @@ import {
 import { Check, X } from "lucide-react";
 import { useMemo, useState, type ReactNode } from "react";
 import { AddToDataset } from "../add-to-dataset.js";
+import { SEARCH, to } from "../addresses.js";
+import { choices, SearchField, Select } from "../form.js";
+import { Beside, codeCell, column, Listed, SidePanel, Table, textCell, useRows } from "../list.js";
 import {
   Ago,
+  Command,
   Empty,
   Failure,
   Heading,
-  Listed,
   Loading,
+  orDash,
+  Pending,
   rangeOf,
-  Select,
   RowLink,
-  SidePanel,
   Status,
   TextLink,
-  useNow,
 } from "../parts.js";
-import { experimentQuery, experimentsComparedQuery, experimentsQuery, useNextPage } from "../queries.js";
-import { Link, navigate, to, useQueryState } from "../router.js";
+import { experimentQuery, experimentsComparedQuery, experimentsQuery } from "../queries.js";
+import { Link, useSearch, type Search } from "../router.js";
 import { Datasets } from "./datasets.js";
 
 const COMMAND = 'windlass eval run cases.yaml --agents app.py:agent --gate "pass_rate>=0.95"';
@@ -57,9 +57,9 @@ export function interval({ low, high }: Estimate): string {
   return low === undefined || high === undefined ? "" : `${(low * 100).toFixed(0)}–${(high * 100).toFixed(0)} %`;
 }
 
-export function ExperimentsPage({ view }: { readonly view?: "datasets" | undefined }): ReactNode {
-  const [query] = useQueryState();
-  return (view ?? query.get("view")) === "datasets" ? (
+export function ExperimentsPage(props: { readonly view?: "datasets" | undefined }): ReactNode {
+  const [search] = useSearch(SEARCH.experiments);
+  return (props.view ?? search.view) === "datasets" ? (
     <>
       <Heading title="Data sets" about="Cases: what an agent is asked, and what is expected" />
       <Datasets />
@@ -73,47 +73,33 @@ export function ExperimentsPage({ view }: { readonly view?: "datasets" | undefin
 }
 
 function List(): ReactNode {
-  const [query, change] = useQueryState();
+  const [{ agent, dataset }, , set] = useSearch(SEARCH.experiments);
   const layout = useColumns("experiments");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
-  const filter = { agent: query.get("agent") ?? undefined, dataset: query.get("dataset") ?? undefined };
-  const list = useInfiniteQuery(experimentsQuery(filter));
-  const { data, error, refetch, hasNextPage } = list;
-  const rows = useMemo(() => data?.pages.flatMap(({ experiments }) => experiments), [data]);
-  const onEnd = useNextPage(list, rows?.length);
-  const now = useNow();
-  const columns = useMemo(() => listColumns(now), [now]);
-  if (rows === undefined)
-    return error === null ? <Loading /> : <Failure error={error} onRetry={() => void refetch()} />;
-  const isFiltered = filter.agent !== undefined || filter.dataset !== undefined;
+  const list = useRows(useInfiniteQuery(experimentsQuery({ agent, dataset })), "experiments");
+  const { rows, hasNextPage } = list;
+  if (rows === undefined) return <Pending of={list} />;
   const isEmpty = rows.length === 0 && !hasNextPage;
-  if (isEmpty && !isFiltered) return <NoExperiments />;
+  if (isEmpty && agent === undefined && dataset === undefined) return <NoExperiments />;
+  const agents = namesIn([...rows.map(({ agentId }) => agentId), agent]);
+  const datasets = namesIn([...rows.map((row) => row.dataset), dataset]);
   // The list has the newest first: of two, the first one is the new one.
   const [newer, older] = rows.filter(({ id }) => chosen.has(id));
   return (
     <>
       <div className="flex flex-wrap items-center gap-2 border-b border-agent-border px-4 py-2">
-        {(["agent", "dataset"] as const).map((name) => (
-          <Select
-            key={name}
-            label={name === "agent" ? "Agent" : "Data set"}
-            value={filter[name] ?? ""}
-            options={[["", "any"], ...namesOf(rows, name, filter[name]).map((one) => [one, one] as const)]}
-            onChange={(value) => {
-              change({ [name]: value });
-            }}
-          />
-        ))}
+        <Select label="Agent" value={agent} options={choices("any", agents)} onChange={set("agent")} />
+        <Select label="Data set" value={dataset} options={choices("any", datasets)} onChange={set("dataset")} />
         <Listed count={rows.length} noun="experiment" hasMore={hasNextPage} />
         <span className="ml-auto flex flex-wrap items-center gap-2">
           {newer !== undefined && older !== undefined && chosen.size === 2 ? (
-            <Link className={BUTTONS.primary} href={to(["experiments", newer.id], { against: older.id })}>
+            <Link className={BUTTONS.primary} href={to("experiment", [newer.id], { against: older.id })}>
               Compare the two
             </Link>
           ) : (
             <span className="text-xs text-agent-muted max-sm:hidden">Choose two to compare them</span>
           )}
-          <ColumnMenu columns={columns} layout={layout} />
+          <ColumnMenu columns={LIST_COLUMNS} layout={layout} />
         </span>
       </div>
       {isEmpty ? (
@@ -123,17 +109,16 @@ function List(): ReactNode {
           </p>
         </Empty>
       ) : (
-        <DataTable
+        <Table
+          name="experiments"
           label="Experiments"
           rows={rows}
-          columns={columns}
+          columns={LIST_COLUMNS}
           keyOf={({ id }) => id}
-          onOpen={({ id }) => {
-            navigate(to(["experiments", id]));
-          }}
+          hrefOf={({ id }) => to("experiment", [id])}
           chosen={chosen}
           onChoose={setChosen}
-          onEnd={onEnd}
+          onEnd={list.onEnd}
           layout={layout}
         />
       )}
@@ -141,9 +126,9 @@ function List(): ReactNode {
   );
 }
 
-function namesOf(rows: readonly EvalExperiment[], by: "agent" | "dataset", chosen: string | undefined): string[] {
-  const found = rows.map((row) => (by === "agent" ? row.agentId : row.dataset));
-  return [...new Set([...found, ...(chosen === undefined ? [] : [chosen])])].sort();
+/** Different names, in order. */
+function namesIn(names: readonly (string | undefined)[]): string[] {
+  return [...new Set(names.filter((name) => name !== undefined))].sort();
 }
 
 function NoExperiments(): ReactNode {
@@ -153,57 +138,33 @@ function NoExperiments(): ReactNode {
         An experiment runs an agent on the cases of a data set and scores its answers. It goes on after a crash, and
         pays for nothing twice.
       </p>
-      <div className="text-left">
-        <CodeView title="Run one" text={COMMAND} copyLabel="Copy the command" />
-      </div>
+      <Command title="Run one" text={COMMAND} />
       <p>
         Cases come from a file, or from runs: “Add to data set” on the page of a run.{" "}
-        <TextLink href="/runs?status=failed">Runs that failed</TextLink>
+        <TextLink href={to("runs", [], { status: "failed" })}>Runs that failed</TextLink>
       </p>
     </Empty>
   );
 }
 
-function listColumns(now: number): readonly TableColumn<EvalExperiment>[] {
-  return [
-    {
-      id: "experiment",
-      label: "Experiment",
-      width: 120,
-      share: 1,
-      cell: ({ id }) => <RowLink href={to(["experiments", id])}>{id}</RowLink>,
-    },
-    { id: "rate", label: "Pass rate", width: 184, cell: (one) => <Rate experiment={one} /> },
-    { id: "agent", label: "Agent", width: 110, fromPx: 590, cell: ({ agentId }) => agentId },
-    {
-      id: "version",
-      label: "Version",
-      width: 96,
-      fromPx: 1_100,
-      cell: ({ fingerprint }) => <code className="font-mono text-xs">{shortHash(fingerprint)}</code>,
-    },
-    { id: "dataset", label: "Data set", width: 120, fromPx: 710, cell: ({ dataset }) => dataset },
-    { id: "cases", label: "Cases", width: 70, isNumber: true, fromPx: 780, cell: ({ cases }) => formatCount(cases) },
-    {
-      id: "cost",
-      label: "Cost a case",
-      width: 96,
-      isNumber: true,
-      fromPx: 880,
-      cell: ({ costMicros }) => (costMicros === undefined ? "–" : formatCost(costMicros.value)),
-    },
-    {
-      id: "duration",
-      label: "Time a case",
-      width: 96,
-      isNumber: true,
-      fromPx: 980,
-      cell: ({ durationMs }) => (durationMs === undefined ? "–" : formatDuration(durationMs.value)),
-    },
-    { id: "model", label: "Model", width: 150, isHidden: true, cell: ({ model = "" }) => model },
-    { id: "begun", label: "Begun", width: 100, fromPx: 480, cell: ({ at }) => <Ago at={at} nowMs={now} /> },
-  ];
-}
+const LIST_COLUMNS: readonly TableColumn<EvalExperiment>[] = [
+  column("experiment", "Experiment", { width: 120, share: 1 }, ({ id }) => (
+    <RowLink href={to("experiment", [id])}>{id}</RowLink>
+  )),
+  column("rate", "Pass rate", { width: 184 }, (one) => <Rate experiment={one} />),
+  column("agent", "Agent", { width: 110, fromPx: 590 }, ({ agentId }) => agentId),
+  column("version", "Version", { width: 96, fromPx: 1_100 }, ({ fingerprint }) => codeCell(shortHash(fingerprint))),
+  column("dataset", "Data set", { width: 120, fromPx: 710 }, ({ dataset }) => dataset),
+  column("cases", "Cases", { width: 70, isNumber: true, fromPx: 780 }, ({ cases }) => formatCount(cases)),
+  column("cost", "Cost a case", { width: 96, isNumber: true, fromPx: 880 }, ({ costMicros }) =>
+    orDash(costMicros?.value, formatCost),
+  ),
+  column("duration", "Time a case", { width: 96, isNumber: true, fromPx: 980 }, ({ durationMs }) =>
+    orDash(durationMs?.value, formatDuration),
+  ),
+  column("model", "Model", { width: 150, isHidden: true }, ({ model = "" }) => model),
+  column("begun", "Begun", { width: 100, fromPx: 480 }, ({ at }) => <Ago at={at} />),
+];
 
 /** The share of cases that pass, with its interval; while it goes on, how far it is. */
 function Rate({ experiment }: { readonly experiment: EvalExperiment }): ReactNode {
@@ -242,9 +203,7 @@ function Bar({ share, isProgress }: { readonly share: number; readonly isProgres
 /** The attempts at the cases of an experiment; with `against`, beside those of an older one. */
 export function ExperimentPage({ experimentId }: { readonly experimentId: string }): ReactNode {
   const { data, error, refetch } = useQuery(experimentQuery(experimentId));
-  const [query] = useQueryState();
-  const against = query.get("against") ?? undefined;
-  const now = useNow();
+  const [{ against }] = useSearch(SEARCH.experiment);
   const info = data?.experiment;
   return (
     <>
@@ -257,12 +216,12 @@ export function ExperimentPage({ experimentId }: { readonly experimentId: string
             <>
               {info.agentId} <code className="font-mono">{shortHash(info.fingerprint)}</code>
               {info.model !== undefined && ` · ${info.model}`} · {info.dataset}, {plural(info.cases, "case")}
-              {info.repeats > 1 && ` × ${info.repeats}`} · begun <Ago at={info.at} nowMs={now} />
+              {info.repeats > 1 && ` × ${info.repeats}`} · begun <Ago at={info.at} />
             </>
           )
         }
       >
-        {info !== undefined && <Against info={info} against={against} />}
+        {info !== undefined && <Against info={info} />}
       </Heading>
       {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
       {data === undefined ? (
@@ -280,14 +239,8 @@ export function ExperimentPage({ experimentId }: { readonly experimentId: string
 }
 
 /** A choice of the older experiment on the same data set. */
-function Against({
-  info,
-  against,
-}: {
-  readonly info: EvalExperiment;
-  readonly against: string | undefined;
-}): ReactNode {
-  const [, change] = useQueryState();
+function Against({ info }: { readonly info: EvalExperiment }): ReactNode {
+  const [{ against }, change] = useSearch(SEARCH.experiment);
   const { data } = useInfiniteQuery(experimentsQuery({ dataset: info.dataset }));
   const others = data?.pages.flatMap(({ experiments }) => experiments).filter(({ id }) => id !== info.id) ?? [];
   const known = others.map((one) => {
@@ -298,7 +251,7 @@ function Against({
   return (
     <Select
       label="Compare with"
-      value={against ?? ""}
+      value={against}
       options={[["", "nothing"], ...known, ...(isKnown ? [] : [[against, against] as const])]}
       onChange={(value) => {
         change({ against: value, show: undefined, case: undefined }, { push: true });
@@ -307,43 +260,32 @@ function Against({
   );
 }
 
-interface Sum {
-  readonly label: string;
-  readonly value: string;
-  readonly range?: string | undefined;
+type Sum = readonly [label: string, value: string, range: string | undefined];
+
+/** The sums of an experiment, as far as they are known. */
+function sumsOf({ info, cases }: CasesProps): readonly Sum[] {
+  const { passRate, costMicros, durationMs, tokens, scores = {} } = info;
+  const passed = cases.filter(({ isPassed }) => isPassed).length;
+  const cost = cases.reduce((sum, { costMicros: micros = 0 }) => sum + micros, 0);
+  const sum = (label: string, estimate: Estimate | undefined, format: (value: number) => string): readonly Sum[] =>
+    estimate === undefined ? [] : [[label, format(estimate.value), rangeOf(estimate, format)]];
+  return [
+    ...(passRate === undefined
+      ? [["Scored so far", `${cases.length} of ${info.cases * info.repeats}`, `${passed} passed`] as const]
+      : sum("Pass rate", passRate, formatPercent)),
+    ...(costMicros === undefined
+      ? []
+      : [["Cost a case", formatCost(costMicros.value), `${formatCost(cost)} in all`] as const]),
+    ...sum("Time a case", durationMs, formatDuration),
+    ...sum("Tokens a case", tokens, formatShort),
+    ...Object.entries(scores).flatMap(([name, score]) => sum(name, score, (value) => Math.min(value, 1).toFixed(2))),
+  ];
 }
 
-function Sums({ info, cases }: { readonly info: EvalExperiment; readonly cases: readonly EvalCase[] }): ReactNode {
-  const passed = cases.filter(({ isPassed }) => isPassed).length;
-  const cost = cases.reduce((sum, { costMicros = 0 }) => sum + costMicros, 0);
-  const sums: Sum[] = [
-    info.passRate === undefined
-      ? { label: "Scored so far", value: `${cases.length} of ${info.cases * info.repeats}`, range: `${passed} passed` }
-      : { label: "Pass rate", value: formatPercent(info.passRate.value), range: rangeOf(info.passRate, formatPercent) },
-  ];
-  if (info.costMicros !== undefined)
-    sums.push({ label: "Cost a case", value: formatCost(info.costMicros.value), range: `${formatCost(cost)} in all` });
-  if (info.durationMs !== undefined)
-    sums.push({
-      label: "Time a case",
-      value: formatDuration(info.durationMs.value),
-      range: rangeOf(info.durationMs, formatDuration),
-    });
-  if (info.tokens !== undefined)
-    sums.push({
-      label: "Tokens a case",
-      value: formatShort(info.tokens.value),
-      range: rangeOf(info.tokens, formatShort),
-    });
-  for (const [name, score] of Object.entries(info.scores ?? {}))
-    sums.push({
-      label: name,
-      value: score.value.toFixed(2),
-      range: rangeOf(score, (value) => Math.min(value, 1).toFixed(2)),
-    });
+function Sums(props: CasesProps): ReactNode {
   return (
     <dl className="flex shrink-0 overflow-x-auto border-b border-agent-border" tabIndex={0} aria-label="Sums">
-      {sums.map(({ label, value, range }) => (
+      {sumsOf(props).map(([label, value, range]) => (
         <div key={label} className="min-w-32 shrink-0 border-r border-agent-border px-4 py-2">
           <dt className="text-xs text-agent-muted">{label}</dt>
           <dd className="text-lg font-semibold tabular-nums">{value}</dd>
@@ -356,38 +298,48 @@ function Sums({ info, cases }: { readonly info: EvalExperiment; readonly cases: 
 
 // Cases.
 
+/** The cases that an address asks for. */
+type CaseSearch = Search<typeof SEARCH.experiment>;
+
+function hasText(words: readonly string[], text = ""): boolean {
+  return words.some((one) => one.toLowerCase().includes(text.toLowerCase()));
+}
+
 /** The attempts that an address asks for, those that failed first. */
-export function casesIn(cases: readonly EvalCase[], query: URLSearchParams): readonly EvalCase[] {
-  const text = (query.get("text") ?? "").toLowerCase();
-  const show = query.get("show");
-  const tag = query.get("tag");
-  const fits = cases.filter(
-    (one) =>
-      (show !== "failed" || !one.isPassed) &&
-      (show !== "passed" || one.isPassed) &&
-      (tag === null || one.tags?.includes(tag) === true) &&
-      [one.name, one.input, one.output, one.expected ?? ""].some((words) => words.toLowerCase().includes(text)),
-  );
-  return [...fits.filter(({ isPassed }) => !isPassed), ...fits.filter(({ isPassed }) => isPassed)];
+export function casesIn(cases: readonly EvalCase[], { show, tag, text }: CaseSearch): readonly EvalCase[] {
+  return cases
+    .filter(
+      (one) =>
+        (show !== "failed" || !one.isPassed) &&
+        (show !== "passed" || one.isPassed) &&
+        (tag === undefined || one.tags?.includes(tag) === true) &&
+        hasText([one.name, one.input, one.output, one.expected ?? ""], text),
+    )
+    .toSorted((one, other) => Number(one.isPassed) - Number(other.isPassed));
 }
 
 const keyOfCase = ({ name, repeat }: EvalCase): string => `${name}#${repeat}`;
 
-function Cases({ info, cases }: { readonly info: EvalExperiment; readonly cases: readonly EvalCase[] }): ReactNode {
-  const [query, change] = useQueryState();
+interface CasesProps {
+  readonly info: EvalExperiment;
+  readonly cases: readonly EvalCase[];
+}
+
+function Cases({ info, cases }: CasesProps): ReactNode {
+  const [search, , set] = useSearch(SEARCH.experiment);
   const layout = useColumns("cases");
   const scorers = useMemo(
     () => [...new Set(cases.flatMap(({ verdicts }) => verdicts.map(({ name }) => name)))],
     [cases],
   );
   const columns = useMemo(() => caseColumns(scorers, info.repeats), [scorers, info.repeats]);
-  const rows = casesIn(cases, query);
+  const rows = casesIn(cases, search);
   const failed = cases.filter(({ isPassed }) => !isPassed).length;
-  const chosen = cases.find((one) => keyOfCase(one) === query.get("case"));
+  const chosen = cases.find((one) => keyOfCase(one) === search.case);
   return (
     <>
       <CaseFilters
-        tags={[...new Set(cases.flatMap(({ tags = [] }) => tags))].sort()}
+        tags={namesIn(cases.flatMap(({ tags = [] }) => tags))}
         shows={[
           [undefined, `All ${formatCount(cases.length)}`],
           ["failed", `Failed ${formatCount(failed)}`],
@@ -396,26 +348,22 @@ function Cases({ info, cases }: { readonly info: EvalExperiment; readonly cases:
       >
         <ColumnMenu columns={columns} layout={layout} />
       </CaseFilters>
-      <div className={BESIDE}>
-        <div className="flex min-h-0 min-w-0 flex-1 flex-col">
-          {rows.length === 0 ? (
-            <NoCases count={cases.length} info={info} />
-          ) : (
-            <DataTable
-              label="Cases"
-              rows={rows}
-              columns={columns}
-              keyOf={keyOfCase}
-              opened={chosen && keyOfCase(chosen)}
-              onOpen={(one) => {
-                change({ case: keyOfCase(one) });
-              }}
-              layout={layout}
-            />
-          )}
-        </div>
-        {chosen !== undefined && <CasePanel attempts={[["", chosen]]} />}
-      </div>
+      <Beside className={BESIDE} panel={chosen !== undefined && <CasePanel attempts={[["", chosen]]} />}>
+        {rows.length === 0 ? (
+          <NoCases count={cases.length} info={info} />
+        ) : (
+          <Table
+            name="cases"
+            label="Cases"
+            rows={rows}
+            columns={columns}
+            keyOf={keyOfCase}
+            opened={chosen && keyOfCase(chosen)}
+            onKey={set("case")}
+            layout={layout}
+          />
+        )}
+      </Beside>
     </>
   );
 }
@@ -433,46 +381,24 @@ function NoCases({ count, info }: { readonly count: number; readonly info: EvalE
 
 interface CaseFiltersProps {
   readonly tags: readonly string[];
-  readonly shows: readonly (readonly [show: string | undefined, label: string])[];
+  readonly shows: readonly (readonly [show: CaseSearch["show"], label: string])[];
   readonly children?: ReactNode;
 }
 
 function CaseFilters({ tags, shows, children }: CaseFiltersProps): ReactNode {
-  const [query, change] = useQueryState();
+  const [search, , set] = useSearch(SEARCH.experiment);
   return (
     <div className="flex shrink-0 flex-wrap items-center gap-2 border-b border-agent-border px-4 py-2">
-      <input
-        type="search"
-        aria-label="Search cases"
-        placeholder="Search cases"
-        className={classes(FIELD, "w-56! max-sm:w-full!")}
-        value={query.get("text") ?? ""}
-        onChange={(event) => {
-          change({ text: event.target.value });
-        }}
-      />
+      <SearchField label="Search cases" value={search.text ?? ""} onChange={set("text")} />
       <div role="group" aria-label="Which cases" className="flex flex-wrap gap-1.5">
         {shows.map(([show, label]) => (
-          <Chip
-            key={label}
-            isOn={(query.get("show") ?? undefined) === show}
-            onChange={() => {
-              change({ show });
-            }}
-          >
+          <Chip key={label} isOn={search.show === show} onChange={set("show", show)}>
             {label}
           </Chip>
         ))}
       </div>
       {tags.length > 0 && (
-        <Select
-          label="Tag"
-          value={query.get("tag") ?? ""}
-          options={[["", "any"], ...tags.map((tag) => [tag, tag] as const)]}
-          onChange={(tag) => {
-            change({ tag });
-          }}
-        />
+        <Select label="Tag" value={search.tag} options={choices("any", tags)} onChange={set("tag")} />
       )}
       <span className="ml-auto">{children}</span>
     </div>
@@ -489,98 +415,50 @@ function Passed({ isPassed }: { readonly isPassed: boolean }): ReactNode {
   );
 }
 
-function words(text: string | undefined, className?: string): ReactNode {
-  return (
-    <span className={className} title={text}>
-      {text}
-    </span>
-  );
-}
-
 function caseColumns(scorers: readonly string[], repeats: number): readonly TableColumn<EvalCase>[] {
   /** The width at which every scorer has its column. */
   const from = 660 + 84 * scorers.length;
   return [
-    {
-      id: "case",
-      label: "Case",
-      width: 120,
-      share: 1,
-      cell: ({ name, isPassed, repeat }) => (
-        <span className="flex min-w-0 items-center gap-1.5">
-          <Passed isPassed={isPassed} />
-          <span className="truncate font-semibold" title={name}>
-            {name}
-            {repeats > 1 && <span className={MUTED}> {repeat}</span>}
-          </span>
+    column("case", "Case", { width: 120, share: 1 }, ({ name, isPassed, repeat }) => (
+      <span className="flex min-w-0 items-center gap-1.5">
+        <Passed isPassed={isPassed} />
+        <span className="truncate font-semibold" title={name}>
+          {name}
+          {repeats > 1 && <span className={MUTED}> {repeat}</span>}
         </span>
-      ),
-    },
-    { id: "input", label: "Input", width: 130, share: 1, fromPx: 500, cell: ({ input }) => words(input) },
-    {
-      id: "expected",
-      label: "Expected",
-      width: 120,
-      share: 1,
-      fromPx: 640,
-      cell: ({ expected }) => words(expected, MUTED),
-    },
-    { id: "output", label: "Output", width: 120, share: 1, fromPx: 360, cell: ({ output }) => words(output) },
-    ...scorers.map((scorer): TableColumn<EvalCase> => ({
-      id: `score ${scorer}`,
-      label: scorer,
-      width: 84,
-      isNumber: true,
-      fromPx: 860,
-      cell: ({ verdicts }) => {
-        const found = verdicts.find(({ name }) => name === scorer);
-        if (found === undefined) return <span className={MUTED}>–</span>;
+      </span>
+    )),
+    column("input", "Input", { width: 130, share: 1, fromPx: 500 }, ({ input }) => textCell(input)),
+    column("expected", "Expected", { width: 120, share: 1, fromPx: 640 }, ({ expected }) => textCell(expected, MUTED)),
+    column("output", "Output", { width: 120, share: 1, fromPx: 360 }, ({ output }) => textCell(output)),
+    ...scorers.map((scorer) =>
+      column<EvalCase>(`score ${scorer}`, scorer, { width: 84, isNumber: true, fromPx: 860 }, ({ verdicts }) => {
+        const verdict = verdicts.find(({ name }) => name === scorer);
+        if (verdict === undefined) return <span className={MUTED}>–</span>;
         return (
-          <span className={found.isMet ? undefined : "font-semibold text-agent-danger-text"} title={found.why}>
-            {found.score.toFixed(2)}
+          <span className={verdict.isMet ? undefined : "font-semibold text-agent-danger-text"} title={verdict.why}>
+            {verdict.score.toFixed(2)}
           </span>
         );
-      },
-    })),
-    {
-      id: "why",
-      label: "Why it failed",
-      width: 160,
-      share: 1,
-      fromPx: from + 320,
-      cell: ({ why }) => words(why, MUTED),
-    },
-    {
-      id: "cost",
-      label: "Cost",
-      width: 76,
-      isNumber: true,
-      fromPx: from + 80,
-      cell: ({ costMicros }) => (costMicros === undefined ? "–" : formatCost(costMicros)),
-    },
-    {
-      id: "duration",
-      label: "Time",
-      width: 76,
-      isNumber: true,
-      fromPx: from + 160,
-      cell: ({ durationMs }) => (durationMs === undefined ? "–" : formatDuration(durationMs)),
-    },
-    {
-      id: "tokens",
-      label: "Tokens",
-      width: 76,
-      isNumber: true,
-      isHidden: true,
-      cell: ({ tokens }) => (tokens === undefined ? "–" : formatShort(tokens)),
-    },
-    { id: "trace", label: "Trace", width: 64, cell: ({ runId }) => <Trace runId={runId} label="Trace" /> },
+      }),
+    ),
+    column("why", "Why it failed", { width: 160, share: 1, fromPx: from + 320 }, ({ why }) => textCell(why, MUTED)),
+    column("cost", "Cost", { width: 76, isNumber: true, fromPx: from + 80 }, ({ costMicros }) =>
+      orDash(costMicros, formatCost),
+    ),
+    column("duration", "Time", { width: 76, isNumber: true, fromPx: from + 160 }, ({ durationMs }) =>
+      orDash(durationMs, formatDuration),
+    ),
+    column("tokens", "Tokens", { width: 76, isNumber: true, isHidden: true }, ({ tokens }) =>
+      orDash(tokens, formatShort),
+    ),
+    column("trace", "Trace", { width: 64 }, ({ runId }) => <Trace runId={runId} label="Trace" />),
   ];
 }
 
 function Trace({ runId, label }: { readonly runId: string; readonly label: string }): ReactNode {
   return (
-    <TextLink href={to(["runs", runId])} title={`Run ${shortId(runId)}`}>
+    <TextLink href={to("run", [runId])} title={`Run ${shortId(runId)}`}>
       {label}
     </TextLink>
   );
@@ -592,17 +470,11 @@ function CasePanel({
 }: {
   readonly attempts: readonly (readonly [label: string, one: EvalCase])[];
 }): ReactNode {
-  const [, change] = useQueryState();
+  const [, , set] = useSearch(SEARCH.experiment);
   const first = attempts[0]?.[1];
   if (first === undefined) return null;
   return (
-    <SidePanel
-      kind="Case"
-      title={first.name}
-      onClose={() => {
-        change({ case: undefined });
-      }}
-    >
+    <SidePanel kind="Case" title={first.name} onClose={set("case", undefined)}>
       <CodeView title="Input" text={first.input} />
       {first.expected !== undefined && <CodeView title="Expected" text={first.expected} />}
       {attempts.map(([label, one]) => (
@@ -625,7 +497,7 @@ function CasePanel({
             </p>
           )}
           <div className="flex flex-wrap gap-2">
-            <Link className={BUTTONS.primary} href={to(["runs", one.runId])}>
+            <Link className={BUTTONS.primary} href={to("run", [one.runId])}>
               Open the trace
             </Link>
             <AddToDataset runIds={[one.runId]} expected={one.expected} />
@@ -655,68 +527,58 @@ export function verdictWords({ comparison, pairs }: EvalComparison): string {
 }
 
 /** The pairs that an address asks for: broken ones first, as the server has them. */
-export function pairsIn(pairs: readonly EvalPair[], query: URLSearchParams): readonly EvalPair[] {
-  const text = (query.get("text") ?? "").toLowerCase();
-  const show = query.get("show");
-  const tag = query.get("tag");
+export function pairsIn(pairs: readonly EvalPair[], { show, tag, text }: CaseSearch): readonly EvalPair[] {
   return pairs.filter(
     ({ name, change, old, new: next }) =>
-      (show === null || change === show || (show === "failed" && next.some(({ isPassed }) => !isPassed))) &&
-      (tag === null || next.some(({ tags }) => tags?.includes(tag) === true)) &&
-      [name, ...[...old, ...next].flatMap(({ input, output }) => [input, output])].some((one) =>
-        one.toLowerCase().includes(text),
-      ),
+      (show === undefined || change === show || (show === "failed" && next.some(({ isPassed }) => !isPassed))) &&
+      (tag === undefined || next.some(({ tags }) => tags?.includes(tag) === true)) &&
+      hasText([name, ...[...old, ...next].flatMap(({ input, output }) => [input, output])], text),
   );
 }
 
 function Compared({ experimentId, old }: { readonly experimentId: string; readonly old: string }): ReactNode {
-  const { data, error, refetch } = useQuery(experimentsComparedQuery(experimentId, old));
-  const [query, change] = useQueryState();
+  const compared = useQuery(experimentsComparedQuery(experimentId, old));
+  const [search, , set] = useSearch(SEARCH.experiment);
   const layout = useColumns("compared-cases");
-  if (data === undefined)
-    return error === null ? <Loading /> : <Failure error={error} onRetry={() => void refetch()} />;
+  const { data } = compared;
+  if (data === undefined) return <Pending of={compared} />;
   const { pairs } = data;
-  const count = (one: EvalPair["change"]): number => pairs.filter(({ change }) => change === one).length;
-  const rows = pairsIn(pairs, query);
-  const chosen = pairs.find(({ name }) => name === query.get("case"));
-  const panel = chosen && [
-    ...chosen.old.map((one) => [data.old.repeats > 1 ? `old ${one.repeat}` : "old", one] as const),
-    ...chosen.new.map((one) => [data.new.repeats > 1 ? `new ${one.repeat}` : "new", one] as const),
-  ];
+  const count = (one: EvalPair["change"]): string => formatCount(pairs.filter((pair) => pair.change === one).length);
+  const rows = pairsIn(pairs, search);
+  const chosen = pairs.find(({ name }) => name === search.case);
+  const attempts = (["old", "new"] as const).flatMap((side) =>
+    (chosen?.[side] ?? []).map((one) => [data[side].repeats > 1 ? `${side} ${one.repeat}` : side, one] as const),
+  );
   return (
     <div className={SCROLLED}>
       <Verdict found={data} />
       <CaseFilters
-        tags={[...new Set(pairs.flatMap((one) => one.new.flatMap(({ tags = [] }) => tags)))].sort()}
+        tags={namesIn(pairs.flatMap((one) => one.new.flatMap(({ tags = [] }) => tags)))}
         shows={[
           [undefined, `All ${formatCount(pairs.length)}`],
-          ["broken", `Broken ${formatCount(count("broken"))}`],
-          ["fixed", `Fixed ${formatCount(count("fixed"))}`],
+          ["broken", `Broken ${count("broken")}`],
+          ["fixed", `Fixed ${count("fixed")}`],
           ["failed", "Failed now"],
         ]}
       >
         <ColumnMenu columns={PAIR_COLUMNS} layout={layout} />
       </CaseFilters>
-      <div className={BESIDE}>
-        <div className="flex min-h-0 min-w-0 flex-1 flex-col">
-          {rows.length === 0 ? (
-            <Empty title={pairs.length === 0 ? "The two have no case in common." : "No case fits."} />
-          ) : (
-            <DataTable
-              label="Cases of both"
-              rows={rows}
-              columns={PAIR_COLUMNS}
-              keyOf={({ name }) => name}
-              opened={query.get("case") ?? undefined}
-              onOpen={({ name }) => {
-                change({ case: name });
-              }}
-              layout={layout}
-            />
-          )}
-        </div>
-        {panel !== undefined && <CasePanel attempts={panel} />}
-      </div>
+      <Beside className={BESIDE} panel={<CasePanel attempts={attempts} />}>
+        {rows.length === 0 ? (
+          <Empty title={pairs.length === 0 ? "The two have no case in common." : "No case fits."} />
+        ) : (
+          <Table
+            name="compared-cases"
+            label="Cases of both"
+            rows={rows}
+            columns={PAIR_COLUMNS}
+            keyOf={({ name }) => name}
+            opened={search.case}
+            onKey={set("case")}
+            layout={layout}
+          />
+        )}
+      </Beside>
     </div>
   );
 }
@@ -734,7 +596,7 @@ function Verdict({ found }: { readonly found: EvalComparison }): ReactNode {
         <span>{verdictWords(found)}</span>
         <span className={classes(MUTED, "w-full text-xs wrap-anywhere")}>
           {next.id} ({next.agentId} {shortHash(next.fingerprint)}, {formatWhen(next.at)}) against{" "}
-          <TextLink href={to(["experiments", old.id])}>{old.id}</TextLink> ({old.agentId} {shortHash(old.fingerprint)},{" "}
+          <TextLink href={to("experiment", [old.id])}>{old.id}</TextLink> ({old.agentId} {shortHash(old.fingerprint)},{" "}
           {formatWhen(old.at)})
         </span>
         {(onlyOld.length > 0 || onlyNew.length > 0) && (
@@ -797,15 +659,13 @@ function meanOf(attempts: readonly EvalCase[], field: "score" | "costMicros" | "
   return known.length === 0 ? undefined : known.reduce((sum, value) => sum + value, 0) / known.length;
 }
 
-function Change({
-  pair,
-  field,
-  format,
-}: {
+interface ChangeProps {
   readonly pair: EvalPair;
   readonly field: "costMicros" | "durationMs";
   readonly format: (value: number) => string;
-}): ReactNode {
+}
+
+function Change({ pair, field, format }: ChangeProps): ReactNode {
   const before = meanOf(pair.old, field);
   const after = meanOf(pair.new, field);
   if (before === undefined || after === undefined) return "–";
@@ -817,82 +677,40 @@ function Change({
 }
 
 const PAIR_COLUMNS: readonly TableColumn<EvalPair>[] = [
-  {
-    id: "case",
-    label: "Case",
-    width: 110,
-    share: 1,
-    cell: ({ name }) => (
-      <span className="font-semibold" title={name}>
-        {name}
-      </span>
+  column("case", "Case", { width: 110, share: 1 }, ({ name }) => textCell(name, "font-semibold")),
+  column("change", "Change", { width: 108 }, ({ change }) => (
+    <Status status={CHANGES[change][0]} words={CHANGES[change][1]} />
+  )),
+  column("input", "Input", { width: 120, share: 1, fromPx: 740 }, ({ new: [first] }) => textCell(first?.input)),
+  column("expected", "Expected", { width: 110, share: 1, fromPx: 860 }, ({ new: [first] }) =>
+    textCell(first?.expected, MUTED),
+  ),
+  ...(["old", "new"] as const).map((side) =>
+    column<EvalPair>(
+      side,
+      side === "old" ? "Old output" : "New output",
+      { width: 130, share: 1, fromPx: 610 },
+      (pair) => <Side attempts={pair[side]} />,
     ),
-  },
-  {
-    id: "change",
-    label: "Change",
-    width: 108,
-    cell: ({ change }) => <Status status={CHANGES[change][0]} words={CHANGES[change][1]} />,
-  },
-  {
-    id: "input",
-    label: "Input",
-    width: 120,
-    share: 1,
-    fromPx: 740,
-    cell: ({ new: [first] }) => words(first?.input),
-  },
-  {
-    id: "expected",
-    label: "Expected",
-    width: 110,
-    share: 1,
-    fromPx: 860,
-    cell: ({ new: [first] }) => words(first?.expected, MUTED),
-  },
-  ...(["old", "new"] as const).map((side): TableColumn<EvalPair> => ({
-    id: side,
-    label: side === "old" ? "Old output" : "New output",
-    width: 130,
-    share: 1,
-    fromPx: 610,
-    cell: (pair) => <Side attempts={pair[side]} />,
-  })),
-  {
-    id: "score",
-    label: "Score",
-    width: 108,
-    isNumber: true,
-    fromPx: 970,
-    cell: (pair) => `${(meanOf(pair.old, "score") ?? 0).toFixed(2)} → ${(meanOf(pair.new, "score") ?? 0).toFixed(2)}`,
-  },
-  {
-    id: "cost",
-    label: "Cost",
-    width: 112,
-    isNumber: true,
-    fromPx: 1_090,
-    cell: (pair) => <Change pair={pair} field="costMicros" format={formatCost} />,
-  },
-  {
-    id: "duration",
-    label: "Time",
-    width: 112,
-    isNumber: true,
-    fromPx: 1_200,
-    cell: (pair) => <Change pair={pair} field="durationMs" format={formatDuration} />,
-  },
-  {
-    id: "trace",
-    label: "Traces",
-    width: 92,
-    cell: ({ old: [before], new: [after] }) => (
-      <span className="inline-flex gap-2">
-        {before !== undefined && <Trace runId={before.runId} label="old" />}
-        {after !== undefined && <Trace runId={after.runId} label="new" />}
-      </span>
-    ),
-  },
+  ),
+  column(
+    "score",
+    "Score",
+    { width: 108, isNumber: true, fromPx: 970 },
+    (pair) => `${(meanOf(pair.old, "score") ?? 0).toFixed(2)} → ${(meanOf(pair.new, "score") ?? 0).toFixed(2)}`,
+  ),
+  column("cost", "Cost", { width: 112, isNumber: true, fromPx: 1_090 }, (pair) => (
+    <Change pair={pair} field="costMicros" format={formatCost} />
+  )),
+  column("duration", "Time", { width: 112, isNumber: true, fromPx: 1_200 }, (pair) => (
+    <Change pair={pair} field="durationMs" format={formatDuration} />
+  )),
+  column("trace", "Traces", { width: 92 }, ({ old: [before], new: [after] }) => (
+    <span className="inline-flex gap-2">
+      {before !== undefined && <Trace runId={before.runId} label="old" />}
+      {after !== undefined && <Trace runId={after.runId} label="new" />}
+    </span>
+  )),
 ];
 
 /** The first answer of some attempts, and how many of them passed. */

@@ -1,21 +1,13 @@
 /** Failures by cause. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import type { Failures as FailureGroups, FailureCause, RunRow } from "@windlass/protocol/client";
-import {
-  DataTable,
-  formatCount,
-  formatPercent,
-  plural,
-  sentence,
-  shortId,
-  useColumns,
-  withoutClass,
-  type TableColumn,
-} from "@windlass/ui";
+import { formatCount, formatPercent, plural, sentence, shortId, withoutClass, type TableColumn } from "@windlass/ui";
 import { useMemo, type ReactNode } from "react";
-import { Ago, Empty, Failure, kindWords, Loading, RowLink, SidePanel, TextLink, useNow } from "../parts.js";
-import { failuresQuery, runsByIdQuery, useNextPage, type ListTime } from "../queries.js";
-import { navigate, to, useQueryState } from "../router.js";
+import { SEARCH, to, type ListTime } from "../addresses.js";
+import { Beside, column, SidePanel, Table } from "../list.js";
+import { Ago, Empty, Failure, kindWords, Loading, Pending, RowLink, TextLink } from "../parts.js";
+import { failuresQuery, runsByIdQuery, useNextPage } from "../queries.js";
+import { useSearch } from "../router.js";
 
 /** Names of failure kinds, with advice. */
 const KINDS: Readonly<Record<string, readonly [title: string, advice: string]>> = {
@@ -57,166 +49,127 @@ export function causeWords(told: string): string {
   return sentence(withoutClass(told));
 }
 
-/** Why runs failed, the most frequent reason first. */
-export function Failures({
-  agent,
-  time,
-}: {
+interface FailuresProps {
   readonly agent: string | undefined;
   readonly time: ListTime | undefined;
-}): ReactNode {
-  const { data, error, refetch } = useQuery(failuresQuery(agent, time));
-  const [query, change] = useQueryState();
-  const layout = useColumns("failures");
+}
+
+/** Why runs failed, the most frequent reason first. */
+export function Failures({ agent, time }: FailuresProps): ReactNode {
+  const failures = useQuery(failuresQuery(agent, time));
+  const { data } = failures;
+  const [search, change, set] = useSearch(SEARCH.decisions);
   const rows = useMemo(() => causesOf(data), [data]);
   const columns = useMemo(() => columnsOf(data?.failed ?? 0), [data?.failed]);
-  if (error !== null && data === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
-  if (data === undefined) return <Loading />;
-  if (data.groups.length === 0) {
-    return (
-      <Empty
-        title={
-          data.runs === 0
-            ? time === undefined
-              ? "No run has ended yet."
-              : "No run ended in this time."
-            : data.runs === 1
-              ? "The one run did not fail."
-              : `None of ${formatCount(data.runs)} runs failed.`
-        }
-      >
-        <p>
-          Runs that fail are grouped here by why they did, with the newest of each to look into. A call that failed in a
-          run that went well is in <TextLink href="/overview">the overview</TextLink>, under the tools.
-        </p>
-      </Empty>
-    );
-  }
-  const opened = rows.find(({ told }) => told === query.get("cause"));
+  if (data === undefined) return <Pending of={failures} />;
+  if (data.groups.length === 0) return <NoFailures runs={data.runs} time={time} />;
+  const opened = rows.find(({ told }) => told === search.cause);
   return (
-    <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
-      <div className="flex min-h-0 min-w-0 flex-1 flex-col">
-        <p className="border-b border-agent-border px-4 py-2 text-agent-muted">
-          {formatCount(data.failed)} of {data.isAll ? "" : "the newest "}
-          {plural(data.runs, "ended run")} did not succeed: they failed, were cancelled, used up their budget, or missed
-          their goal.
-        </p>
-        <DataTable
-          label="Causes of failures"
-          rows={rows}
-          columns={columns}
-          keyOf={({ told, kind }) => `${kind} ${told}`}
-          opened={opened && `${opened.kind} ${opened.told}`}
-          onOpen={({ told }) => {
-            change({ cause: told });
-          }}
-          layout={layout}
-        />
-      </div>
-      {opened !== undefined && (
-        <SidePanel
-          key={opened.told}
-          kind="Cause"
-          title={causeWords(opened.told)}
-          onClose={() => {
-            change({ cause: undefined });
-          }}
-        >
-          <p className="text-agent-muted">{KINDS[opened.kind]?.[1]}</p>
-          <RunsOf runIds={opened.runIds} />
-        </SidePanel>
-      )}
-    </div>
+    <Beside
+      panel={
+        opened !== undefined && (
+          <SidePanel key={opened.told} kind="Cause" title={causeWords(opened.told)} onClose={set("cause", undefined)}>
+            <p className="text-agent-muted">{KINDS[opened.kind]?.[1]}</p>
+            <RunsOf runIds={opened.runIds} />
+          </SidePanel>
+        )
+      }
+    >
+      <p className="border-b border-agent-border px-4 py-2 text-agent-muted">
+        {formatCount(data.failed)} of {data.isAll ? "" : "the newest "}
+        {plural(data.runs, "ended run")} did not succeed: they failed, were cancelled, used up their budget, or missed
+        their goal.
+      </p>
+      <Table
+        name="failures"
+        label="Causes of failures"
+        rows={rows}
+        columns={columns}
+        keyOf={({ told, kind }) => `${kind} ${told}`}
+        opened={opened && `${opened.kind} ${opened.told}`}
+        onOpen={({ told }) => {
+          change({ cause: told });
+        }}
+      />
+    </Beside>
+  );
+}
+
+function NoFailures({ runs, time }: Pick<FailuresProps, "time"> & { readonly runs: number }): ReactNode {
+  const title =
+    runs === 0
+      ? time === undefined
+        ? "No run has ended yet."
+        : "No run ended in this time."
+      : runs === 1
+        ? "The one run did not fail."
+        : `None of ${formatCount(runs)} runs failed.`;
+  return (
+    <Empty title={title}>
+      <p>
+        Runs that fail are grouped here by why they did, with the newest of each to look into. A call that failed in a
+        run that went well is in <TextLink href="/overview">the overview</TextLink>, under the tools.
+      </p>
+    </Empty>
   );
 }
 
 /** The causes, the most frequent first; `failed` is how many runs failed. */
 function columnsOf(failed: number): readonly TableColumn<Cause>[] {
   return [
-    {
-      id: "cause",
-      label: "Cause",
-      width: 200,
-      share: 3,
-      cell: ({ told }) => (
-        <span className="font-semibold" title={told}>
-          {causeWords(told)}
-        </span>
-      ),
-    },
-    {
-      id: "kind",
-      label: "Kind",
-      width: 200,
-      share: 1,
-      fromPx: 620,
-      cell: ({ kind }) => <span className="text-agent-muted">{KINDS[kind]?.[0] ?? kindWords(kind)}</span>,
-    },
-    { id: "runs", label: "Runs", width: 72, isNumber: true, cell: ({ count }) => formatCount(count) },
-    {
-      id: "share",
-      label: "Of failures",
-      width: 96,
-      isNumber: true,
-      fromPx: 480,
-      cell: ({ count }) => formatPercent(count / Math.max(failed, 1)),
-    },
-    {
-      id: "newest",
-      label: "Newest run",
-      width: 110,
-      fromPx: 760,
-      cell: ({ runIds: [newest] }) =>
-        newest !== undefined && <TextLink href={to(["runs", newest])}>{shortId(newest)}</TextLink>,
-    },
+    column("cause", "Cause", { width: 200, share: 3 }, ({ told }) => (
+      <span className="font-semibold" title={told}>
+        {causeWords(told)}
+      </span>
+    )),
+    column("kind", "Kind", { width: 200, share: 1, fromPx: 620 }, ({ kind }) => (
+      <span className="text-agent-muted">{KINDS[kind]?.[0] ?? kindWords(kind)}</span>
+    )),
+    column("runs", "Runs", { width: 72, isNumber: true }, ({ count }) => formatCount(count)),
+    column("share", "Of failures", { width: 96, isNumber: true, fromPx: 480 }, ({ count }) =>
+      formatPercent(count / Math.max(failed, 1)),
+    ),
+    column(
+      "newest",
+      "Newest run",
+      { width: 110, fromPx: 760 },
+      ({ runIds: [newest] }) =>
+        newest !== undefined && <TextLink href={to("run", [newest])}>{shortId(newest)}</TextLink>,
+    ),
   ];
 }
 
 /** The runs of a cause, newest first, read page by page. */
 function RunsOf({ runIds }: { readonly runIds: readonly string[] }): ReactNode {
-  const layout = useColumns("cause-runs");
   const list = useInfiniteQuery(runsByIdQuery(runIds));
   const { data: rows, error, refetch } = list;
   const onEnd = useNextPage(list, rows?.length);
-  const now = useNow();
-  const columns = useMemo(() => runColumnsAt(now), [now]);
   return (
     <div className="-mx-4 flex min-h-60 flex-1 flex-col border-t border-agent-border">
       {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
       {rows === undefined ? (
         error === null && <Loading />
       ) : (
-        <DataTable
+        <Table
+          name="cause-runs"
           label="Runs of the cause"
           rows={rows}
           count={runIds.length}
-          columns={columns}
+          columns={RUN_COLUMNS}
           keyOf={({ runId }) => runId}
-          onOpen={({ runId }) => {
-            navigate(to(["runs", runId]));
-          }}
+          hrefOf={({ runId }) => to("run", [runId])}
           onEnd={onEnd}
-          layout={layout}
         />
       )}
     </div>
   );
 }
 
-function runColumnsAt(now: number): readonly TableColumn<RunRow>[] {
-  return [
-    {
-      id: "input",
-      label: "Run",
-      width: 160,
-      share: 1,
-      cell: ({ runId, input }) => <RowLink href={to(["runs", runId])}>{input || shortId(runId)}</RowLink>,
-    },
-    {
-      id: "started",
-      label: "Started",
-      width: 100,
-      cell: ({ at = "", startedAt = at }) => (startedAt === "" ? "–" : <Ago at={startedAt} nowMs={now} />),
-    },
-  ];
-}
+const RUN_COLUMNS: readonly TableColumn<RunRow>[] = [
+  column("input", "Run", { width: 160, share: 1 }, ({ runId, input }) => (
+    <RowLink href={to("run", [runId])}>{input || shortId(runId)}</RowLink>
+  )),
+  column("started", "Started", { width: 100 }, ({ at = "", startedAt = at }) =>
+    startedAt === "" ? "–" : <Ago at={startedAt} />,
+  ),
+];

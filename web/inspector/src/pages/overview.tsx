@@ -2,14 +2,12 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import type { Approval, RunNumbers, Stats, ToolBucket, ToolGroup } from "@windlass/protocol/client";
 import {
-  BUTTONS,
+  Button,
   CARD,
   Chip,
   CHIPS,
   classes,
-  CodeView,
   cut,
-  DataTable,
   formatAgo,
   formatCost,
   formatCount,
@@ -19,11 +17,11 @@ import {
   Panel,
   plural,
   shortHash,
-  useColumns,
   type TableColumn,
 } from "@windlass/ui";
 import { ChartColumn, Table2 } from "lucide-react";
 import { useId, useMemo, useState, type ReactNode } from "react";
+import { CALLED, GROUPED, SEARCH, TIMES, to, type ListTime } from "../addresses.js";
 import {
   Chart,
   colorOf,
@@ -36,25 +34,16 @@ import {
   type ChartProps,
   type ChartSeries,
 } from "../chart.js";
-import { Empty, Failure, Heading, Loading, Select, TextLink, useNow } from "../parts.js";
-import {
-  agentsQuery,
-  approvalsQuery,
-  failuresQuery,
-  runsQuery,
-  statsQuery,
-  timeIn,
-  TIMES_MS,
-  type ListTime,
-} from "../queries.js";
-import { navigate, to, useQueryState } from "../router.js";
+import { AgentSelect, Select } from "../form.js";
+import { column, Table } from "../list.js";
+import { Command, Empty, Failure, Heading, Loading, TextLink, useNow } from "../parts.js";
+import { agentsQuery, approvalsQuery, failuresQuery, runsQuery, statsQuery, TIMES_MS } from "../queries.js";
+import { navigate, useSearch } from "../router.js";
 import { causesOf, causeWords } from "./failures.js";
 
 /** The ways to split a chart. A subagent is counted with the run that it works for, and so with the model of that. */
 const SPLITS = { agent: "by agent", model: "by agent's model", version: "by version", tool: "by tool" } as const;
 type Split = keyof typeof SPLITS;
-const GROUPED: readonly Split[] = ["agent", "model", "version"];
-const CALLED: readonly Split[] = [...GROUPED, "tool"];
 /** Divides every range into parts of whole seconds. */
 const PARTS = 48;
 const TOOLS_MAX = 6;
@@ -64,36 +53,23 @@ const CALLS_ENOUGH = 5;
 
 /** Counts, failures, durations and cost of runs over time, and the requests that wait. */
 export function OverviewPage(): ReactNode {
-  const [query, change] = useQueryState();
-  const range = timeIn(query.get("range")) ?? "24h";
-  const agent = query.get("agent") ?? "";
-  const isCompared = query.get("compare") !== "no";
-  const agents = useQuery(agentsQuery);
-  const wanted = { agent: agent === "" ? undefined : agent };
-  const { data, error, refetch } = useQuery(statsQuery(TIMES_MS[range], PARTS, wanted));
+  const [{ range, agent, compare }, change, set] = useSearch(SEARCH.overview);
+  const isCompared = compare !== "no";
+  const { data, error, refetch } = useQuery(statsQuery(TIMES_MS[range], PARTS, { agent }));
   const before = useQuery({
-    ...statsQuery(TIMES_MS[range], PARTS, { agent: wanted.agent, isBefore: true }),
+    ...statsQuery(TIMES_MS[range], PARTS, { agent, isBefore: true }),
     enabled: isCompared,
   });
   return (
     <>
       <Heading title="Overview">
         <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
-          <Select
-            label="Agent"
-            value={agent}
-            options={[["", "all"], ...(agents.data ?? []).map(({ agentId }) => [agentId, agentId] as const)]}
-            onChange={(next) => {
-              change({ agent: next });
-            }}
-          />
+          <AgentSelect all="all" value={agent} onChange={set("agent")} />
           <Select
             label="Time"
             value={range}
-            options={Object.keys(TIMES_MS).map((one) => [one, `last ${one}`])}
-            onChange={(next) => {
-              change({ range: next });
-            }}
+            options={TIMES.map((one) => [one, `last ${one}`] as const)}
+            onChange={set("range")}
           />
           <Chip
             isOn={isCompared}
@@ -108,7 +84,7 @@ export function OverviewPage(): ReactNode {
       {error !== null && <Failure error={error} onRetry={() => void refetch()} />}
       {data === undefined && error === null && <Loading />}
       {data !== undefined && (
-        <Body stats={data} before={isCompared ? before.data?.total : undefined} range={range} agent={wanted.agent} />
+        <Body stats={data} before={isCompared ? before.data?.total : undefined} range={range} agent={agent} />
       )}
     </>
   );
@@ -158,13 +134,10 @@ function NoRuns({ range, agent }: Pick<BodyProps, "range" | "agent">): ReactNode
         Runs, failures, durations, tokens and cost over time appear here with the first run.{" "}
         <TextLink href="/chat">Begin one</TextLink>, or look at a longer time.
       </p>
-      <div className="text-left">
-        <CodeView
-          title="Start a run"
-          text={`curl ${location.origin}/v1/sessions -H 'content-type: application/json' -d '${body}'`}
-          copyLabel="Copy the command"
-        />
-      </div>
+      <Command
+        title="Start a run"
+        text={`curl ${location.origin}/v1/sessions -H 'content-type: application/json' -d '${body}'`}
+      />
     </Empty>
   );
 }
@@ -249,8 +222,8 @@ interface Shown {
 
 /** Each panel has a split of its own, kept in the address. Panels with the same one share a request. */
 function useSplit(name: PanelName, splits: readonly Split[], { stats, range, agent }: BodyProps): Shown {
-  const [query, change] = useQueryState();
-  const split = splits.find((one) => one === query.get(`${name}-by`));
+  const [search, change] = useSearch(SEARCH.overview);
+  const split = search[`${name}-by`];
   const { data } = useQuery({
     ...statsQuery(TIMES_MS[range], PARTS, { agent, split }),
     enabled: split !== undefined,
@@ -276,7 +249,7 @@ function useSplit(name: PanelName, splits: readonly Split[], { stats, range, age
         const from = times[at];
         if (from === undefined) return;
         const moment = (seconds: number): string => new Date(seconds * 1_000).toISOString();
-        navigate(to(["runs"], { agent, status, since: moment(from), until: moment(from + found.bucketS) }));
+        navigate(to("runs", [], { agent, status, since: moment(from), until: moment(from + found.bucketS) }));
       },
     },
   };
@@ -361,22 +334,16 @@ function TimeFigure(props: BodyProps): ReactNode {
   }, [stats, tools]);
   const { p50Ms } = stats.total;
   const slowest = tools?.toSorted((one, other) => (other.meanMs ?? 0) - (one.meanMs ?? 0))[0];
-  return tools === undefined ? (
+  const [title, total] =
+    tools === undefined
+      ? ["Time to answer", p50Ms === undefined ? "–" : `p50 ${formatDuration(p50Ms)}`]
+      : ["Mean time of a call", slowest?.meanMs === undefined ? "–" : formatDuration(slowest.meanMs)];
+  return (
     <Figure
       {...figure}
-      title="Time to answer"
-      total={p50Ms === undefined ? "–" : `p50 ${formatDuration(p50Ms)}`}
-      change={changeOf(p50Ms, props.before?.p50Ms)}
-      kind="lines"
-      format={formatDuration}
-      scale={niceMs}
-      series={series}
-    />
-  ) : (
-    <Figure
-      {...figure}
-      title="Mean time of a call"
-      total={slowest?.meanMs === undefined ? "–" : formatDuration(slowest.meanMs)}
+      title={title}
+      total={total}
+      change={tools === undefined ? changeOf(p50Ms, props.before?.p50Ms) : undefined}
       about={slowest === undefined ? undefined : `${nameOf(slowest.tool)}, the slowest`}
       kind="lines"
       format={formatDuration}
@@ -466,9 +433,9 @@ interface FigureProps extends Omit<ChartProps, "label" | "onPick"> {
   readonly splits: readonly Split[];
   readonly split: Split | undefined;
   readonly onSplit: (split: string) => void;
-  readonly open: (at: number, status?: string) => void;
+  readonly open: (at: number, status?: "failed") => void;
   /** Which of the runs are meant. */
-  readonly status?: string | undefined;
+  readonly status?: "failed" | undefined;
 }
 
 /** A number, how it changed, and its course over time as a chart or as a table. */
@@ -502,17 +469,17 @@ function Figure(props: FigureProps): ReactNode {
             </option>
           ))}
         </select>
-        <button
-          type="button"
+        <Button
+          variant="quiet"
           aria-label={`${other}: ${title.toLowerCase()}`}
           title={other}
-          className={classes(BUTTONS.quiet, "min-h-6! px-1.5! py-0!")}
+          className="min-h-6! px-1.5! py-0!"
           onClick={() => {
             setIsTable(!isTable);
           }}
         >
           <Other aria-hidden size={14} />
-        </button>
+        </Button>
       </div>
       <div className="flex flex-wrap items-baseline gap-x-3 text-xs text-agent-muted tabular-nums">
         <p className="flex flex-wrap items-baseline gap-x-2">
@@ -542,39 +509,27 @@ function Figure(props: FigureProps): ReactNode {
 }
 
 /** The intervals of a chart as rows, the newest first. */
-function IntervalTable({
-  name,
-  label,
-  times,
-  bucketS,
-  series,
-  format,
-  onPick,
-}: ChartProps & { readonly name: PanelName }): ReactNode {
-  const layout = useColumns(`overview-${name}`);
+function IntervalTable(props: ChartProps & { readonly name: PanelName }): ReactNode {
+  const { name, label, times, bucketS, series, format, onPick } = props;
   const rows = useMemo(() => times.map((_, at) => at).toReversed(), [times]);
   const columns = useMemo(
     (): readonly TableColumn<number>[] => [
-      { id: "interval", label: "Interval", width: 150, share: 1, cell: (at) => intervalOf(times[at] ?? 0, bucketS) },
-      ...series.map((one) => ({
-        id: one.label,
-        label: one.label,
-        width: 110,
-        isNumber: true,
-        cell: (at: number) => valueAt(one, at, format),
-      })),
+      column("interval", "Interval", { width: 150, share: 1 }, (at) => intervalOf(times[at] ?? 0, bucketS)),
+      ...series.map((one) =>
+        column<number>(one.label, one.label, { width: 110, isNumber: true }, (at) => valueAt(one, at, format)),
+      ),
     ],
     [times, bucketS, series, format],
   );
   return (
     <div className="-mx-4 -mb-3 flex h-52 flex-col border-t border-agent-border">
-      <DataTable
+      <Table
+        name={`overview-${name}`}
         label={`${label}: intervals`}
         rows={rows}
         columns={columns}
         keyOf={String}
         onOpen={onPick}
-        layout={layout}
       />
     </div>
   );
@@ -609,7 +564,7 @@ function NeedsPeople(): ReactNode {
       <ul>
         {rows.map(({ kind, word, count, oldest }) => (
           <li key={kind} className={ROW}>
-            <TextLink href={to(["approvals"], { kind })}>{plural(count, word)}</TextLink>
+            <TextLink href={to("approvals", [], { kind })}>{plural(count, word)}</TextLink>
             {oldest !== "" && <span className="text-agent-muted">oldest {formatAgo(oldest, now)}</span>}
           </li>
         ))}
@@ -630,13 +585,13 @@ function Durability({ stats, range, agent }: Pick<BodyProps, "stats" | "range" |
     <Panel title="Durability">
       <ul>
         <li className={ROW}>
-          <TextLink href={to(["runs"], { crashed: 1, time: range, agent, subagents: 1 })}>
+          <TextLink href={to("runs", [], { crashed: "1", time: range, agent, subagents: "1" })}>
             Runs that survived a crash
           </TextLink>
           <span className="tabular-nums">{crashed}</span>
         </li>
         <li className={ROW}>
-          <TextLink href={to(["approvals"])}>Calls parked for a person</TextLink>
+          <TextLink href={to("approvals")}>Calls parked for a person</TextLink>
           <span className="tabular-nums">{formatCount(requests)}</span>
         </li>
         <li className={ROW}>
@@ -654,7 +609,7 @@ function ToolsByRate({ tools, range }: { readonly tools: Stats["failingTools"]; 
     <Panel
       title="Tools by failure rate"
       aside={
-        <TextLink href={to(["overview"], { range, "runs-by": "tool", "failed-by": "tool", "time-by": "tool" })}>
+        <TextLink href={to("overview", [], { range, "runs-by": "tool", "failed-by": "tool", "time-by": "tool" })}>
           Over time
         </TextLink>
       }
@@ -679,9 +634,9 @@ function ToolsByRate({ tools, range }: { readonly tools: Stats["failingTools"]; 
 function Causes({ agent, range }: Pick<BodyProps, "agent" | "range">): ReactNode {
   const { data } = useQuery(failuresQuery(agent, range));
   const causes = causesOf(data).slice(0, CAUSES_MAX);
-  const page = { view: "failures", agent, time: range };
+  const page = { view: "failures", agent, time: range } as const;
   return (
-    <Panel title="Why runs fail" aside={<TextLink href={to(["decisions"], page)}>By cause</TextLink>}>
+    <Panel title="Why runs fail" aside={<TextLink href={to("decisions", [], page)}>By cause</TextLink>}>
       {data !== undefined && causes.length === 0 && (
         <p className="text-sm text-agent-muted">No run failed in the last {range}.</p>
       )}
@@ -689,7 +644,7 @@ function Causes({ agent, range }: Pick<BodyProps, "agent" | "range">): ReactNode
         {causes.map(({ kind, told, count }) => (
           <li key={`${kind} ${told}`} className={ROW}>
             <TextLink
-              href={to(["decisions"], { ...page, cause: told })}
+              href={to("decisions", [], { ...page, cause: told })}
               className="min-w-0 flex-1 truncate"
               title={told}
             >

@@ -1,17 +1,15 @@
 /** The playground: a recorded model call is changed and run again, beside the answer that it got. */
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import type { JsonValue, ModelMessage } from "@windlass/protocol";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { ModelMessage, type JsonValue } from "@windlass/protocol";
 import type { NewPlaygroundRun, PlaygroundDraft, RunRow, StepAnswer, TraceInfo } from "@windlass/protocol/client";
 import {
   Badge,
   Button,
-  BUTTONS,
   CARD,
-  CHIPS,
+  Chip,
   classes,
   CodeView,
   cut,
-  DataTable,
   FIELD,
   FOCUS,
   formatCost,
@@ -23,14 +21,17 @@ import {
   plural,
   sentence,
   shortId,
-  useColumns,
   type TableColumn,
 } from "@windlass/ui";
 import { Play, Plus, RotateCcw, Square, X } from "lucide-react";
-import { useEffect, useId, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { useEffect, useId, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { z } from "zod";
+import { AddToDataset } from "../add-to-dataset.js";
+import { to } from "../addresses.js";
 import { client } from "../auth.js";
 import { WordDiff } from "../changes.js";
-import { AddToDataset } from "../add-to-dataset.js";
+import { Act, Area, Input, Select } from "../form.js";
+import { column, Table } from "../list.js";
 import {
   Ago,
   Empty,
@@ -38,44 +39,48 @@ import {
   Heading,
   KEY_HINT,
   Loading,
+  orDash,
+  Pending,
   RowLink,
   RunStatus,
-  Select,
   SMALL_FIELD,
   Status,
   TextLink,
-  useNow,
 } from "../parts.js";
-import { isOver, playgroundQuery, runQuery, traceQuery, useStartedRuns } from "../queries.js";
-import { navigate, to } from "../router.js";
+import { isOver, playgroundQuery, runQuery, traceQuery, useRefresh, useStartedRuns } from "../queries.js";
 
-type Size = "call" | "run";
-type Calls = "recorded" | "real";
+const Size = z.enum(["call", "run"]);
+type Size = z.infer<typeof Size>;
+const Calls = z.enum(["recorded", "real"]);
+const ToolChoice = z.object({ isOn: z.boolean(), description: z.string() });
+type ToolChoice = Readonly<z.infer<typeof ToolChoice>>;
+const Attempt = z.object({ runId: z.string(), size: Size, calls: Calls });
+type Attempt = Readonly<z.infer<typeof Attempt>>;
 
-interface ToolChoice {
-  readonly isOn: boolean;
-  readonly description: string;
+/** The changes and attempts of a step, kept in the tab; without `shown`, the newest attempt is shown. */
+const Work = z.object({
+  instructions: z.string(),
+  messages: z.array(ModelMessage).readonly(),
+  tools: z.record(z.string(), ToolChoice),
+  model: z.string(),
+  temperature: z.string(),
+  size: Size,
+  calls: Calls,
+  attempts: z.array(Attempt).readonly(),
+  shown: z.string().optional(),
+});
+type Work = Readonly<z.infer<typeof Work>>;
+
+/** The work that a text of the storage holds; undefined if another version of the page wrote it, or something else. */
+export function workIn(text: string | null): Work | undefined {
+  try {
+    return Work.safeParse(JSON.parse(text ?? "null")).data;
+  } catch {
+    return undefined;
+  }
 }
 
-interface Attempt {
-  readonly runId: string;
-  readonly size: Size;
-  readonly calls: Calls;
-}
-
-/** The changes and attempts of a step, kept in the tab. */
-interface Work {
-  readonly instructions: string;
-  readonly messages: readonly ModelMessage[];
-  readonly tools: Readonly<Record<string, ToolChoice>>;
-  readonly model: string;
-  readonly temperature: string;
-  readonly size: Size;
-  readonly calls: Calls;
-  readonly attempts: readonly Attempt[];
-  /** The attempt that is shown; the newest without it. */
-  readonly shown?: string | undefined;
-}
+type ChangeWork = (change: Partial<Work>) => void;
 
 const ATTEMPTS_MAX = 20;
 const SIZES = [
@@ -87,18 +92,14 @@ const CALLS = [
   ["real", "by the real tools"],
 ] as const;
 
-/** A step of a run, to be changed and run again. */
-export function PlaygroundPage({
-  runId,
-  stepIndex,
-}: {
+interface PlaygroundPageProps {
   readonly runId: string;
   readonly stepIndex: number | undefined;
-}): ReactNode {
-  const { data, error, refetch } = useQuery({
-    ...playgroundQuery(runId, stepIndex ?? 0),
-    enabled: stepIndex !== undefined,
-  });
+}
+
+/** A step of a run, to be changed and run again. */
+export function PlaygroundPage({ runId, stepIndex }: PlaygroundPageProps): ReactNode {
+  const draft = useQuery({ ...playgroundQuery(runId, stepIndex ?? 0), enabled: stepIndex !== undefined });
   if (stepIndex === undefined)
     return (
       <>
@@ -109,77 +110,62 @@ export function PlaygroundPage({
         <ChooseRun />
       </>
     );
-  if (data === undefined)
+  if (draft.data === undefined)
     return (
       <>
-        <Heading title="Playground" parent={{ label: "Run", href: to(["runs", runId]) }} />
-        {error === null ? <Loading /> : <Failure error={error} onRetry={() => void refetch()} />}
+        <Heading title="Playground" parent={{ label: "Run", href: to("run", [runId]) }} />
+        <Pending of={draft} />
       </>
     );
-  return <Bench key={`${runId} ${stepIndex}`} draft={data} />;
+  return <Bench key={`${runId} ${stepIndex}`} draft={draft.data} />;
 }
 
 /** Runs, the newest first: one opens with its first model call. */
 function ChooseRun(): ReactNode {
-  const { runs, error, refetch, hasNextPage, onEnd } = useStartedRuns();
-  const layout = useColumns("playground-runs");
-  const now = useNow();
-  const columns = useMemo(() => runColumns(now), [now]);
-  if (runs === undefined)
-    return error === null ? <Loading /> : <Failure error={error} onRetry={() => void refetch()} />;
-  if (runs.length === 0 && hasNextPage) return <Loading />;
-  if (runs.length === 0)
-    return (
-      <Empty title="There is no model call to change yet.">
-        <p>
-          The playground runs a recorded model call again with other instructions, messages, tools or another model, and
-          shows both answers side by side. Tools answer from the record.
-        </p>
-        <p>
-          <TextLink href="/chat">Ask an agent for something</TextLink>, then choose its run here.
-        </p>
-      </Empty>
-    );
+  const list = useStartedRuns();
+  const { runs, hasNextPage, onEnd } = list;
+  if (runs === undefined) return <Pending of={list} />;
+  if (runs.length === 0) return hasNextPage ? <Loading /> : <NoRuns />;
   return (
     <>
       <p className="border-b border-agent-border px-4 py-2 text-agent-muted">
         Choose a run: its first model call opens. Any other call opens from its trace.
       </p>
-      <DataTable
+      <Table
+        name="playground-runs"
         label="Runs, the newest first"
         rows={runs}
-        columns={columns}
+        columns={RUN_COLUMNS}
         keyOf={({ runId }) => runId}
-        onOpen={({ runId }) => {
-          navigate(to(["playground", runId, "0"]));
-        }}
+        hrefOf={({ runId }) => to("playground", [runId, "0"])}
         onEnd={onEnd}
-        layout={layout}
       />
     </>
   );
 }
 
-function runColumns(now: number): readonly TableColumn<RunRow>[] {
-  return [
-    {
-      id: "input",
-      label: "Run",
-      width: 140,
-      share: 1,
-      cell: ({ runId, input }) => <RowLink href={to(["playground", runId, "0"])}>{input || shortId(runId)}</RowLink>,
-    },
-    { id: "agent", label: "Agent", width: 120, fromPx: 560, cell: ({ agentId }) => agentId },
-    { id: "status", label: "Status", width: 150, cell: (run) => <RunStatus run={run} /> },
-    {
-      id: "started",
-      label: "Started",
-      width: 100,
-      fromPx: 480,
-      cell: ({ startedAt }) => startedAt != null && <Ago at={startedAt} nowMs={now} />,
-    },
-  ];
+function NoRuns(): ReactNode {
+  return (
+    <Empty title="There is no model call to change yet.">
+      <p>
+        The playground runs a recorded model call again with other instructions, messages, tools or another model, and
+        shows both answers side by side. Tools answer from the record.
+      </p>
+      <p>
+        <TextLink href="/chat">Ask an agent for something</TextLink>, then choose its run here.
+      </p>
+    </Empty>
+  );
 }
+
+const RUN_COLUMNS: readonly TableColumn<RunRow>[] = [
+  column("input", "Run", { width: 140, share: 1 }, ({ runId, input }) => (
+    <RowLink href={to("playground", [runId, "0"])}>{input || shortId(runId)}</RowLink>
+  )),
+  column("agent", "Agent", { width: 120, fromPx: 560 }, ({ agentId }) => agentId),
+  column("status", "Status", { width: 150 }, (run) => <RunStatus run={run} />),
+  column("started", "Started", { width: 100, fromPx: 480 }, ({ startedAt }) => <Ago at={startedAt} />),
+];
 
 function asRecorded({ instructions, messages, tools, model, temperature }: PlaygroundDraft): Work {
   return {
@@ -203,10 +189,10 @@ function promptOf(attempt: PlaygroundDraft, draft: PlaygroundDraft): Partial<Wor
 }
 
 /** The changes and attempts of a step; they survive a reload of the tab. */
-function useWork(draft: PlaygroundDraft): readonly [Work, (change: Partial<Work>) => void] {
+function useWork(draft: PlaygroundDraft): readonly [Work, ChangeWork] {
   const name = `windlass:playground:${draft.runId}/${draft.stepIndex}`;
-  const [work, setWork] = useState(() => kept(name) ?? asRecorded(draft));
-  const change = (some: Partial<Work>): void => {
+  const [work, setWork] = useState(() => workIn(sessionStorage.getItem(name)) ?? asRecorded(draft));
+  const change: ChangeWork = (some) => {
     setWork((before) => ({ ...before, ...some }));
   };
   useEffect(() => {
@@ -217,11 +203,6 @@ function useWork(draft: PlaygroundDraft): readonly [Work, (change: Partial<Work>
     }
   }, [name, work]);
   return [work, change];
-}
-
-function kept(name: string): Work | undefined {
-  const text = sessionStorage.getItem(name);
-  return text === null ? undefined : (JSON.parse(text) as Work);
 }
 
 /** The changes against the record, as the server takes them. */
@@ -251,7 +232,6 @@ function Bench({ draft }: { readonly draft: PlaygroundDraft }): ReactNode {
   const page = useRef<HTMLDivElement>(null);
   const results = useRef<HTMLElement>(null);
   const body = changesOf(draft, work);
-  const count = Object.keys(body).length - 2;
   const run = useMutation({
     mutationFn: () => client.play(draft.runId, draft.stepIndex, body),
     onSuccess: ({ runId = "" }) => {
@@ -267,52 +247,9 @@ function Bench({ draft }: { readonly draft: PlaygroundDraft }): ReactNode {
     event.preventDefault();
     run.mutate();
   };
-  const restore = (): void => {
-    const { instructions, messages, tools, model, temperature } = asRecorded(draft);
-    change({ instructions, messages, tools, model, temperature });
-  };
   return (
     <div className="flex min-h-0 flex-1 flex-col" onKeyDown={onKeyDown}>
-      <Heading
-        title="Playground"
-        parent={{ label: "Run", href: to(["runs", draft.runId], { view: "trace" }) }}
-        facts={count > 0 && <Badge tone="info">{plural(count, "change")}</Badge>}
-        about={`${draft.agentId} · model call ${draft.stepIndex + 1} of run ${shortId(draft.runId)}`}
-      >
-        <div className="flex flex-wrap items-center gap-x-3 gap-y-2 text-sm">
-          <Select
-            label="Run"
-            value={work.size}
-            options={SIZES}
-            onChange={(size) => {
-              change({ size: size as Size });
-            }}
-          />
-          <Select
-            label="Answer calls"
-            value={work.calls}
-            options={CALLS}
-            onChange={(calls) => {
-              change({ calls: calls as Calls });
-            }}
-          />
-          <Button disabled={count === 0} onClick={restore}>
-            <RotateCcw aria-hidden className="size-3.5" />
-            As recorded
-          </Button>
-          <Button
-            variant="primary"
-            disabled={run.isPending}
-            onClick={() => {
-              run.mutate();
-            }}
-          >
-            <Play aria-hidden className="size-3.5" />
-            Run it again
-            <kbd className={classes("text-xs font-normal", KEY_HINT)}>Ctrl Enter</kbd>
-          </Button>
-        </div>
-      </Heading>
+      <BenchHeading draft={draft} work={work} change={change} run={run} count={Object.keys(body).length - 2} />
       {work.calls === "real" && work.size === "run" && (
         <p role="note" className="border-b border-l-4 border-agent-border border-l-agent-warning px-4 py-2 text-sm">
           Calls are executed by the real tools, under the policy of the agent. Approvals are asked for in the inbox.
@@ -339,41 +276,68 @@ function Bench({ draft }: { readonly draft: PlaygroundDraft }): ReactNode {
 interface FormProps {
   readonly draft: PlaygroundDraft;
   readonly work: Work;
-  readonly change: (change: Partial<Work>) => void;
+  readonly change: ChangeWork;
+}
+
+/** A function that changes one part of the work. */
+function setter<K extends keyof Work>(change: ChangeWork, name: K): (value: Work[K]) => void {
+  return (value) => {
+    change({ [name]: value });
+  };
+}
+
+interface BenchHeadingProps extends FormProps {
+  readonly run: { readonly mutate: () => void; readonly isPending: boolean };
+  /** How many parts of the prompt are changed. */
+  readonly count: number;
+}
+
+function BenchHeading({ draft, work, change, run, count }: BenchHeadingProps): ReactNode {
+  const restore = (): void => {
+    const { instructions, messages, tools, model, temperature } = asRecorded(draft);
+    change({ instructions, messages, tools, model, temperature });
+  };
+  return (
+    <Heading
+      title="Playground"
+      parent={{ label: "Run", href: to("run", [draft.runId], { view: "trace" }) }}
+      facts={count > 0 && <Badge tone="info">{plural(count, "change")}</Badge>}
+      about={`${draft.agentId} · model call ${draft.stepIndex + 1} of run ${shortId(draft.runId)}`}
+    >
+      <div className="flex flex-wrap items-center gap-x-3 gap-y-2 text-sm">
+        <Select label="Run" value={work.size} options={SIZES} onChange={setter(change, "size")} />
+        <Select label="Answer calls" value={work.calls} options={CALLS} onChange={setter(change, "calls")} />
+        <Button disabled={count === 0} onClick={restore}>
+          <RotateCcw aria-hidden className="size-3.5" />
+          As recorded
+        </Button>
+        <Act act={run} variant="primary">
+          <Play aria-hidden className="size-3.5" />
+          Run it again
+          <kbd className={classes("text-xs font-normal", KEY_HINT)}>Ctrl Enter</kbd>
+        </Act>
+      </div>
+    </Heading>
+  );
 }
 
 function PromptForm({ draft, work, change }: FormProps): ReactNode {
+  const models = [...new Set([draft.model, ...draft.models])].map((name): [string, string] => [name, name]);
   return (
     <>
       <div className="flex flex-wrap items-center gap-x-4 gap-y-2">
         <Select
           label="Model"
           value={work.model}
-          options={[...new Set([draft.model, ...draft.models])].map((name) => [name, name] as const)}
-          onChange={(model) => {
+          options={models}
+          onChange={(model = draft.model) => {
             change({ model });
           }}
         />
-        <Temperature
-          value={work.temperature}
-          onChange={(temperature) => {
-            change({ temperature });
-          }}
-        />
+        <Temperature value={work.temperature} onChange={setter(change, "temperature")} />
       </div>
-      <Words
-        label="Instructions"
-        value={work.instructions}
-        onChange={(instructions) => {
-          change({ instructions });
-        }}
-      />
-      <Messages
-        messages={work.messages}
-        onChange={(messages) => {
-          change({ messages });
-        }}
-      />
+      <Words label="Instructions" value={work.instructions} onChange={setter(change, "instructions")} />
+      <Messages messages={work.messages} onChange={setter(change, "messages")} />
       {draft.tools.length > 0 && <Tools draft={draft} work={work} change={change} />}
       {draft.outputSchema !== undefined && (
         <details className="text-xs">
@@ -392,18 +356,17 @@ function PromptForm({ draft, work, change }: FormProps): ReactNode {
   );
 }
 
-function Temperature({
-  value,
-  onChange,
-}: {
+interface TextProps {
   readonly value: string;
   readonly onChange: (value: string) => void;
-}): ReactNode {
+}
+
+function Temperature(props: TextProps): ReactNode {
   const id = useId();
   return (
     <span className="inline-flex items-center gap-2 text-xs text-agent-muted">
       <label htmlFor={id}>Temperature</label>
-      <input
+      <Input
         id={id}
         type="number"
         min={0}
@@ -411,26 +374,21 @@ function Temperature({
         step={0.1}
         placeholder="default"
         className={classes(SMALL_FIELD, "max-w-24")}
-        value={value}
-        onChange={(event) => {
-          onChange(event.target.value);
-        }}
+        {...props}
       />
     </span>
   );
 }
 
-interface WordsProps {
+interface WordsProps extends TextProps {
   /** The label above it; without one, `name` is for screen readers alone. */
   readonly label?: string | undefined;
   readonly name?: string | undefined;
-  readonly value: string;
   readonly isCode?: boolean;
-  readonly onChange: (value: string) => void;
 }
 
 /** A text that grows with what is written. */
-function Words({ label, name, value, isCode = false, onChange }: WordsProps): ReactNode {
+function Words({ label, name, isCode = false, ...rest }: WordsProps): ReactNode {
   const id = useId();
   return (
     <div className="flex flex-col gap-1">
@@ -439,16 +397,13 @@ function Words({ label, name, value, isCode = false, onChange }: WordsProps): Re
           {label}
         </label>
       )}
-      <textarea
+      <Area
         id={id}
         aria-label={name}
         rows={2}
         spellCheck={!isCode}
         className={classes(FIELD, "field-sizing-content max-h-96 resize-y", isCode && "font-mono text-xs!")}
-        value={value}
-        onChange={(event) => {
-          onChange(event.target.value);
-        }}
+        {...rest}
       />
     </div>
   );
@@ -517,13 +472,12 @@ function jsonOr(text: string): JsonValue {
   }
 }
 
-function Messages({
-  messages,
-  onChange,
-}: {
+interface MessagesProps {
   readonly messages: readonly ModelMessage[];
   readonly onChange: (messages: readonly ModelMessage[]) => void;
-}): ReactNode {
+}
+
+function Messages({ messages, onChange }: MessagesProps): ReactNode {
   return (
     <div className="flex flex-col gap-3">
       <h2 className="text-xs font-semibold text-agent-muted">Messages</h2>
@@ -578,14 +532,9 @@ function MessageForm({ message, place, onChange, onRemove }: MessageFormProps): 
     <>
       <div className="-my-1 flex items-center justify-between gap-2 text-xs text-agent-muted">
         <span className="font-semibold">{NAMES[message.role]}</span>
-        <button
-          type="button"
-          className={classes(BUTTONS.quiet, "min-h-6 px-1 py-0")}
-          aria-label={`Remove message ${place}`}
-          onClick={onRemove}
-        >
+        <Button variant="quiet" className="min-h-6 px-1 py-0" aria-label={`Remove message ${place}`} onClick={onRemove}>
           <X aria-hidden className="size-3.5" />
-        </button>
+        </Button>
       </div>
       {fields.map((field, at) => (
         <Words
@@ -658,30 +607,24 @@ function Tools({ draft, work, change }: FormProps): ReactNode {
 
 // The answers.
 
-function Attempts({
-  work,
-  shown,
-  change,
-}: {
-  readonly work: Work;
+interface AttemptsProps extends Omit<FormProps, "draft"> {
   readonly shown: Attempt | undefined;
-  readonly change: (change: Partial<Work>) => void;
-}): ReactNode {
+}
+
+function Attempts({ work, shown, change }: AttemptsProps): ReactNode {
   if (work.attempts.length === 0) return null;
   return (
     <nav aria-label="Attempts" className="flex flex-wrap gap-2">
       {work.attempts.map((attempt, at) => (
-        <button
+        <Chip
           key={attempt.runId}
-          type="button"
-          aria-pressed={attempt === shown}
-          className={attempt === shown ? CHIPS.on : CHIPS.off}
-          onClick={() => {
+          isOn={attempt === shown}
+          onChange={() => {
             change({ shown: attempt.runId });
           }}
         >
           Attempt {at + 1}
-        </button>
+        </Chip>
       ))}
     </nav>
   );
@@ -750,27 +693,23 @@ function useSide(runId: string | undefined, stepIndex: number, size: Size, isDon
 interface ComparisonProps {
   readonly draft: PlaygroundDraft;
   readonly attempt: Attempt | undefined;
-  readonly change: (change: Partial<Work>) => void;
+  readonly change: ChangeWork;
 }
 
 /** The recorded answer and that of an attempt, side by side. */
 function Comparison({ draft, attempt, change }: ComparisonProps): ReactNode {
-  const queries = useQueryClient();
   const size = attempt?.size ?? "call";
   const run = useQuery({ ...runQuery(attempt?.runId ?? ""), enabled: attempt !== undefined });
   const status = run.data?.run.status;
   const isDone = status !== undefined && isOver(status);
-  const there = useQuery({
-    ...playgroundQuery(attempt?.runId ?? "", 0),
-    enabled: isDone,
-  });
+  const there = useQuery({ ...playgroundQuery(attempt?.runId ?? "", 0), enabled: isDone });
   const rest = useSide(draft.runId, draft.stepIndex, size, attempt !== undefined);
   const newRest = useSide(attempt?.runId, 0, size, isDone);
   const before = size === "call" ? sideOfAnswer(draft.answer) : rest;
   const after = size === "call" ? sideOfAnswer(there.data?.answer) : newRest;
   const stop = useMutation({
     mutationFn: () => client.cancelRun(attempt?.runId ?? ""),
-    onSettled: () => queries.invalidateQueries({ queryKey: ["run", attempt?.runId] }),
+    onSettled: useRefresh(["run", attempt?.runId]),
   });
   return (
     <>
@@ -786,16 +725,10 @@ function Comparison({ draft, attempt, change }: ComparisonProps): ReactNode {
               <span className="flex items-center gap-2">
                 {status !== undefined && <AttemptStatus status={status} size={attempt.size} />}
                 {!isDone && (
-                  <button
-                    type="button"
-                    className={classes(BUTTONS.danger, "min-h-7 px-2 text-xs")}
-                    onClick={() => {
-                      stop.mutate();
-                    }}
-                  >
+                  <Act act={stop} variant="danger" className="min-h-7 px-2 text-xs">
                     <Square aria-hidden className="size-3" />
                     Stop
-                  </button>
+                  </Act>
                 )}
               </span>
             )
@@ -825,7 +758,7 @@ function Comparison({ draft, attempt, change }: ComparisonProps): ReactNode {
           >
             Take its prompt
           </Button>
-          <TextLink href={to(["runs", attempt.runId])}>Trace of this attempt</TextLink>
+          <TextLink href={to("run", [attempt.runId])}>Trace of this attempt</TextLink>
         </p>
       )}
     </>
@@ -885,15 +818,13 @@ function Answer({ title, text, other, side, about, children }: AnswerProps): Rea
   );
 }
 
-function FiguresTable({
-  before,
-  after,
-  size,
-}: {
+interface FiguresTableProps {
   readonly before: Figures | undefined;
   readonly after: Figures | undefined;
   readonly size: Size;
-}): ReactNode {
+}
+
+function FiguresTable({ before, after, size }: FiguresTableProps): ReactNode {
   const rows = [
     ["Tokens in", "inputTokens", formatCount],
     ["Tokens out", "outputTokens", formatCount],
@@ -908,15 +839,11 @@ function FiguresTable({
           <th scope="col" className="py-1 text-left font-normal">
             {size === "call" ? "This model call" : "From this model call on"}
           </th>
-          <th scope="col" className="py-1 font-normal">
-            Recorded
-          </th>
-          <th scope="col" className="py-1 font-normal">
-            New
-          </th>
-          <th scope="col" className="py-1 font-normal">
-            Difference
-          </th>
+          {["Recorded", "New", "Difference"].map((label) => (
+            <th key={label} scope="col" className="py-1 font-normal">
+              {label}
+            </th>
+          ))}
         </tr>
       </thead>
       <tbody>
@@ -925,18 +852,14 @@ function FiguresTable({
             <th scope="row" className="py-1 text-left font-normal">
               {label}
             </th>
-            <td>{told(before?.[name], format)}</td>
-            <td>{told(after?.[name], format)}</td>
+            <td>{orDash(before?.[name], format)}</td>
+            <td>{orDash(after?.[name], format)}</td>
             <td>{differenceOf(before?.[name], after?.[name], format)}</td>
           </tr>
         ))}
       </tbody>
     </table>
   );
-}
-
-function told(value: number | undefined, format: (value: number) => string): string {
-  return value === undefined ? "–" : format(value);
 }
 
 /** How much more or less, and by how many percent. */

@@ -1,60 +1,44 @@
 /** Proposed changes to agents. */
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import type { Proposal, ProposalCheck } from "@windlass/protocol";
 import { ApiError, type ProposalView, type ProposalWork, type Verdict } from "@windlass/protocol/client";
-import {
-  BUTTONS,
-  classes,
-  CodeView,
-  DataTable,
-  Facts,
-  FIELD,
-  FOCUS,
-  plural,
-  sentence,
-  shortId,
-  useColumns,
-  type TableColumn,
-} from "@windlass/ui";
-import { useId, useMemo, useState, type ReactNode } from "react";
+import { classes, Facts, FOCUS, plural, sentence, shortId, type TableColumn } from "@windlass/ui";
+import { useId, useState, type ReactNode } from "react";
+import { SEARCH, to } from "../addresses.js";
 import { client } from "../auth.js";
 import { ChangedValue } from "../changes.js";
-import { Ago, Code, Empty, Failure, kindWords, Loading, Status, TextLink, useNow } from "../parts.js";
-import { proposalsQuery } from "../queries.js";
-import { to, useQueryState } from "../router.js";
+import { Act, Form, Input } from "../form.js";
+import { column, Table } from "../list.js";
+import { Ago, Code, Command, Empty, Failure, kindWords, Pending, Status, TextLink } from "../parts.js";
+import { proposalsQuery, useRefresh } from "../queries.js";
+import { useSearch } from "../router.js";
 import { ComparisonTable } from "./versions.js";
 
 /** Proposed changes to agents, with their reasons and check results, to approve or refuse. */
 export function Proposals({ agent }: { readonly agent: string | undefined }): ReactNode {
-  const { data, error, refetch } = useQuery(proposalsQuery(agent));
-  const [query, change] = useQueryState();
-  const layout = useColumns("proposals");
-  const now = useNow();
-  const columns = useMemo(() => columnsOf(now), [now]);
-  if (error !== null && data === undefined)
-    return isHidden(error) ? <NotForYou /> : <Failure error={error} onRetry={() => void refetch()} />;
-  if (data === undefined) return <Loading />;
+  const list = useQuery(proposalsQuery(agent));
+  const [search, , set] = useSearch(SEARCH.decisions);
+  const { data, error } = list;
+  if (data === undefined) return error !== null && isHidden(error) ? <NotForYou /> : <Pending of={list} />;
   if (data.proposals.length === 0 && data.work.length === 0) return <NoProposals />;
-  const selected = data.proposals.find(({ proposal }) => proposal.id === query.get("proposal")) ?? data.proposals[0];
+  const selected = data.proposals.find(({ proposal }) => proposal.id === search.proposal) ?? data.proposals[0];
   return (
     <div className="flex min-h-0 flex-1 flex-col md:flex-row">
       <div className="flex shrink-0 flex-col border-agent-border max-md:max-h-44 max-md:border-b md:w-80 md:border-r xl:w-100">
         {data.work.map((work) => (
           <div key={work.proposalId} className="border-b border-agent-border px-4 py-2">
-            <Work work={work} now={now} />
+            <Work work={work} />
           </div>
         ))}
         <div className="flex min-h-0 flex-1 flex-col max-md:min-h-24">
-          <DataTable
+          <Table
+            name="proposals"
             label="Proposals, the newest first"
             rows={data.proposals}
-            columns={columns}
+            columns={COLUMNS}
             keyOf={({ proposal }) => proposal.id}
             opened={selected?.proposal.id}
-            onOpen={({ proposal }) => {
-              change({ proposal: proposal.id });
-            }}
-            layout={layout}
+            onKey={set("proposal")}
           />
         </div>
       </div>
@@ -63,30 +47,16 @@ export function Proposals({ agent }: { readonly agent: string | undefined }): Re
   );
 }
 
-function columnsOf(now: number): readonly TableColumn<ProposalView>[] {
-  return [
-    {
-      id: "change",
-      label: "Change",
-      width: 120,
-      share: 1,
-      cell: ({ proposal }) => (
-        <span title={`${titleOf(proposal)}, for the goal ${proposal.goalId}`}>
-          <span className="font-semibold">{titleOf(proposal)}</span>{" "}
-          <span className="text-agent-muted">{proposal.agentId}</span>
-        </span>
-      ),
-    },
-    { id: "status", label: "Status", width: 104, cell: ({ status }) => <Status status={status} /> },
-    {
-      id: "at",
-      label: "Proposed",
-      width: 96,
-      fromPx: 340,
-      cell: ({ proposal }) => <Ago at={proposal.at} nowMs={now} />,
-    },
-  ];
-}
+const COLUMNS: readonly TableColumn<ProposalView>[] = [
+  column("change", "Change", { width: 120, share: 1 }, ({ proposal }) => (
+    <span title={`${titleOf(proposal)}, for the goal ${proposal.goalId}`}>
+      <span className="font-semibold">{titleOf(proposal)}</span>{" "}
+      <span className="text-agent-muted">{proposal.agentId}</span>
+    </span>
+  )),
+  column("status", "Status", { width: 104 }, ({ status }) => <Status status={status} />),
+  column("at", "Proposed", { width: 96, fromPx: 340 }, ({ proposal }) => <Ago at={proposal.at} />),
+];
 
 function isHidden(error: Error): boolean {
   return error instanceof ApiError && (error.kind === "not_found" || error.kind === "denied");
@@ -110,13 +80,10 @@ function NoProposals(): ReactNode {
         description of a tool, another budget. It stands here with the runs that speak for it, until a person approves
         or refuses it.
       </p>
-      <div className="text-left">
-        <CodeView
-          title="Ask for one"
-          text={`curl ${location.origin}/v1/proposals -H 'content-type: application/json' -d '{"goal": "GOAL"}'`}
-          copyLabel="Copy the command"
-        />
-      </div>
+      <Command
+        title="Ask for one"
+        text={`curl ${location.origin}/v1/proposals -H 'content-type: application/json' -d '{"goal": "GOAL"}'`}
+      />
     </Empty>
   );
 }
@@ -131,19 +98,18 @@ function partWords({ part, target }: Pick<Proposal["changes"][number], "part" | 
   return target === undefined ? kindWords(part) : `${kindWords(part)} ${target}`;
 }
 
-function Work({ work, now }: { readonly work: ProposalWork; readonly now: number }): ReactNode {
+function Work({ work }: { readonly work: ProposalWork }): ReactNode {
   const name = work.kind === "check" ? "A check" : "A proposal";
   return (
     <p className="text-xs text-agent-muted">
       <Status status={work.status} /> {name} {work.status === "working" ? "is under way" : "came to nothing"},{" "}
-      <Ago at={work.startedAt} nowMs={now} />. {sentence(work.problem ?? "")}
+      <Ago at={work.startedAt} />. {sentence(work.problem ?? "")}
     </p>
   );
 }
 
 function One({ view }: { readonly view: ProposalView }): ReactNode {
   const { proposal, check, settled, settledAt, status, work } = view;
-  const now = useNow();
   const checkId = useId();
   return (
     <section aria-label="The selected proposal" className="flex min-h-0 min-w-0 flex-1 flex-col text-sm">
@@ -164,12 +130,12 @@ function One({ view }: { readonly view: ProposalView }): ReactNode {
           facts={[
             [
               "Agent",
-              <TextLink key="agent" href={to(["decisions"], { view: "versions", agent: proposal.agentId })}>
+              <TextLink key="agent" href={to("decisions", [], { view: "versions", agent: proposal.agentId })}>
                 {proposal.agentId}
               </TextLink>,
             ],
             ["Goal", proposal.goalId],
-            ["Proposed", <Ago key="at" at={proposal.at} nowMs={now} />],
+            ["Proposed", <Ago key="at" at={proposal.at} />],
             [
               "Version",
               <span key="version" className="font-mono text-xs">
@@ -185,7 +151,7 @@ function One({ view }: { readonly view: ProposalView }): ReactNode {
                       by {settled.by}
                       {settledAt !== undefined && (
                         <>
-                          , <Ago at={settledAt} nowMs={now} />
+                          , <Ago at={settledAt} />
                         </>
                       )}
                       {settled.reason !== undefined && `: ${settled.reason}`}
@@ -197,7 +163,7 @@ function One({ view }: { readonly view: ProposalView }): ReactNode {
         <Changes proposal={proposal} />
         <Evidence runIds={proposal.evidence} />
         {work.map((one) => (
-          <Work key={`${one.kind} ${one.startedAt}`} work={one} now={now} />
+          <Work key={`${one.kind} ${one.startedAt}`} work={one} />
         ))}
         {check !== undefined && <Checked id={checkId} check={check} />}
       </div>
@@ -223,7 +189,7 @@ function Evidence({ runIds }: { readonly runIds: readonly string[] }): ReactNode
       <p className="mb-1 text-xs text-agent-muted">Runs that speak for it</p>
       <p className="flex flex-wrap gap-x-3 gap-y-1 font-mono text-xs">
         {runIds.map((runId) => (
-          <TextLink key={runId} href={to(["runs", runId])}>
+          <TextLink key={runId} href={to("run", [runId])}>
             {shortId(runId)}
           </TextLink>
         ))}
@@ -257,7 +223,7 @@ function Checked({ id, check }: { readonly id: string; readonly check: ProposalC
           {replays.map((replay, at) => (
             <li key={at} className="flex flex-wrap items-center gap-2">
               <Status status={replay.success ? "completed" : "failed"} />
-              <TextLink href={to(["runs", replay.runId])}>{shortId(replay.runId)}</TextLink>
+              <TextLink href={to("run", [replay.runId])}>{shortId(replay.runId)}</TextLink>
               <span className="font-mono text-agent-muted">{replay.fingerprint.slice(7, 17)}</span>
               <span className="min-w-0 wrap-anywhere text-agent-muted">
                 {replay.explanation ?? replay.failure ?? ""}
@@ -275,7 +241,6 @@ type Given = "approve" | "refuse" | "check";
 /** Approves or refuses what was read: a proposal that changed meanwhile is not settled. */
 function Settle({ view: { proposal, check, work } }: { readonly view: ProposalView }): ReactNode {
   const [reason, setReason] = useState("");
-  const queries = useQueryClient();
   const act = useMutation({
     mutationFn: async (given: Given): Promise<void> => {
       const words = reason.trim();
@@ -283,16 +248,14 @@ function Settle({ view: { proposal, check, work } }: { readonly view: ProposalVi
       if (given === "check") await client.checkProposal(proposal.id);
       else await client.settleProposal(proposal.id, given, body);
     },
-    onSettled: () => queries.invalidateQueries({ queryKey: ["proposals"] }),
+    onSettled: useRefresh(["proposals"]),
   });
   const isChecking = work.some(({ kind, status }) => kind === "check" && status === "working");
   return (
-    <form
+    <Form
       aria-label="Decide"
       className="flex shrink-0 flex-col gap-2 border-t border-agent-border bg-agent-surface px-4 py-3"
-      onSubmit={(event) => {
-        event.preventDefault();
-      }}
+      onSend={() => undefined}
     >
       {check === undefined && (
         <p className="text-agent-muted">
@@ -302,46 +265,19 @@ function Settle({ view: { proposal, check, work } }: { readonly view: ProposalVi
       <div className="flex flex-wrap items-end gap-2">
         <label className="flex min-w-40 flex-1 flex-col gap-1 text-xs text-agent-muted max-sm:basis-full">
           Comment (recorded with your name)
-          <input
-            className={FIELD}
-            value={reason}
-            onChange={(event) => {
-              setReason(event.target.value);
-            }}
-          />
+          <Input value={reason} onChange={setReason} />
         </label>
-        <button
-          type="button"
-          className={BUTTONS.primary}
-          disabled={act.isPending}
-          onClick={() => {
-            act.mutate("approve");
-          }}
-        >
+        <Act act={act} value="approve" variant="primary">
           Approve
-        </button>
-        <button
-          type="button"
-          className={BUTTONS.danger}
-          disabled={act.isPending}
-          onClick={() => {
-            act.mutate("refuse");
-          }}
-        >
+        </Act>
+        <Act act={act} value="refuse" variant="danger">
           Refuse
-        </button>
-        <button
-          type="button"
-          className={BUTTONS.default}
-          disabled={act.isPending || isChecking}
-          onClick={() => {
-            act.mutate("check");
-          }}
-        >
+        </Act>
+        <Act act={act} value="check" disabled={isChecking}>
           {check === undefined ? "Check it" : "Check it again"}
-        </button>
+        </Act>
       </div>
       {act.error !== null && <Failure error={act.error} />}
-    </form>
+    </Form>
   );
 }

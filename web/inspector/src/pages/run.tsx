@@ -3,9 +3,7 @@ import { useMutation, useQueries, useQuery } from "@tanstack/react-query";
 import type { Event, RunResult, TraceSpan } from "@windlass/protocol";
 import type { FeedbackInfo, RunInfo, RunRow, TraceInfo } from "@windlass/protocol/client";
 import {
-  Button,
   cut,
-  DataTable,
   formatCost,
   formatCount,
   formatDuration,
@@ -16,13 +14,19 @@ import {
   shortId,
   TraceTree,
   traceShape,
-  useColumns,
   useRunRecords,
   type TableColumn,
 } from "@windlass/ui";
-import { useCallback, useMemo, useRef, useState, type ReactNode } from "react";
-import { client } from "../auth.js";
+import { useMemo, useState, type ReactNode } from "react";
 import { AddToDataset } from "../add-to-dataset.js";
+import { SEARCH, to } from "../addresses.js";
+import { client } from "../auth.js";
+import { Family } from "../family.js";
+import { Act, Select } from "../form.js";
+import { JournalView, RecordPanel } from "../journal.js";
+import { Judgement, toldOf } from "../judging.js";
+import { Ledger } from "../ledger.js";
+import { Beside, column, Table } from "../list.js";
 import {
   ButtonLink,
   Crashes,
@@ -30,7 +34,6 @@ import {
   Heading,
   Loading,
   RunStatus,
-  Select,
   statusWords,
   Tabs,
   TextLink,
@@ -38,13 +41,9 @@ import {
 } from "../parts.js";
 import { feedbackQuery, isOver, recentRunsQuery, runQuery, traceQuery } from "../queries.js";
 import { isStory } from "../records.js";
-import { navigate, to, useQueryState } from "../router.js";
-import { JournalView, RecordPanel } from "../journal.js";
-import { Ledger } from "../ledger.js";
-import { Family } from "../family.js";
-import { Judgement, toldOf } from "../judging.js";
+import { navigate, useSearch } from "../router.js";
+import { useFindKey } from "../shell.js";
 import { UndoRun } from "../undo.js";
-import { useKeys } from "../shell.js";
 
 const SECOND_MS = 1_000;
 /** A run that is over needs no clock. */
@@ -67,46 +66,22 @@ const WITHOUT_RECORDS: ReadonlySet<string> = new Set(["trace", "decisions", "fam
 export function RunPage({ runId }: { readonly runId: string }): ReactNode {
   const run = useQuery(runQuery(runId));
   const { traces, error: untraced } = useTraces(runId);
-  const [query, change] = useQueryState();
-  const at = Number(query.get("at") ?? "0") || undefined;
-  const spanId = query.get("span") ?? undefined;
+  const [{ view }] = useSearch(SEARCH.run);
   // The trace needs no records, and those of a long run are megabytes.
-  const { records, error: unread } = useRunRecords(
-    WITHOUT_RECORDS.has(query.get("view") ?? "trace") ? undefined : runId,
-  );
-  const row = run.data?.row;
-  const onSelect = useCallback(
-    (seq: number) => {
-      change({ at: seq, span: undefined });
-    },
-    [change],
-  );
-  const chosen = useMemo(() => findSpan(traces, spanId, at), [traces, spanId, at]);
+  const { records, error: unread } = useRunRecords(WITHOUT_RECORDS.has(view) ? undefined : runId);
+  const { data } = run;
   const error = run.error ?? unread ?? untraced;
-  const beside = (view: ReactNode, place?: Place): ReactNode => (
-    <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
-      <div className="flex min-h-0 min-w-0 flex-1 flex-col">{view}</div>
-      <RecordPanel
-        runId={place?.runId ?? runId}
-        seq={place?.seq ?? at}
-        callId={place?.callId}
-        onClose={() => {
-          change({ at: undefined, span: undefined });
-        }}
-      />
-    </div>
-  );
   return (
     <>
       <Heading
-        title={wishOf(row) ?? `Run ${shortId(runId)}`}
-        facts={run.data !== undefined && <State info={run.data} row={row} />}
+        title={wishOf(data?.row) ?? `Run ${shortId(runId)}`}
+        facts={data !== undefined && <State info={data} />}
         about={
           <span className="flex min-h-6 items-center justify-between gap-3">
-            {run.data !== undefined && (
+            {data !== undefined && (
               <>
                 <span className="min-w-0 truncate max-sm:whitespace-normal">
-                  <RunFacts info={run.data} traces={traces} />
+                  <RunFacts info={data} traces={traces} />
                 </span>
                 <Judgement runId={runId} what="this run" />
               </>
@@ -114,28 +89,18 @@ export function RunPage({ runId }: { readonly runId: string }): ReactNode {
           </span>
         }
       >
-        {run.data !== undefined && <Links info={run.data} />}
+        {data !== undefined && <Links info={data} />}
       </Heading>
       {error != null && <Failure error={error} onRetry={() => void run.refetch()} />}
-      {run.data?.result?.error !== undefined && <Trouble result={run.data.result} />}
-      {run.data !== undefined && !isOver(run.data.run.status) && <Waits requests={run.data.requests} />}
-      {run.data !== undefined && (
-        <Views
-          info={run.data}
-          records={records}
-          traces={traces}
-          chosen={chosen}
-          selected={at}
-          onSelect={onSelect}
-          beside={beside}
-        />
-      )}
+      {data?.result?.error !== undefined && <Trouble result={data.result} />}
+      {data !== undefined && !isOver(data.run.status) && <Waits requests={data.requests} />}
+      {data !== undefined && <Views info={data} records={records} traces={traces} />}
     </>
   );
 }
 
 /** Where a run is, the crashes that it survived, and of a playground run, what it runs again. */
-function State({ info: { run }, row }: { readonly info: RunInfo; readonly row: RunRow | undefined }): ReactNode {
+function State({ info: { run, row } }: { readonly info: RunInfo }): ReactNode {
   const { status, playground: origin } = run;
   return (
     <>
@@ -144,7 +109,7 @@ function State({ info: { run }, row }: { readonly info: RunInfo; readonly row: R
       {origin !== undefined && (
         <span className="text-xs text-agent-muted">
           playground run of{" "}
-          <TextLink href={to(["playground", origin.runId, String(origin.stepIndex)])}>
+          <TextLink href={to("playground", [origin.runId, String(origin.stepIndex)])}>
             model call {origin.stepIndex + 1} of run {shortId(origin.runId)}
           </TextLink>
         </span>
@@ -208,26 +173,50 @@ function wishOf(row: RunRow | undefined): string | undefined {
   return input === undefined || input === "" ? undefined : cut(input, WISH_CHARS_MAX);
 }
 
-interface ViewsProps extends ViewProps {
+interface ViewsProps {
   readonly info: RunInfo;
   readonly records: readonly Event[];
   readonly traces: readonly TraceInfo[];
-  readonly chosen: Place | undefined;
-  /** Puts the details next to a view. */
-  readonly beside: (view: ReactNode, place?: Place) => ReactNode;
 }
 
-function Views({ info: { run }, records, traces, chosen, selected, onSelect, beside }: ViewsProps): ReactNode {
-  const [query, change] = useQueryState();
+function Views({ info: { run }, records, traces }: ViewsProps): ReactNode {
+  const [{ view, at, span }, change] = useSearch(SEARCH.run);
   const { runId } = run;
   const isLive = !isOver(run.status);
   const { data: feedback = [] } = useQuery(feedbackQuery(runId));
+  const story = useMemo(() => records.filter(isStory), [records]);
+  const chosen = useMemo(() => findSpan(traces, span, at), [traces, span, at]);
+  // It stays the same: rows are not drawn again for it.
+  const select = useMemo(
+    () => (seq: number) => {
+      change({ at: seq, span: undefined });
+    },
+    [change],
+  );
+  const beside = (content: ReactNode, place?: Place): ReactNode => (
+    <Beside
+      panel={
+        <RecordPanel
+          runId={place?.runId ?? runId}
+          seq={place?.seq ?? at}
+          callId={place?.callId}
+          onClose={() => {
+            change({ at: undefined, span: undefined });
+          }}
+        />
+      }
+    >
+      {content}
+    </Beside>
+  );
+  const journal = (shown: readonly Event[], isRaw: boolean): ReactNode =>
+    beside(<JournalView records={shown} isRaw={isRaw} selected={at} onSelect={select} />);
   return (
     <Tabs
       label="Views of the run"
-      value={query.get("view") ?? "trace"}
-      onChange={(view) => {
-        change({ view, filter: undefined, decision: undefined }, { push: true });
+      value={view}
+      onChange={(next) => {
+        change({ view: next, filter: undefined, decision: undefined }, { push: true });
       }}
       tabs={[
         {
@@ -235,18 +224,14 @@ function Views({ info: { run }, records, traces, chosen, selected, onSelect, bes
           label: "Trace",
           content: () => beside(<Spans traces={traces} isLive={isLive} chosen={chosen} />, chosen),
         },
-        {
-          id: "timeline",
-          label: "Timeline",
-          content: () => beside(<Story records={records} selected={selected} onSelect={onSelect} />),
-        },
+        { id: "timeline", label: "Timeline", content: () => journal(story, false) },
         { id: "decisions", label: "Decisions", content: () => <Ledger runId={runId} isLive={isLive} /> },
         { id: "family", label: "Family", content: () => <Relatives traces={traces} isLive={isLive} /> },
         ...(feedback.length === 0
           ? []
           : [
               {
-                id: "feedback",
+                id: "feedback" as const,
                 label: `Feedback ${formatCount(feedback.length)}`,
                 content: () => <Said feedback={feedback} records={records} />,
               },
@@ -254,7 +239,7 @@ function Views({ info: { run }, records, traces, chosen, selected, onSelect, bes
         {
           id: "journal",
           label: records.length === 0 ? "Records" : `Records ${formatCount(records.length)}`,
-          content: () => beside(<JournalView records={records} isRaw selected={selected} onSelect={onSelect} />),
+          content: () => journal(records, true),
         },
       ]}
     />
@@ -262,10 +247,10 @@ function Views({ info: { run }, records, traces, chosen, selected, onSelect, bes
 }
 
 const SAID: readonly TableColumn<FeedbackInfo>[] = [
-  { id: "about", label: "About", width: 110, cell: (one) => aboutOf(one) },
-  { id: "said", label: "What was said", width: 220, share: 1, cell: (one) => toldOf(one) },
-  { id: "by", label: "By", width: 120, fromPx: 560, cell: ({ by = "–" }) => by },
-  { id: "at", label: "When", width: 160, fromPx: 480, cell: ({ at }) => formatWhen(at) },
+  column("about", "About", { width: 110 }, (one) => aboutOf(one)),
+  column("said", "What was said", { width: 220, share: 1 }, (one) => toldOf(one)),
+  column("by", "By", { width: 120, fromPx: 560 }, ({ by = "–" }) => by),
+  column("at", "When", { width: 160, fromPx: 480 }, ({ at }) => formatWhen(at)),
 ];
 
 /** The subject of feedback: the run, a step or an answer. */
@@ -273,18 +258,16 @@ function aboutOf({ stepIndex, messageId }: FeedbackInfo): string {
   return stepIndex !== undefined ? `step ${stepIndex + 1}` : messageId === undefined ? "the run" : "an answer";
 }
 
-/** Everything that people said of the run, its steps and its answers; a row of a step leads to it. */
-function Said({
-  feedback,
-  records,
-}: {
+interface SaidProps extends Pick<ViewsProps, "records"> {
   readonly feedback: readonly FeedbackInfo[];
-  readonly records: readonly Event[];
-}): ReactNode {
-  const [, change] = useQueryState();
-  const layout = useColumns("said");
+}
+
+/** Everything that people said of the run, its steps and its answers; a row of a step leads to it. */
+function Said({ feedback, records }: SaidProps): ReactNode {
+  const [, change] = useSearch(SEARCH.run);
   return (
-    <DataTable
+    <Table
+      name="said"
       label="Feedback"
       rows={feedback}
       columns={SAID}
@@ -293,7 +276,6 @@ function Said({
         const step = records.find(({ type, data }) => type === "step.started" && data["stepIndex"] === stepIndex);
         change({ view: undefined, at: step?.seq }, { push: true });
       }}
-      layout={layout}
     />
   );
 }
@@ -334,7 +316,7 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
   };
   return (
     <div className="flex items-center gap-2 text-sm *:shrink-0 max-sm:w-full max-sm:overflow-x-auto max-sm:p-0.5">
-      {sessionId !== undefined && <ButtonLink href={to(["chat", sessionId])}>Open chat</ButtonLink>}
+      {sessionId !== undefined && <ButtonLink href={to("chat", [sessionId])}>Open chat</ButtonLink>}
       <span onPointerEnter={come} onFocus={come}>
         <Select
           label="Compare with"
@@ -342,30 +324,32 @@ function Links({ info }: { readonly info: RunInfo }): ReactNode {
           value=""
           options={[["", "Compare…"], ...comparable(runId, info.row?.input, same.data ?? [], newest.data ?? [])]}
           onChange={(other) => {
-            if (other !== "") navigate(to(["diff", runId, other]));
+            if (other !== undefined) navigate(to("diff", [runId, other]));
           }}
         />
       </span>
       {!isOver(status) && (
-        <Button
-          variant="danger"
-          onClick={() => {
-            stop.mutate();
-          }}
-        >
+        <Act act={stop} variant="danger">
           Cancel the run
-        </Button>
+        </Act>
       )}
       {isOver(status) && <AddToDataset runIds={[runId]} />}
       {status === "failed" && <ContinueRun runId={runId} />}
       {isOver(status) && <UndoRun runId={runId} />}
-      <ButtonLink href={to(["playground", runId, "0"])}>Playground</ButtonLink>
-      {stop.error !== null && (
-        <span role="alert" className="text-agent-danger-text">
-          {sentence(stop.error.message)}
-        </span>
-      )}
+      <ButtonLink href={to("playground", [runId, "0"])}>Playground</ButtonLink>
+      <Refusal error={stop.error} />
     </div>
+  );
+}
+
+/** Why something could not be done, in a line. */
+function Refusal({ error }: { readonly error: Error | null }): ReactNode {
+  return (
+    error !== null && (
+      <span role="alert" className="text-agent-danger-text">
+        {sentence(error.message)}
+      </span>
+    )
   );
 }
 
@@ -374,37 +358,21 @@ function ContinueRun({ runId }: { readonly runId: string }): ReactNode {
   const retry = useMutation({
     mutationFn: () => client.retryRun(runId),
     onSuccess: (accepted) => {
-      if (accepted.runId !== undefined) navigate(to(["runs", accepted.runId]));
+      if (accepted.runId !== undefined) navigate(to("run", [accepted.runId]));
     },
   });
   return (
     <>
-      <Button
-        title="Go on after the last finished call, in a new run; no call that has a result is repeated"
-        disabled={retry.isPending}
-        onClick={() => {
-          retry.mutate();
-        }}
-      >
+      <Act act={retry} title="Go on after the last finished call, in a new run; no call that has a result is repeated">
         Continue
-      </Button>
-      {retry.error !== null && (
-        <span role="alert" className="text-agent-danger-text">
-          {sentence(retry.error.message)}
-        </span>
-      )}
+      </Act>
+      <Refusal error={retry.error} />
     </>
   );
 }
 
 /** Time, tokens and cost of the run, from its trace: that is there before the run ends, and has the subagents in it. */
-function RunFacts({
-  info: { run },
-  traces,
-}: {
-  readonly info: RunInfo;
-  readonly traces: readonly TraceInfo[];
-}): ReactNode {
+function RunFacts({ info: { run }, traces }: Omit<ViewsProps, "records">): ReactNode {
   const shape = useMemo(() => traceShape(traces), [traces]);
   const root = shape.roots[0];
   const workMs = shape.busy.reduce((total, [from, to]) => total + to - from, 0);
@@ -427,7 +395,7 @@ function RunFacts({
     <>
       {run.sessionId !== undefined && (
         <>
-          <TextLink href={to(["sessions", run.sessionId])}>Session</TextLink> ·{" "}
+          <TextLink href={to("session", [run.sessionId])}>Session</TextLink> ·{" "}
         </>
       )}
       {facts.filter((fact) => fact !== "").join(" · ")}
@@ -444,7 +412,7 @@ function Waits({ requests }: { readonly requests: RunInfo["requests"] }): ReactN
       className="flex items-center gap-3 border-b border-l-4 border-agent-border border-l-agent-warning px-4 py-2 text-sm"
     >
       <span className="min-w-0 flex-1 break-words">{cut(prompt.replace(/\s+/gu, " "), WISH_CHARS_MAX)}</span>
-      <ButtonLink href={to(["approvals"], { at: requestId })}>Answer</ButtonLink>
+      <ButtonLink href={to("approvals", [], { at: requestId })}>Answer</ButtonLink>
     </p>
   ));
 }
@@ -460,39 +428,22 @@ function Trouble({ result }: { readonly result: RunResult }): ReactNode {
   );
 }
 
-interface ViewProps {
-  readonly selected: number | undefined;
-  readonly onSelect: (seq: number) => void;
-}
-
-function Story({ records, ...rest }: ViewProps & { readonly records: readonly Event[] }): ReactNode {
-  const story = useMemo(() => records.filter(isStory), [records]);
-  return <JournalView records={story} isRaw={false} {...rest} />;
-}
-
 /** The agents of the run and of its subagents, live. */
 function Relatives({ traces, isLive }: { readonly traces: readonly TraceInfo[]; readonly isLive: boolean }): ReactNode {
   const now = useNow(tickMs(traces, isLive));
   return traces.length === 0 ? <Loading /> : <Family traces={traces} nowMs={isLive ? now : undefined} />;
 }
 
-function Spans({
-  traces,
-  isLive,
-  chosen,
-}: {
+interface SpansProps {
   readonly traces: readonly TraceInfo[];
   readonly isLive: boolean;
   readonly chosen: Place | undefined;
-}): ReactNode {
-  const [, change] = useQueryState();
+}
+
+function Spans({ traces, isLive, chosen }: SpansProps): ReactNode {
+  const [, change] = useSearch(SEARCH.run);
   const now = useNow(tickMs(traces, isLive));
-  const find = useRef<HTMLInputElement>(null);
-  useKeys({
-    "/": () => {
-      find.current?.focus();
-    },
-  });
+  const find = useFindKey();
   if (traces.length === 0) return <Loading />;
   return (
     <TraceTree

@@ -2,11 +2,12 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import type { RunRow } from "@windlass/protocol/client";
 import { formatCost, formatDuration, plural, shortId, type TableColumn } from "@windlass/ui";
-import { useMemo, type ReactNode } from "react";
+import type { ReactNode } from "react";
 import { AddToDataset } from "../add-to-dataset.js";
-import { DeleteSessions } from "../bulk.js";
-import { sharedView } from "../filters.js";
-import { ListPage, useView } from "../list-page.js";
+import { to } from "../addresses.js";
+import { amountIn, sharedFilter, type ListSearch } from "../filters.js";
+import { DeleteSessions, ListPage, useView } from "../list-page.js";
+import { codeCell, column, textCell, useRows } from "../list.js";
 import {
   Ago,
   ButtonLink,
@@ -14,32 +15,33 @@ import {
   Empty,
   kindWords,
   lastWords,
+  orDash,
   RowLink,
   RunStatus,
   shortTokens,
   TextLink,
+  useNow,
 } from "../parts.js";
 import { runsQuery, type RunView } from "../queries.js";
-import { to } from "../router.js";
+import { oneOf } from "../router.js";
+
+const SORTS = oneOf(["duration", "cost"]);
 
 /** The view of an address. */
-export function viewOf(query: URLSearchParams): RunView {
-  const { time, filter, values } = sharedView(query);
+export function viewOf(search: ListSearch): RunView {
   return {
-    time,
+    time: search.time,
     filter: {
-      ...filter,
-      durationMin: values.number("seconds", 1_000),
-      subagents: query.get("subagents") === "1" ? undefined : false,
-      sort: values.one("sort", ["duration", "cost"]),
+      ...sharedFilter(search),
+      durationMin: amountIn(search.seconds, 1_000),
+      subagents: search.subagents === "1" ? undefined : false,
+      sort: SORTS(search.sort),
     },
   };
 }
 
 export function RunsPage(): ReactNode {
   const view = useView(viewOf);
-  const pages = useInfiniteQuery(runsQuery(view));
-  const rows = useMemo(() => pages.data?.pages.flatMap(({ runs }) => runs), [pages.data]);
   return (
     <ListPage
       list="runs"
@@ -47,11 +49,9 @@ export function RunsPage(): ReactNode {
       noun="run"
       view={view}
       sortedBy="started"
-      pages={pages}
-      rows={rows}
-      total={pages.data?.pages[0]?.total}
+      pages={useRows(useInfiniteQuery(runsQuery(view)), "runs")}
       idOf={({ runId }) => runId}
-      columnsAt={columnsAt}
+      columns={COLUMNS}
       actions={(picked, clear) => <Actions picked={picked} clear={clear} />}
       empty={
         <Empty title="There are no runs yet.">
@@ -66,10 +66,11 @@ export function RunsPage(): ReactNode {
 
 function Actions({ picked, clear }: { readonly picked: readonly RunRow[]; readonly clear: () => void }): ReactNode {
   const sessions = [...new Set(picked.map(({ sessionId }) => sessionId))];
+  const [newer, older] = picked;
   return (
     <>
-      {picked.length === 2 && (
-        <ButtonLink href={to(["diff", picked[1]?.runId ?? "", picked[0]?.runId ?? ""])}>Compare the two</ButtonLink>
+      {newer !== undefined && older !== undefined && picked.length === 2 && (
+        <ButtonLink href={to("diff", [older.runId, newer.runId])}>Compare the two</ButtonLink>
       )}
       <AddToDataset runIds={picked.map(({ runId }) => runId)} />
       <DeleteSessions count={picked.length} sessionIds={sessions} onDone={clear}>
@@ -80,113 +81,49 @@ function Actions({ picked, clear }: { readonly picked: readonly RunRow[]; readon
   );
 }
 
-const COLORLESS = "text-agent-muted";
+const MUTED = "text-agent-muted";
 
-function columnsAt(now: number): readonly TableColumn<RunRow>[] {
-  return [
-    {
-      id: "input",
-      label: "Input",
-      width: 130,
-      share: 1,
-      cell: ({ runId, input }) => <RowLink href={to(["runs", runId])}>{input || shortId(runId)}</RowLink>,
-    },
-    {
-      id: "output",
-      label: "Output, error, or what it waits for",
-      width: 170,
-      share: 1,
-      fromPx: 860,
-      cell: (run) => (
-        <span className={COLORLESS} title={lastWords(run)}>
-          {lastWords(run)}
-        </span>
-      ),
-    },
-    { id: "agent", label: "Agent", width: 76, fromPx: 640, cell: ({ agentId }) => agentId },
-    {
-      id: "status",
-      label: "Status",
-      width: 192,
-      cell: (run) => (
-        <span className="flex items-center gap-1.5">
-          <RunStatus run={run} />
-          <Crashes count={run.crashes ?? 0} isShort />
-        </span>
-      ),
-    },
-    {
-      id: "duration",
-      label: "Time",
-      width: 86,
-      isNumber: true,
-      isSortable: true,
-      fromPx: 560,
-      cell: (run) => (spanOf(run, now) === undefined ? "–" : formatDuration(spanOf(run, now) ?? 0)),
-    },
-    {
-      id: "tokens",
-      label: "Tokens",
-      width: 68,
-      isNumber: true,
-      fromPx: 760,
-      cell: ({ usage }) => shortTokens(usage),
-    },
-    {
-      id: "cost",
-      label: "Cost",
-      width: 74,
-      isNumber: true,
-      isSortable: true,
-      fromPx: 700,
-      cell: ({ usage }) => (usage.costMicros === undefined ? "–" : formatCost(usage.costMicros)),
-    },
-    {
-      id: "feedback",
-      label: "Feedback",
-      width: 92,
-      fromPx: 1_080,
-      cell: ({ rating = 0, tags = [] }) => (
-        <span title={tags.join(", ")}>
-          {rating !== 0 && (rating > 0 ? "+1 " : "−1 ")}
-          <span className={COLORLESS}>{tags.join(", ")}</span>
-        </span>
-      ),
-    },
-    {
-      id: "error",
-      label: "Error",
-      width: 130,
-      isHidden: true,
-      cell: ({ error = "" }) => kindWords(error),
-    },
-    {
-      id: "version",
-      label: "Version",
-      width: 110,
-      isHidden: true,
-      cell: ({ packageFingerprint = "" }) => <code className="font-mono text-xs">{shortId(packageFingerprint)}</code>,
-    },
-    {
-      id: "run",
-      label: "Run",
-      width: 110,
-      isHidden: true,
-      cell: ({ runId }) => <code className="font-mono text-xs">{shortId(runId)}</code>,
-    },
-    {
-      id: "started",
-      label: "Started",
-      width: 96,
-      isSortable: true,
-      fromPx: 480,
-      cell: ({ at = "", startedAt = at }) => (startedAt === "" ? "–" : <Ago at={startedAt} nowMs={now} />),
-    },
-  ];
-}
+const COLUMNS: readonly TableColumn<RunRow>[] = [
+  column("input", "Input", { width: 130, share: 1 }, ({ runId, input }) => (
+    <RowLink href={to("run", [runId])}>{input || shortId(runId)}</RowLink>
+  )),
+  column("output", "Output, error, or what it waits for", { width: 170, share: 1, fromPx: 860 }, (run) =>
+    textCell(lastWords(run), MUTED),
+  ),
+  column("agent", "Agent", { width: 76, fromPx: 640 }, ({ agentId }) => agentId),
+  column("status", "Status", { width: 192 }, (run) => (
+    <span className="flex items-center gap-1.5">
+      <RunStatus run={run} />
+      <Crashes count={run.crashes ?? 0} isShort />
+    </span>
+  )),
+  column("duration", "Time", { width: 86, isNumber: true, isSortable: true, fromPx: 560 }, (run) => (
+    <Duration run={run} />
+  )),
+  column("tokens", "Tokens", { width: 68, isNumber: true, fromPx: 760 }, ({ usage }) => shortTokens(usage)),
+  column("cost", "Cost", { width: 74, isNumber: true, isSortable: true, fromPx: 700 }, ({ usage }) =>
+    orDash(usage.costMicros, formatCost),
+  ),
+  column("feedback", "Feedback", { width: 92, fromPx: 1_080 }, ({ rating = 0, tags = [] }) => (
+    <span title={tags.join(", ")}>
+      {rating !== 0 && (rating > 0 ? "+1 " : "−1 ")}
+      <span className={MUTED}>{tags.join(", ")}</span>
+    </span>
+  )),
+  column("error", "Error", { width: 130, isHidden: true }, ({ error = "" }) => kindWords(error)),
+  column("version", "Version", { width: 110, isHidden: true }, ({ packageFingerprint = "" }) =>
+    codeCell(shortId(packageFingerprint)),
+  ),
+  column("run", "Run", { width: 110, isHidden: true }, ({ runId }) => codeCell(shortId(runId))),
+  column("started", "Started", { width: 96, isSortable: true, fromPx: 480 }, ({ at = "", startedAt = at }) =>
+    startedAt === "" ? "–" : <Ago at={startedAt} />,
+  ),
+];
 
-/** How long a run took, or has been going on; undefined while it is queued. */
-function spanOf({ startedAt, endedAt }: RunRow, now: number): number | undefined {
-  if (startedAt === undefined) return undefined;
-  return Math.max(0, (endedAt === undefined ? now : Date.parse(endedAt)) - Date.parse(startedAt));
+/** How long a run took, or has been going on; a dash while it is queued. */
+function Duration({ run: { startedAt, endedAt } }: { readonly run: RunRow }): ReactNode {
+  const now = useNow();
+  return orDash(startedAt, (begun) =>
+    formatDuration(Math.max(0, (endedAt === undefined ? now : Date.parse(endedAt)) - Date.parse(begun))),
+  );
 }

@@ -3,7 +3,7 @@ import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tansta
 import { chatItems, type Event } from "@windlass/protocol";
 import type { RunRow, SessionInfo } from "@windlass/protocol/client";
 import {
-  BUTTONS,
+  Button,
   classes,
   CostMeter,
   FIELD,
@@ -16,11 +16,11 @@ import {
   shortId,
   useSession,
 } from "@windlass/ui";
-import { useCallback, useDeferredValue, useMemo, useState, type ReactNode } from "react";
-import { DeleteButton, SaveButton } from "../bulk.js";
-import { forkAt, TimeMachine } from "../records.js";
-import { isOver, runsOfSessionQuery, safePointQuery, sessionQuery } from "../queries.js";
-import { Link, navigate, to, useQueryState } from "../router.js";
+import { useDeferredValue, useMemo, useState, type ReactNode } from "react";
+import { SEARCH, to } from "../addresses.js";
+import { client } from "../auth.js";
+import { Act, DeleteButton, Input, SaveButton } from "../form.js";
+import { JournalView, RecordPanel } from "../journal.js";
 import {
   Ago,
   ButtonLink,
@@ -28,28 +28,24 @@ import {
   Failure,
   Heading,
   Loading,
+  orDash,
   RunStatus,
   shortTokens,
   Tabs,
   TextLink,
-  useNow,
 } from "../parts.js";
-import { JournalView, RecordPanel } from "../journal.js";
+import { isOver, runsOfSessionQuery, safePointQuery, sessionQuery } from "../queries.js";
+import { forkAt, TimeMachine } from "../records.js";
+import { Link, navigate, useSearch } from "../router.js";
 import { tellDone, useKeys } from "../shell.js";
-import { client } from "../auth.js";
 
 /** A session: as it is, as it was after any record, and its journal. */
 export function SessionPage({ sessionId }: { readonly sessionId: string }): ReactNode {
   const session = useQuery(sessionQuery(sessionId));
   const journal = useSession(sessionId, { isWhole: true });
-  const [query, change] = useQueryState();
-  const at = readSeq(query.get("at"));
-  const onSelect = useCallback(
-    (seq: number) => {
-      change({ at: seq });
-    },
-    [change],
-  );
+  const [{ at, view }, change, set] = useSearch(SEARCH.session);
+  // It stays the same: rows are not drawn again for it.
+  const select = useMemo(() => set("at"), [set]);
   const error = session.error ?? journal.error;
   return (
     <>
@@ -65,38 +61,23 @@ export function SessionPage({ sessionId }: { readonly sessionId: string }): Reac
       {session.data === undefined && session.error != null ? null : (
         <Tabs
           label="Views of the session"
-          value={query.get("view") ?? "chat"}
-          onChange={(view) => {
-            change({ view, filter: undefined }, { push: true });
+          value={view}
+          onChange={(next) => {
+            change({ view: next, filter: undefined }, { push: true });
           }}
           tabs={[
             {
               id: "chat",
               label: "Conversation",
-              content: () => (
-                <AsItWas
-                  sessionId={sessionId}
-                  records={journal.records}
-                  at={at}
-                  onMove={(seq) => {
-                    change({ at: seq });
-                  }}
-                />
-              ),
+              content: () => <AsItWas sessionId={sessionId} records={journal.records} at={at} onMove={select} />,
             },
             {
               id: "journal",
               label: "Journal",
               content: () => (
                 <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
-                  <JournalView records={journal.records} isRaw selected={at} onSelect={onSelect} />
-                  <RecordPanel
-                    records={journal.records}
-                    seq={at}
-                    onClose={() => {
-                      change({ at: undefined });
-                    }}
-                  />
+                  <JournalView records={journal.records} isRaw selected={at} onSelect={select} />
+                  <RecordPanel records={journal.records} seq={at} onClose={set("at", undefined)} />
                 </div>
               ),
             },
@@ -108,11 +89,6 @@ export function SessionPage({ sessionId }: { readonly sessionId: string }): Reac
   );
 }
 
-function readSeq(text: string | null): number | undefined {
-  const seq = Number(text ?? "");
-  return Number.isInteger(seq) && seq > 0 ? seq : undefined;
-}
-
 function titleOf(session: SessionInfo | undefined): string {
   if (session === undefined) return "Session";
   return session.title == null || session.title === "" ? "Untitled session" : session.title;
@@ -122,14 +98,14 @@ function Links({ session }: { readonly session: SessionInfo }): ReactNode {
   return (
     <div className="flex flex-wrap items-center gap-2">
       {session.parentSessionId != null && (
-        <ButtonLink href={to(["sessions", session.parentSessionId])}>Parent</ButtonLink>
+        <ButtonLink href={to("session", [session.parentSessionId])}>Parent</ButtonLink>
       )}
       {session.predecessorId != null && (
-        <ButtonLink href={to(["sessions", session.predecessorId], { at: session.predecessorSeq ?? undefined })}>
+        <ButtonLink href={to("session", [session.predecessorId], { at: session.predecessorSeq ?? undefined })}>
           Forked from
         </ButtonLink>
       )}
-      <ButtonLink href={to(["chat", session.sessionId])}>Chat</ButtonLink>
+      <ButtonLink href={to("chat", [session.sessionId])}>Chat</ButtonLink>
       <Keeping session={session} title={titleOf(session)} />
     </div>
   );
@@ -191,69 +167,56 @@ function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNod
   const fork = useMutation({
     mutationFn: (at: number) => forkAt(sessionId, at),
     onSuccess: (id) => {
-      navigate(to(["chat", id]));
+      navigate(to("chat", [id]));
     },
   });
+  const move = (text: string): void => {
+    onMove(Number(text));
+  };
   return (
     <div className="flex flex-col gap-2 border-b border-agent-border bg-agent-surface px-4 py-2">
       <div className="flex flex-wrap items-center gap-3 text-xs text-agent-muted">
-        <input
+        <Input
           type="range"
           aria-label="Record"
           min={1}
           max={last}
           value={seq}
           className="min-w-32 flex-1 accent-agent-accent"
-          onChange={(event) => {
-            onMove(Number(event.target.value));
-          }}
+          onChange={move}
         />
         <label className="inline-flex items-center gap-2 whitespace-nowrap">
           After record
-          <input
-            type="number"
-            min={1}
-            max={last}
-            value={seq}
-            className={classes(FIELD, "w-24!")}
-            onChange={(event) => {
-              onMove(Number(event.target.value));
-            }}
-          />
+          <Input type="number" min={1} max={last} value={seq} className={classes(FIELD, "w-24!")} onChange={move} />
         </label>
         <span>of {formatCount(last)}</span>
-        <button
-          type="button"
-          className={BUTTONS.default}
-          disabled={point == null || fork.isPending}
+        <Act
+          act={fork}
+          value={point ?? seq}
+          disabled={point == null}
           title={
             point === null
               ? "Before this record nothing is settled: there is no place where a copy could begin"
               : "Begin a copy of this session where no call is under way"
           }
-          onClick={() => {
-            if (point != null) fork.mutate(point);
-          }}
         >
           {point == null || point === seq ? "Fork here" : `Fork at ${point}`}
-        </button>
+        </Act>
         {seq < last && (
-          <button
-            type="button"
-            className={BUTTONS.default}
+          <Button
             onClick={() => {
               onMove(last);
             }}
           >
             Now
-          </button>
+          </Button>
         )}
       </div>
       {record !== undefined && (
         <p className="text-xs text-agent-muted sm:truncate">
           <span className="font-mono">{record.type}</span> at{" "}
           <time dateTime={record.meta.at}>{formatWhen(record.meta.at)}</time>{" "}
-          <TextLink href={to(["sessions", sessionId], { view: "journal", at: seq })}>Show the record</TextLink>
+          <TextLink href={to("session", [sessionId], { view: "journal", at: seq })}>Show the record</TextLink>
         </p>
       )}
       {fork.error !== null && <Failure error={fork.error} />}
@@ -263,7 +226,6 @@ function Travel({ sessionId, seq, last, record, onMove }: TravelProps): ReactNod
 
 function Runs({ sessionId }: { readonly sessionId: string }): ReactNode {
   const { data, error } = useQuery(runsOfSessionQuery(sessionId));
-  const now = useNow();
   if (error !== null) return <Failure error={error} />;
   if (data === undefined) return <Loading />;
   if (data.length === 0)
@@ -276,7 +238,7 @@ function Runs({ sessionId }: { readonly sessionId: string }): ReactNode {
     <ul className="overflow-y-auto">
       {data.map((run) => (
         <li key={run.runId} className="border-b border-agent-border">
-          <RunLine run={run} now={now} />
+          <RunLine run={run} />
         </li>
       ))}
     </ul>
@@ -285,11 +247,11 @@ function Runs({ sessionId }: { readonly sessionId: string }): ReactNode {
 
 const NUMBER = "hidden w-20 shrink-0 text-right text-xs tabular-nums text-agent-muted lg:block";
 
-function RunLine({ run, now }: { readonly run: RunRow; readonly now: number }): ReactNode {
+function RunLine({ run }: { readonly run: RunRow }): ReactNode {
   const { runId, agentId, startedAt, endedAt, usage, input } = run;
   return (
     <Link
-      href={to(["runs", runId])}
+      href={to("run", [runId])}
       className={classes("flex items-center gap-4 px-4 py-2 text-sm hover:bg-agent-surface", FOCUS)}
     >
       <span className="min-w-0 flex-1">
@@ -305,12 +267,12 @@ function RunLine({ run, now }: { readonly run: RunRow; readonly now: number }): 
           : formatDuration(Date.parse(endedAt) - Date.parse(startedAt))}
       </span>
       <span className={NUMBER}>{shortTokens(usage)}</span>
-      <span className={NUMBER}>{usage.costMicros === undefined ? "–" : formatCost(usage.costMicros)}</span>
+      <span className={NUMBER}>{orDash(usage.costMicros, formatCost)}</span>
       <span className="w-44 shrink-0 max-sm:w-auto">
         <RunStatus run={run} />
       </span>
       <span className="hidden w-20 shrink-0 text-right text-xs text-agent-muted sm:block">
-        {startedAt !== undefined && <Ago at={startedAt} nowMs={now} />}
+        <Ago at={startedAt} />
       </span>
     </Link>
   );

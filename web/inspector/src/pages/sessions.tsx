@@ -2,31 +2,31 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import type { SessionInfo } from "@windlass/protocol/client";
 import { formatCost, shortId, type TableColumn } from "@windlass/ui";
-import { useMemo, type ReactNode } from "react";
-import { DeleteSessions } from "../bulk.js";
-import { sharedView } from "../filters.js";
-import { ListPage, useView } from "../list-page.js";
-import { Ago, Code, Crashes, Empty, lastWords, RowLink, RunStatus, shortTokens, TextLink } from "../parts.js";
+import type { ReactNode } from "react";
+import { to } from "../addresses.js";
+import { sharedFilter, type ListSearch } from "../filters.js";
+import { DeleteSessions, ListPage, useView } from "../list-page.js";
+import { codeCell, column, textCell, useRows } from "../list.js";
+import { Ago, Code, Crashes, Empty, lastWords, orDash, RowLink, RunStatus, shortTokens, TextLink } from "../parts.js";
 import { sessionsQuery, type SessionView } from "../queries.js";
-import { to } from "../router.js";
+import { oneOf } from "../router.js";
+
+const SORTS = oneOf(["created", "cost"]);
 
 /** The view of an address. */
-export function viewOf(query: URLSearchParams): SessionView {
-  const { time, filter, values } = sharedView(query);
+function viewOf(search: ListSearch): SessionView {
   return {
-    time,
+    time: search.time,
     filter: {
-      ...filter,
-      subagents: query.get("subagents") === "1" ? true : undefined,
-      sort: values.one("sort", ["created", "cost"]) ?? "updated",
+      ...sharedFilter(search),
+      subagents: search.subagents === "1" ? true : undefined,
+      sort: SORTS(search.sort) ?? "updated",
     },
   };
 }
 
 export function SessionsPage(): ReactNode {
   const view = useView(viewOf);
-  const pages = useInfiniteQuery(sessionsQuery(view));
-  const rows = useMemo(() => pages.data?.pages.flatMap(({ sessions }) => sessions), [pages.data]);
   return (
     <ListPage
       list="sessions"
@@ -34,11 +34,9 @@ export function SessionsPage(): ReactNode {
       noun="session"
       view={view}
       sortedBy="updated"
-      pages={pages}
-      rows={rows}
-      total={pages.data?.pages[0]?.total}
+      pages={useRows(useInfiniteQuery(sessionsQuery(view)), "sessions")}
       idOf={({ sessionId }) => sessionId}
-      columnsAt={columnsAt}
+      columns={COLUMNS}
       actions={(picked, clear) => (
         <DeleteSessions count={picked.length} sessionIds={picked.map(({ sessionId }) => sessionId)} onDone={clear}>
           Their runs, records and files are deleted with them.
@@ -49,88 +47,35 @@ export function SessionsPage(): ReactNode {
   );
 }
 
-function columnsAt(now: number): readonly TableColumn<SessionInfo>[] {
-  return [
-    {
-      id: "title",
-      label: "Session",
-      width: 130,
-      share: 1,
-      cell: ({ sessionId, title, predecessorId, parentSessionId }) => (
-        <>
-          <RowLink href={to(["sessions", sessionId])}>{title || "Untitled"}</RowLink>
-          {predecessorId !== undefined && <span className="text-agent-muted"> fork</span>}
-          {parentSessionId !== undefined && <span className="text-agent-muted"> subagent</span>}
-        </>
-      ),
-    },
-    {
-      id: "output",
-      label: "Output, error, or what it waits for",
-      width: 170,
-      share: 1,
-      fromPx: 860,
-      cell: (session) => (
-        <span className="text-agent-muted" title={lastWords(session)}>
-          {lastWords(session)}
-        </span>
-      ),
-    },
-    { id: "agent", label: "Agent", width: 76, fromPx: 640, cell: ({ agentId }) => agentId },
-    {
-      id: "status",
-      label: "Status",
-      width: 208,
-      cell: (session) => (
-        <span className="flex items-center gap-1.5">
-          <RunStatus run={{ status: session.status ?? "idle", waitsOn: session.waitsOn }} />
-          <Crashes count={session.crashes ?? 0} isShort />
-        </span>
-      ),
-    },
-    { id: "runs", label: "Runs", width: 60, isNumber: true, fromPx: 760, cell: ({ runCount }) => runCount },
-    {
-      id: "tokens",
-      label: "Tokens",
-      width: 68,
-      isNumber: true,
-      fromPx: 820,
-      cell: ({ usage }) => shortTokens(usage),
-    },
-    {
-      id: "cost",
-      label: "Cost",
-      width: 74,
-      isNumber: true,
-      isSortable: true,
-      fromPx: 700,
-      cell: ({ usage }) => (usage?.costMicros === undefined ? "–" : formatCost(usage.costMicros)),
-    },
-    {
-      id: "id",
-      label: "Id",
-      width: 110,
-      isHidden: true,
-      cell: ({ sessionId }) => <code className="font-mono text-xs">{shortId(sessionId)}</code>,
-    },
-    {
-      id: "created",
-      label: "Began",
-      width: 96,
-      isSortable: true,
-      fromPx: 1_080,
-      cell: ({ createdAt }) => createdAt !== undefined && <Ago at={createdAt} nowMs={now} />,
-    },
-    {
-      id: "updated",
-      label: "Active",
-      width: 96,
-      isSortable: true,
-      fromPx: 480,
-      cell: ({ updatedAt }) => updatedAt !== undefined && <Ago at={updatedAt} nowMs={now} />,
-    },
-  ];
-}
+const MUTED = "text-agent-muted";
+
+const COLUMNS: readonly TableColumn<SessionInfo>[] = [
+  column("title", "Session", { width: 130, share: 1 }, ({ sessionId, title, predecessorId, parentSessionId }) => (
+    <>
+      <RowLink href={to("session", [sessionId])}>{title || "Untitled"}</RowLink>
+      {predecessorId !== undefined && <span className={MUTED}> fork</span>}
+      {parentSessionId !== undefined && <span className={MUTED}> subagent</span>}
+    </>
+  )),
+  column("output", "Output, error, or what it waits for", { width: 170, share: 1, fromPx: 860 }, (session) =>
+    textCell(lastWords(session), MUTED),
+  ),
+  column("agent", "Agent", { width: 76, fromPx: 640 }, ({ agentId }) => agentId),
+  column("status", "Status", { width: 208 }, ({ status = "idle", waitsOn, crashes = 0 }) => (
+    <span className="flex items-center gap-1.5">
+      <RunStatus run={{ status, waitsOn }} />
+      <Crashes count={crashes} isShort />
+    </span>
+  )),
+  column("runs", "Runs", { width: 60, isNumber: true, fromPx: 760 }, ({ runCount }) => runCount),
+  column("tokens", "Tokens", { width: 68, isNumber: true, fromPx: 820 }, ({ usage }) => shortTokens(usage)),
+  column("cost", "Cost", { width: 74, isNumber: true, isSortable: true, fromPx: 700 }, ({ usage }) =>
+    orDash(usage?.costMicros, formatCost),
+  ),
+  column("id", "Id", { width: 110, isHidden: true }, ({ sessionId }) => codeCell(shortId(sessionId))),
+  column("created", "Began", { width: 96, isSortable: true, fromPx: 1_080 }, ({ createdAt }) => <Ago at={createdAt} />),
+  column("updated", "Active", { width: 96, isSortable: true, fromPx: 480 }, ({ updatedAt }) => <Ago at={updatedAt} />),
+];
 
 function NoSessions(): ReactNode {
   return (

@@ -1,11 +1,10 @@
 /** Versions of an agent side by side. */
 import { useQuery } from "@tanstack/react-query";
 import type { Estimate, VersionComparison } from "@windlass/protocol";
-import type { Version, Versions as AgentVersions } from "@windlass/protocol/client";
+import type { Version } from "@windlass/protocol/client";
 import {
   CARD,
   classes,
-  DataTable,
   formatCost,
   formatCount,
   formatDuration,
@@ -13,24 +12,32 @@ import {
   formatShort,
   formatSigned,
   shortHash,
-  useColumns,
   type TableColumn,
 } from "@windlass/ui";
 import { useMemo, type ReactNode } from "react";
+import { SEARCH } from "../addresses.js";
 import { ChangedValue } from "../changes.js";
-import { Ago, Empty, Failure, Loading, rangeOf, Status, useNow } from "../parts.js";
+import { column, Table } from "../list.js";
+import { Ago, Empty, Pending, rangeOf, Status } from "../parts.js";
 import { compareQuery, versionsQuery } from "../queries.js";
-import { useQueryState } from "../router.js";
+import { useSearch } from "../router.js";
 
 type Metric = "successRate" | "costMicros" | "durationMs" | "tokens";
 
-const METRICS: readonly { readonly id: Metric; readonly label: string; readonly format: (value: number) => string }[] =
-  [
-    { id: "successRate", label: "Succeeded", format: formatPercent },
-    { id: "costMicros", label: "Cost of a run", format: formatCost },
-    { id: "durationMs", label: "Time of a run", format: formatDuration },
-    { id: "tokens", label: "Tokens of a run", format: formatShort },
-  ];
+interface MetricLook {
+  readonly id: Metric;
+  readonly label: string;
+  readonly format: (value: number) => string;
+  /** The width from which a table has a column of it. */
+  readonly fromPx: number;
+}
+
+const METRICS: readonly MetricLook[] = [
+  { id: "successRate", label: "Succeeded", format: formatPercent, fromPx: 0 },
+  { id: "costMicros", label: "Cost of a run", format: formatCost, fromPx: 620 },
+  { id: "durationMs", label: "Time of a run", format: formatDuration, fromPx: 740 },
+  { id: "tokens", label: "Tokens of a run", format: formatShort, fromPx: 860 },
+];
 /** Values that are shown; more of them differ where whole tools come and go. */
 const DIFFERENCES_MAX = 20;
 const VERDICTS: Readonly<Record<VersionComparison["verdict"], string>> = {
@@ -51,14 +58,11 @@ export function Versions({ agent }: { readonly agent: string | undefined }): Rea
 }
 
 function VersionsOf({ agent }: { readonly agent: string }): ReactNode {
-  const { data, error, refetch } = useQuery(versionsQuery(agent));
-  const [query, change] = useQueryState();
-  const layout = useColumns("versions");
-  const now = useNow();
-  const columns = useMemo(() => columnsAt(now, data), [now, data]);
-  if (error !== null && data === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
-  if (data === undefined) return <Loading />;
-  const { versions } = data;
+  const list = useQuery(versionsQuery(agent));
+  const [search, change] = useSearch(SEARCH.decisions);
+  const columns = useMemo(() => columnsOf(list.data?.current), [list.data]);
+  if (list.data === undefined) return <Pending of={list} />;
+  const { versions } = list.data;
   if (versions.length === 0)
     return (
       <Empty title={`No run of ${agent} has ended yet.`}>
@@ -67,8 +71,8 @@ function VersionsOf({ agent }: { readonly agent: string }): ReactNode {
         </p>
       </Empty>
     );
-  const next = pick(versions, query.get("new")) ?? versions[0];
-  const old = pick(versions, query.get("old")) ?? versions.find((one) => one !== next);
+  const next = pick(versions, search.new) ?? versions[0];
+  const old = pick(versions, search.old) ?? versions.find((one) => one !== next);
   const chosen = new Set([old, next].flatMap((one) => (one === undefined ? [] : [one.tally.fingerprint])));
   const choose = (wanted: ReadonlySet<string>): void => {
     // Two are compared: a third one takes the place of the older one.
@@ -82,7 +86,8 @@ function VersionsOf({ agent }: { readonly agent: string }): ReactNode {
         className="flex shrink-0 flex-col border-b border-agent-border"
         style={{ height: HEAD_PX + Math.min(versions.length, VERSIONS_SEEN_MAX) * VERSION_PX }}
       >
-        <DataTable
+        <Table
+          name="versions"
           label="Versions"
           rows={versions}
           columns={columns}
@@ -92,7 +97,6 @@ function VersionsOf({ agent }: { readonly agent: string }): ReactNode {
           }}
           chosen={chosen}
           onChoose={choose}
-          layout={layout}
         />
       </div>
       <div className="flex flex-col gap-4 p-4">
@@ -113,56 +117,39 @@ const HEAD_PX = 34;
 const VERSION_PX = 33;
 const VERSIONS_SEEN_MAX = 6;
 
-function pick(versions: readonly Version[], fingerprint: string | null): Version | undefined {
+function pick(versions: readonly Version[], fingerprint: string | undefined): Version | undefined {
   return versions.find(({ tally }) => tally.fingerprint === fingerprint);
 }
 
-function columnsAt(now: number, data: AgentVersions | undefined): readonly TableColumn<Version>[] {
+function columnsOf(current: string | undefined): readonly TableColumn<Version>[] {
   return [
-    {
-      id: "version",
-      label: "Version",
-      width: 150,
-      share: 1,
-      cell: ({ tally }) => (
-        <span className="font-semibold">
-          <code title={tally.fingerprint}>{shortHash(tally.fingerprint)}</code>
-          {tally.fingerprint === data?.current && <span className="font-normal text-agent-muted"> now</span>}
-        </span>
-      ),
-    },
-    { id: "runs", label: "Runs", width: 72, isNumber: true, cell: ({ tally }) => formatCount(tally.runs) },
-    ...METRICS.map(({ id, label, format }, at) => ({
-      id,
-      label,
-      width: 130,
-      isNumber: true,
-      fromPx: [0, 620, 740, 860][at] ?? 0,
-      cell: ({ tally }: Version) => <span title={rangeOf(tally[id], format)}>{told(tally[id], format)}</span>,
-    })),
-    {
-      id: "first",
-      label: "First run",
-      width: 110,
-      fromPx: 980,
-      cell: ({ firstAt }) => <Ago at={firstAt} nowMs={now} />,
-    },
-    { id: "last", label: "Last run", width: 110, fromPx: 540, cell: ({ lastAt }) => <Ago at={lastAt} nowMs={now} /> },
+    column("version", "Version", { width: 150, share: 1 }, ({ tally }) => (
+      <span className="font-semibold">
+        <code title={tally.fingerprint}>{shortHash(tally.fingerprint)}</code>
+        {tally.fingerprint === current && <span className="font-normal text-agent-muted"> now</span>}
+      </span>
+    )),
+    column("runs", "Runs", { width: 72, isNumber: true }, ({ tally }) => formatCount(tally.runs)),
+    ...METRICS.map(({ id, label, format, fromPx }) =>
+      column<Version>(id, label, { width: 130, isNumber: true, fromPx }, ({ tally }) => (
+        <span title={rangeOf(tally[id], format)}>{told(tally[id], format)}</span>
+      )),
+    ),
+    column("first", "First run", { width: 110, fromPx: 980 }, ({ firstAt }) => <Ago at={firstAt} />),
+    column("last", "Last run", { width: 110, fromPx: 540 }, ({ lastAt }) => <Ago at={lastAt} />),
   ];
 }
 
-function Compared({
-  agent,
-  old,
-  next,
-}: {
+interface ComparedProps {
   readonly agent: string;
   readonly old: Version;
   readonly next: Version;
-}): ReactNode {
-  const { data, error, refetch } = useQuery(compareQuery(agent, old.tally.fingerprint, next.tally.fingerprint));
-  if (error !== null && data === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
-  if (data === undefined) return <Loading />;
+}
+
+function Compared({ agent, old, next }: ComparedProps): ReactNode {
+  const compared = useQuery(compareQuery(agent, old.tally.fingerprint, next.tally.fingerprint));
+  const { data } = compared;
+  if (data === undefined) return <Pending of={compared} />;
   return (
     <>
       <ComparisonTable comparison={data.comparison} />

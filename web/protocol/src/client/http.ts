@@ -15,6 +15,7 @@ import {
   EvalResult,
   TraceSpan,
   type AgentSessionChange,
+  type BudgetLimits,
   type InputResponse,
   type RunStatus,
 } from "../generated/index.js";
@@ -65,6 +66,12 @@ export interface RequestOptions {
   readonly signal?: AbortSignal | undefined;
   /** The same key and the same body again is the same request: nothing happens twice. */
   readonly idempotencyKey?: string | undefined;
+}
+
+/** How to continue a failed run. */
+export interface RetryOptions extends RequestOptions {
+  /** The most that both runs together may use, within the budget of the agent; what the failed run left when absent. */
+  readonly budget?: BudgetLimits | undefined;
 }
 
 /** How much of a trace. */
@@ -305,8 +312,9 @@ export class Client {
   }
 
   /** Continues a failed run in a new run of its session, which the answer names; calls with a result are not repeated. */
-  retryRun(runId: string, options?: RequestOptions): Promise<rest.Accepted> {
-    return this.ask(rest.Accepted, at("runs", runId, "retry"), { ...options, method: "POST" });
+  retryRun(runId: string, { budget, ...options }: RetryOptions = {}): Promise<rest.Accepted> {
+    const body = budget === undefined ? undefined : { budget };
+    return this.ask(rest.Accepted, at("runs", runId, "retry"), { ...options, method: "POST", body });
   }
 
   /** The calls of a run that may have changed something, newest first, and whether each can be reversed. */

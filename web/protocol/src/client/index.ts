@@ -31,6 +31,7 @@ export {
   type ExperimentQuery,
   type DeliveryQuery,
   type RequestOptions,
+  type RetryOptions,
   type TraceOptions,
   type RunQuery,
   type SafePointQuery,

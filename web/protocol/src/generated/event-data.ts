@@ -541,6 +541,8 @@ export type ReasoningAppendedData = z.infer<typeof ReasoningAppendedData>;
 export const ReasoningCompletedData = open({
   /** The text. */
   reasoning: z.string(),
+  /** Whether it began after text of the message had been shown; left out if not. */
+  isLate: z.boolean().optional(),
   /** What the provider wants back, such as a signature. */
   providerMetadata: JsonObject.optional(),
   /** Number of the turn in its session, from 0. */
@@ -709,6 +711,8 @@ export const ProgramPausedData = open({
   snapshot: ContentRef.optional(),
   /** Text that the program has printed since the last pause. */
   printed: z.string().optional(),
+  /** Call of the program that made the call; absent if the model made it. */
+  parentCallId: Id.optional(),
   /** Number of the turn in its session, from 0. */
   sequence: Count,
   /** Number of the step in its turn, from 0. */
@@ -738,6 +742,8 @@ export const ProgramEndedData = open({
   variables: ContentRef.optional(),
   /** The names of these variables. */
   names: z.array(z.string()).optional(),
+  /** Call of the program that made the call; absent if the model made it. */
+  parentCallId: Id.optional(),
   /** Number of the turn in its session, from 0. */
   sequence: Count,
   /** Number of the step in its turn, from 0. */
@@ -753,6 +759,8 @@ export const ActionInputAppendedData = open({
   callId: Id,
   /** The piece of JSON text. */
   inputDelta: z.string(),
+  /** The input so far, for a reader that joins late. */
+  inputSoFar: z.string().optional(),
   /** Name of the tool. */
   toolName: z.string().optional(),
   /** Number of the turn in its session, from 0. */
@@ -1323,10 +1331,16 @@ export const HookCompletedData = open({
   changed: z.boolean().optional(),
   /** Whether it vetoed. */
   vetoed: z.boolean().optional(),
+  /** Why it vetoed. */
+  reason: z.string().optional(),
   /** How long it took. */
   durationMs: Count.optional(),
   /** The call. */
   callId: Id.optional(),
+  /** Why the hook ends the run. */
+  stop: ErrorInfo.optional(),
+  /** What it changed: arguments, prompt or context. */
+  change: JsonObject.optional(),
 });
 export type HookCompletedData = z.infer<typeof HookCompletedData>;
 
@@ -1340,8 +1354,14 @@ export const HookFailedData = open({
   status: HookStatus,
   /** Why. */
   error: ActionError,
+  /** What the failure means for the run, as the hook declares it. */
+  failure: z.string().optional(),
+  /** How long it took. */
+  durationMs: Count.optional(),
   /** The call. */
   callId: Id.optional(),
+  /** Why the hook ends the run. */
+  stop: ErrorInfo.optional(),
 });
 export type HookFailedData = z.infer<typeof HookFailedData>;
 
@@ -1462,6 +1482,8 @@ export const DeliveryDedupedData = open({
   sinkId: Id,
   /** Key of the earlier delivery. */
   dedupeKey: Id,
+  /** The run. */
+  runId: Id.optional(),
 });
 export type DeliveryDedupedData = z.infer<typeof DeliveryDedupedData>;
 

@@ -90,6 +90,13 @@ export const Cancel = z.strictObject({
 });
 export type Cancel = z.infer<typeof Cancel>;
 
+/** Body of a request to continue a failed run. */
+export const RetryRun = z.strictObject({
+  /** The most that both runs together may use; what the failed run left if absent. */
+  budget: BudgetLimits.optional(),
+});
+export type RetryRun = z.infer<typeof RetryRun>;
+
 /** Body of `POST /approvals/{id}`: an option of the request, a text, or both. */
 export const Answer = z.strictObject({
   /** The option. */
@@ -1140,6 +1147,8 @@ export const ProblemDetails = open({
   code: z.string(),
   /** Ids of what the problem is about. */
   ids: record(z.string()),
+  /** The code of the decision, if a policy refused the start of a run. */
+  policyCode: z.string().optional(),
   /** Where the request does not fit the route. */
   issues: z.array(ProblemIssue).optional(),
 });

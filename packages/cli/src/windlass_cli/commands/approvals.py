@@ -7,9 +7,9 @@ import typer
 from pydantic_core import from_json
 
 import windlass
-from windlass_cli.backend import Backend, command_of, known_request
-from windlass_cli.follow import asked
-from windlass_cli.output import Problem, show_page, when
+from windlass_cli.backend import Backend, command_of, find_request
+from windlass_cli.follow import request_text
+from windlass_cli.output import CommandError, Exit, show_page, when
 
 if TYPE_CHECKING:
     from windlass_cli.backend import RequestRow
@@ -35,31 +35,31 @@ def list_requests(
     """Requests with an answer that no process has taken yet."""
 
     def show(items: "Sequence[RequestRow]") -> None:
-        for one in items:
-            terminal.write(f"{_block(one, is_answered=one.request.request_id in answered)}\n")
+        for row in items:
+            terminal.write(f"{_block(row, is_answered=row.request.request_id in answered)}\n")
         if items:
             terminal.say("Answer with: windlass approvals answer REQUEST ANSWER", "dim")
 
     async def work(backend: Backend) -> None:
         page = await backend.sessions.requests(limit=limit)
-        for run_id in dict.fromkeys(one.run_id for one in page.items):
-            found = await backend.handle(run_id).open_requests()
-            answered.update(one.request_id for one in found if one.is_answered)
+        for run_id in dict.fromkeys(row.run_id for row in page.items):
+            requests = await backend.handle(run_id).open_requests()
+            answered.update(request.request_id for request in requests if request.is_answered)
         show_page(terminal, page, show=show, empty="No open requests.", as_json=as_json)
 
     command_of(context).ask(work)
 
 
-def _block(one: "RequestRow", *, is_answered: bool = False) -> str:
+def _block(row: "RequestRow", *, is_answered: bool = False) -> str:
     """Return a request with the whole input of its action."""
-    request = one.request
+    request = row.request
     until = "" if request.expires_at is None else f", expires {when(request.expires_at)}"
     answers = ", ".join(option.id for option in request.options or ()) or "--text …"
-    owner = "" if one.owner is None else f" of {one.owner}"
+    owner = "" if row.owner is None else f" of {row.owner}"
     lines = (
-        f"{one.agent_id}{owner}, run {one.run_id}, asked {when(one.asked_at)}{until}",
-        *asked(request).splitlines(),
-        f"answered already, and not taken by a process yet: windlass runs resume {one.run_id}"
+        f"{row.agent_id}{owner}, run {row.run_id}, asked {when(row.asked_at)}{until}",
+        *request_text(request).splitlines(),
+        f"answered already, and not taken by a process yet: windlass runs resume {row.run_id}"
         if is_answered
         else f"answers: {answers}",
     )
@@ -86,25 +86,25 @@ def answer(
     changes = None if change is None else _changes(change)
 
     async def work(backend: Backend) -> None:
-        found = await _open_request(backend, request_id)
-        known_id = found.request.request_id
-        run = backend.handle(found.run_id)
+        row = await _open_request(backend, request_id)
+        known_id = row.request.request_id
+        run = backend.handle(row.run_id)
         next_step = (
-            f"The server drives the run. Follow it: windlass runs tail {found.run_id}"
+            f"The server drives the run. Follow it: windlass runs tail {row.run_id}"
             if command.settings.server
-            else f"Drive the run here: windlass runs resume {found.run_id}"
+            else f"Drive the run here: windlass runs resume {row.run_id}"
         )
-        command.terminal.say(_block(found))
+        command.terminal.say(_block(row))
         try:
-            given = found.request.action.input
-            known = given if isinstance(given, dict) else {}
-            arguments = None if changes is None else {**known, **changes}
+            action_input = row.request.action.input
+            old_arguments = action_input if isinstance(action_input, dict) else {}
+            arguments = None if changes is None else {**old_arguments, **changes}
             await run.answer(known_id, option, text=text, responder=command.user, arguments=arguments)
         except windlass.Conflict as error:  # answered or closed in the meantime
             await _open_request(backend, known_id)
-            raise Problem(error.message, next_step) from None
-        said = " ".join(filter(None, (option, text)))
-        command.terminal.say(f"Answered: {said}. {next_step}")
+            raise CommandError(error.message, next_step, code=Exit.CONFLICT) from None
+        reply = " ".join(filter(None, (option, text)))
+        command.terminal.say(f"Answered: {reply}. {next_step}")
 
     command.ask(work)
 
@@ -113,31 +113,32 @@ def _changes(text: str) -> "JsonObject":
     """Return the changed arguments of `--change`.
 
     Raises:
-        Problem: the text is not a JSON object.
+        CommandError: the text is not a JSON object.
     """
     try:
-        found: object = from_json(text)
+        changes: object = from_json(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise Problem("--change is not a JSON object", """Write it like --change '{"cents": 2000}'""")
-    return cast("JsonObject", found)
+        changes = None
+    if not isinstance(changes, dict):
+        raise CommandError("--change is not a JSON object", """Write it like --change '{"cents": 2000}'""")
+    return cast("JsonObject", changes)
 
 
 async def _open_request(backend: Backend, request_id: str) -> "RequestRow":
     """Return an open request.
 
     Raises:
-        Problem: the request is unknown, or resolved already.
+        CommandError: the request is unknown, or resolved already.
     """
     from windlass.catalog import SettledRequest  # noqa: PLC0415 - slow to import; the backend has imported it
 
-    found = await known_request(backend, request_id)
-    if isinstance(found, SettledRequest):
-        by = f" by {found.responder}" if found.responder else ""
-        raise Problem(
-            f"the request is resolved already: {found.option_id or found.outcome.value}{by}, "
-            f"at {when(found.at)}",
-            f"Show the run: windlass runs show {found.run_id}",
+    request = await find_request(backend, request_id)
+    if isinstance(request, SettledRequest):
+        by = f" by {request.responder}" if request.responder else ""
+        raise CommandError(
+            f"the request is resolved already: {request.option_id or request.outcome.value}{by}, "
+            f"at {when(request.at)}",
+            f"Show the run: windlass runs show {request.run_id}",
+            code=Exit.CONFLICT,
         )
-    return found
+    return request

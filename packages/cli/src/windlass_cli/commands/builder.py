@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 import typer
 
 import windlass
-from windlass_cli.backend import Command, LocalStore, command_of, completed, finish, known_run
+from windlass_cli.backend import Command, LocalStore, command_of, complete_id, find_run, finish
 from windlass_cli.output import (
     MICROS,
     NO_VALUE,
+    CommandError,
     Exit,
-    Problem,
     Terminal,
     seconds,
     short,
@@ -75,7 +75,7 @@ def compare(
     Example: windlass builder compare prices
     """
     if (old is None) != (new is None):
-        raise Problem(
+        raise CommandError(
             "compare needs two versions, found one", "Name both, or none to compare the two newest."
         )
     versions = None if old is None or new is None else (old, new)
@@ -98,9 +98,9 @@ def run(
     async def ask(runtime: "AgentRuntime") -> "Report":
         from windlass import ledger  # noqa: PLC0415 - slow to import
 
-        known = await known_run(LocalStore(runtime, command.agents, user=command.user), run_id)
+        run = await find_run(LocalStore(runtime, command.agents, user=command.user), run_id)
         with ledger.BuilderQuery(runtime=runtime) as query:
-            return await asyncio.to_thread(ledger.report, query, run_id=known.run_id)
+            return await asyncio.to_thread(ledger.report, query, run_id=run.run_id)
 
     _show(command, ask, as_json=as_json)
 
@@ -118,7 +118,7 @@ def _report(
 
         with ledger.BuilderQuery(runtime=runtime) as query:
             if not await asyncio.to_thread(query.list_runs_for_goal, goal, 1):
-                raise Problem(
+                raise CommandError(
                     f"no runs with the goal {goal}",
                     "Start runs with a goal: runtime.start(…, goal_id=…)",
                 )
@@ -136,13 +136,13 @@ def _show(command: Command, ask: "Callable[[AgentRuntime], Awaitable[Report]]", 
     finish(work())
 
 
-def _tell(command: Command, found: "Report", *, as_json: bool) -> None:
+def _tell(command: Command, report: "Report", *, as_json: bool) -> None:
     from windlass import ledger  # noqa: PLC0415 - slow to import
 
     if as_json:
-        command.terminal.line(to_json(ledger.report_json(found)))
+        command.terminal.line(to_json(ledger.report_json(report)))
     else:
-        show_report(command.terminal, found)
+        show_report(command.terminal, report)
 
 
 # proposals
@@ -160,8 +160,8 @@ async def _state(builder: "Builder", proposal_id: str) -> "ProposalState":
     try:
         return await builder.proposal(proposal_id)
     except windlass.Conflict:
-        ids = [one.proposal.id for one in await builder.proposals(None)]
-        return await builder.proposal(completed(proposal_id, ids, what="proposal"))
+        ids = [state.proposal.id for state in await builder.proposals(None)]
+        return await builder.proposal(complete_id(proposal_id, ids, what="proposal"))
 
 
 @proposals.command("list")
@@ -179,30 +179,30 @@ def list_proposals(
 
     async def work() -> Exit:
         async with command.reading() as runtime, _builder(runtime) as builder:
-            found = await builder.proposals(goal)
+            states = await builder.proposals(goal)
         if as_json:
-            for one in found:
-                command.terminal.line(to_json(one))
+            for state in states:
+                command.terminal.line(to_json(state))
             return Exit.DONE
         header = ("proposal", "status", "goal", "agent", "created", "changes", "rationale")
-        if not show_table(command.terminal, header, rows=map(_row, found)):
+        if not show_table(command.terminal, header, rows=map(_row, states)):
             command.terminal.say("No proposals found. A Builder makes them: see docs/improve.md")
         return Exit.DONE
 
     finish(work())
 
 
-def _row(one: "ProposalState") -> tuple[str, ...]:
-    made = one.proposal
-    changes = ", ".join(str(change.part) for change in made.changes)
+def _row(state: "ProposalState") -> tuple[str, ...]:
+    proposal = state.proposal
+    changes = ", ".join(str(change.part) for change in proposal.changes)
     return (
-        made.id,
-        one.status.value,
-        made.goal_id,
-        made.agent_id,
-        when(made.at),
+        proposal.id,
+        state.status.value,
+        proposal.goal_id,
+        proposal.agent_id,
+        when(proposal.at),
         changes,
-        short(made.rationale),
+        short(proposal.rationale),
     )
 
 
@@ -250,14 +250,14 @@ def check(
     command = command_of(context)
 
     async def work() -> Exit:
-        known = command.goals(goals)
-        if not known:
-            raise Problem("a check needs goals, and none are set", "Name them: --goals app.py:goals")
-        async with command.reading(with_agents=True) as runtime, _builder(runtime, known) as builder:
+        known_goals = command.goals(goals)
+        if not known_goals:
+            raise CommandError("a check needs goals, and none are set", "Name them: --goals app.py:goals")
+        async with command.reading(with_agents=True) as runtime, _builder(runtime, known_goals) as builder:
             known_id = (await _state(builder, proposal_id)).proposal.id
-            found = await builder.check(known_id, repeats=repeats)
+            outcome = await builder.check(known_id, repeats=repeats)
             await _show_state(command, builder, known_id, as_json=as_json)
-        return Exit.FAILED if found.broken > found.fixed else Exit.DONE
+        return Exit.FAILED if outcome.broken > outcome.fixed else Exit.DONE
 
     finish(work())
 
@@ -326,21 +326,23 @@ def _show_goal(terminal: Terminal, report: "GoalReport") -> None:
         terminal.show("")
         rows = [
             (
-                _version(one.fingerprint),
-                str(one.runs),
-                _rate(one.success_rate),
-                _value(one.cost_micros, _dollars),
-                _value(one.duration_ms, _ms),
-                _value(one.tokens, _count),
+                _version(version.fingerprint),
+                str(version.runs),
+                _rate(version.success_rate),
+                _value(version.cost_micros, _dollars),
+                _value(version.duration_ms, _ms),
+                _value(version.tokens, _count),
             )
-            for one in report.versions
+            for version in report.versions
         ]
         header = ("version", "runs", "success (95 % interval)", "cost", "duration", "tokens")
         show_table(terminal, header, rows=rows, right=(1, 3, 4, 5))
     if report.failures:
         terminal.show("")
-        found = [(one.kind.value, str(one.count), one.causes[0].told) for one in report.failures]
-        show_table(terminal, ("failure", "runs", "most frequent cause"), rows=found, right=(1,))
+        failures = [
+            (failure.kind.value, str(failure.count), failure.causes[0].told) for failure in report.failures
+        ]
+        show_table(terminal, ("failure", "runs", "most frequent cause"), rows=failures, right=(1,))
 
 
 def _show_versions(terminal: Terminal, report: "VersionsReport") -> None:
@@ -376,7 +378,7 @@ def sparkline(values: Sequence[float], *, low: float | None = None, high: float 
     if spread <= 0:
         return _SPARKS[0] * len(values)
     steps = len(_SPARKS) - 1
-    return "".join(_SPARKS[round(min(max((one - bottom) / spread, 0), 1) * steps)] for one in values)
+    return "".join(_SPARKS[round(min(max((value - bottom) / spread, 0), 1) * steps)] for value in values)
 
 
 def _version(fingerprint: str) -> str:
@@ -399,8 +401,8 @@ def _change(estimate: "Estimate | None", form: Callable[[float], str]) -> str:
     if estimate is None:
         return NO_VALUE
     value, low, high = (
-        NO_VALUE if one is None else f"{'-' if one < 0 else '+'}{form(abs(one))}"
-        for one in (estimate.value, estimate.low, estimate.high)
+        NO_VALUE if number is None else f"{'-' if number < 0 else '+'}{form(abs(number))}"
+        for number in (estimate.value, estimate.low, estimate.high)
     )
     return value if estimate.low is None or estimate.high is None else f"{value} ({low} to {high})"
 

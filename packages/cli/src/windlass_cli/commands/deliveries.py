@@ -41,10 +41,17 @@ def list_deliveries(
     command.ask(work)
 
 
-def _row(one: "DeliveryInfo") -> tuple[str, ...]:
-    time = "dead" if one.is_dead else when(one.next_at)
-    said = (one.problem or NO_VALUE, one.session_id)
-    return (one.delivery_id, one.target, one.event or NO_VALUE, str(one.attempts), time, *said)
+def _row(delivery: "DeliveryInfo") -> tuple[str, ...]:
+    time = "dead" if delivery.is_dead else when(delivery.next_at)
+    return (
+        delivery.delivery_id,
+        delivery.target,
+        delivery.event or NO_VALUE,
+        str(delivery.attempts),
+        time,
+        delivery.problem or NO_VALUE,
+        delivery.session_id,
+    )
 
 
 @app.command()

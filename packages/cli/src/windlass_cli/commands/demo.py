@@ -10,12 +10,12 @@ import typer
 import windlass
 from windlass_cli.backend import ENDS, Command, LocalStore, command_of
 from windlass_cli.commands.serve import port_problem, serve_agents
-from windlass_cli.follow import Watch
-from windlass_cli.settings import LOCAL, OWNER, Settings
+from windlass_cli.follow import RunWatch
+from windlass_cli.settings import LOCAL, OWNER, CommandSettings
 
 if TYPE_CHECKING:
     from windlass import AgentRuntime
-    from windlass_cli.backend import Run
+    from windlass_cli.backend import BackendRun
     from windlass_server import Tenants
 
 MESSAGE: Final = "Use weather, then pay."
@@ -36,13 +36,13 @@ def demo(
 
     Example: windlass demo
     """
-    given = command_of(context)
-    command = Command(_with_demo(given.settings), given.terminal)
-    story = _Story(command, _command_line(given.settings))
+    base = command_of(context)
+    command = Command(_with_demo(base.settings), base.terminal)
+    story = _Story(command, _command_line(base.settings))
     serve_agents(command, port=_free(command.settings, port), also=story.begin)
 
 
-def _with_demo(settings: Settings) -> Settings:
+def _with_demo(settings: CommandSettings) -> CommandSettings:
     """Return the settings with the demo agent and the default store."""
     values = {**settings.values}
     for key, value in (("agents", AGENTS), ("store", "")):
@@ -50,14 +50,14 @@ def _with_demo(settings: Settings) -> Settings:
     return replace(settings, values=values)
 
 
-def _command_line(settings: Settings) -> str:
+def _command_line(settings: CommandSettings) -> str:
     """Return the command line that uses the agent and the store of the demo."""
     agents = "" if settings.agents == AGENTS else f" --agents {AGENTS}"
     store = f" --store {settings.data / LOCAL}" if settings.text("store") else ""
     return f"windlass{agents}{store}"
 
 
-def _free(settings: Settings, port: int | None) -> int:
+def _free(settings: CommandSettings, port: int | None) -> int:
     """Return the port; any free one if none is named and the usual one is taken."""
     if port is not None:
         return port
@@ -78,7 +78,7 @@ class _Story:
         self._tasks.add(asyncio.ensure_future(self._tell(tenants, address)))
 
     async def _tell(self, tenants: "Tenants", address: str) -> None:
-        watch = Watch(self._command.terminal, self._command.user, is_asking=False)
+        watch = RunWatch(self._command.terminal, self._command.user, is_asking=False)
         try:
             async with tenants.use(OWNER) as tenant:
                 run = await self._handle(tenant.runtime)
@@ -93,31 +93,30 @@ class _Story:
         self._say(f"Inspect the run: {address}, or {self._line} runs show {run.run_id}", "bold")
         self._say("Stop the server with Ctrl-C.", "dim")
 
-    async def _handle(self, runtime: "AgentRuntime") -> "Run":
+    async def _handle(self, runtime: "AgentRuntime") -> "BackendRun":
         [agent] = self._command.agents()
         page = await runtime.sessions.runs(agent_id=agent.name, limit=1)
         if page.items and page.items[0].status.value not in ENDS:
-            left = page.items[0]
-            self._say(f"Continuing run {left.run_id} from where it was.", "bold")
-            return runtime.handle(left.run_id)
+            unfinished = page.items[0]
+            self._say(f"Continuing run {unfinished.run_id} from where it was.", "bold")
+            return runtime.handle(unfinished.run_id)
         self._say(f'Message to the agent: "{MESSAGE}"', "bold")
         store = LocalStore(runtime, self._command.agents, user=self._command.user)
         return await store.start(agent.name, MESSAGE, session_id=None)
 
-    async def _explain(self, run: "Run", address: str) -> None:
-        requests = [one for one in await run.open_requests() if not one.is_answered]
+    async def _explain(self, run: "BackendRun", address: str) -> None:
+        requests = [request for request in await run.open_requests() if not request.is_answered]
         if not requests:  # an old event: the request was answered since
             return
-        say = self._say
-        say(
+        self._say(
             "The agent calls the tool pay and waits for approval. Approve it in the inspector:",
             "bold",
         )
-        say(f"    {address}")
-        say("or in another terminal, in this folder:")
-        say(f"    {self._line} approvals answer {requests[0].request_id} approve")
-        say("Before that, kill the process to see that the run survives:", "bold")
-        say(f"    kill -9 {os.getpid()}")
-        say("and continue the run with one of these commands:")
-        say("    windlass demo")
-        say(f"    {self._line} runs resume {run.run_id}")
+        self._say(f"    {address}")
+        self._say("or in another terminal, in this folder:")
+        self._say(f"    {self._line} approvals answer {requests[0].request_id} approve")
+        self._say("Before that, kill the process to see that the run survives:", "bold")
+        self._say(f"    kill -9 {os.getpid()}")
+        self._say("and continue the run with one of these commands:")
+        self._say("    windlass demo")
+        self._say(f"    {self._line} runs resume {run.run_id}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from windlass.errors import wrong
-from windlass_cli.backend import Command, all_items, chosen_agent, command_of, completed, finish
+from windlass_cli.backend import Command, all_items, choose_agent, command_of, complete_id, finish
 from windlass_cli.output import NO_VALUE, Exit, Terminal, seconds, short, show_table, to_json, when
 from windlass_cli.settings import OWNER
 
@@ -77,14 +77,14 @@ def run(
     async def work() -> Exit:
         from windlass import evals  # noqa: PLC0415 - slow to import
 
-        gates = [evals.Gate.read(one) for one in gate or ()]
+        gates = [evals.Gate.read(condition) for condition in gate or ()]
         data = await _dataset(command, dataset)
         data = data.tagged(*tag) if tag else data
         if not data.cases:
             # A misspelt tag must not look like a job that passed.
-            words = f" with the tag {' or '.join(tag)}" if tag else ""
-            raise wrong(f"data set {data.name} has no cases{words}: there is nothing to measure")
-        name = chosen_agent(agent, [one.name for one in command.agents()])
+            tags = f" with the tag {' or '.join(tag)}" if tag else ""
+            raise wrong(f"data set {data.name} has no cases{tags}: there is nothing to measure")
+        name = choose_agent(agent, [known_agent.name for known_agent in command.agents()])
         plan = evals.Experiment(
             data,
             name,
@@ -97,50 +97,52 @@ def run(
             owner=OWNER,
         )
         plan.check_gates(gates)
-        if not any((data.scorers, *(one.scorers for one in data.cases))):
+        if not any((data.scorers, *(case.scorers for case in data.cases))):
             command.terminal.say(
                 f"Data set {data.name} has no scorers: a case passes if its run completes, with any answer. "
                 "Add evaluators to the file, such as EqualsExpected."
             )
         async with command.driving() as runtime:
             results = evals.Results(runtime)
-            older = None if against is None else await results.read(await _known(results, against))
-            found = await _with_progress(command.terminal, plan, runtime=runtime)
-        met = [found.check(one) for one in gates]
-        comparison = None if older is None else found.compare(older)
+            older = (
+                None if against is None else await results.read(await _find_experiment_id(results, against))
+            )
+            result = await _with_progress(command.terminal, plan, runtime=runtime)
+        outcomes = [result.check(condition) for condition in gates]
+        comparison = None if older is None else result.compare(older)
         if junit is not None:
-            junit.write_text(found.junit(met), encoding="utf-8")
+            junit.write_text(result.junit(outcomes), encoding="utf-8")
         if as_json:
             more = {} if comparison is None else {"comparison": comparison}
-            command.terminal.line(to_json({**found.data(met), **more}))
+            command.terminal.line(to_json({**result.data(outcomes), **more}))
         else:
-            _show_result(command.terminal, found, met)
+            _show_result(command.terminal, result, outcomes)
             if comparison is not None:
                 _show_comparison(command.terminal, comparison)
         is_worse = comparison is not None and comparison.comparison.verdict == "worse"
-        return Exit.FAILED if is_worse or not all(one.is_met for one in met) else Exit.DONE
+        return Exit.FAILED if is_worse or not all(outcome.is_met for outcome in outcomes) else Exit.DONE
 
     finish(work())
 
 
-async def _dataset(command: Command, given: str) -> "Dataset":
+async def _dataset(command: Command, source: str) -> "Dataset":
     """Return the data set of a file, or else the one of the store with this name."""
     from windlass import evals  # noqa: PLC0415 - slow to import
 
-    file = Path(given)
+    file = Path(source)
     if file.suffix.lower() in _SUFFIXES:
         return evals.Dataset.load(file)
     async with command.reading() as runtime:
-        return await evals.Datasets(runtime, owner=OWNER).load(given)
+        return await evals.Datasets(runtime, owner=OWNER).load(source)
 
 
 def _with_agents(command: Command, agents: str | None) -> Command:
     if agents is None:
         return command
     settings = command.settings
-    named = replace(settings.values["agents"], value=agents, source="option --agents", is_from_file=False)
+    value = replace(settings.values["agents"], value=agents, source="option --agents", is_from_file=False)
     return Command(
-        replace(settings, values={**settings.values, "agents": named}), command.terminal, key=command.key
+        replace(settings, values={**settings.values, "agents": value}), command.terminal, key=command.key
     )
 
 
@@ -175,13 +177,13 @@ def list_experiments(
         from windlass import evals  # noqa: PLC0415 - slow to import
 
         async with command.reading() as runtime:
-            found = (await evals.Results(runtime).list(limit=limit)).items
+            experiments = (await evals.Results(runtime).list(limit=limit)).items
         if as_json:
-            for one in found:
-                command.terminal.line(to_json(one))
+            for info in experiments:
+                command.terminal.line(to_json(info))
             return Exit.DONE
         header = ("experiment", "begun", "data set", "agent", "version", "cases", "pass rate", "cost")
-        if not show_table(command.terminal, header, rows=map(_row, found)):
+        if not show_table(command.terminal, header, rows=map(_row, experiments)):
             command.terminal.say(
                 "No experiments. Run one: windlass eval run cases.yaml --agents app.py:agent"
             )
@@ -190,10 +192,19 @@ def list_experiments(
     finish(work())
 
 
-def _row(one: "EvalExperiment") -> tuple[str, ...]:
-    version = _version(one.fingerprint)
-    state = _share(one.pass_rate) if one.ended_at is not None else "not ended"
-    return (one.id, when(one.at), one.dataset, one.agent_id, version, str(one.cases), state, _cost(one))
+def _row(experiment: "EvalExperiment") -> tuple[str, ...]:
+    version = _version(experiment.fingerprint)
+    state = _share(experiment.pass_rate) if experiment.ended_at is not None else "not ended"
+    return (
+        experiment.id,
+        when(experiment.at),
+        experiment.dataset,
+        experiment.agent_id,
+        version,
+        str(experiment.cases),
+        state,
+        _cost(experiment),
+    )
 
 
 @app.command()
@@ -209,11 +220,11 @@ def show(context: typer.Context, experiment: Id, *, as_json: Json = False) -> No
 
         async with command.reading() as runtime:
             results = evals.Results(runtime)
-            found = await results.read(await _known(results, experiment))
+            result = await results.read(await _find_experiment_id(results, experiment))
         if as_json:
-            command.terminal.line(to_json(found.data()))
+            command.terminal.line(to_json(result.data()))
         else:
-            _show_result(command.terminal, found, ())
+            _show_result(command.terminal, result, ())
         return Exit.DONE
 
     finish(work())
@@ -232,31 +243,33 @@ def compare(context: typer.Context, old: Id, new: Id, *, as_json: Json = False) 
 
         async with command.reading() as runtime:
             results = evals.Results(runtime)
-            older, newer = [await results.read(await _known(results, one)) for one in (old, new)]
-        found = newer.compare(older)
+            older, newer = [
+                await results.read(await _find_experiment_id(results, prefix)) for prefix in (old, new)
+            ]
+        comparison = newer.compare(older)
         if as_json:
-            command.terminal.line(to_json(found))
+            command.terminal.line(to_json(comparison))
         else:
-            _show_comparison(command.terminal, found)
-        return Exit.FAILED if found.comparison.verdict == "worse" else Exit.DONE
+            _show_comparison(command.terminal, comparison)
+        return Exit.FAILED if comparison.comparison.verdict == "worse" else Exit.DONE
 
     finish(work())
 
 
 async def _experiments(results: "Results") -> "list[EvalExperiment]":
-    found: list[EvalExperiment] = []
+    experiments: list[EvalExperiment] = []
     after: str | None = None
     while True:
         page = await results.list(after=after, limit=_PAGE)
-        found += page.items
+        experiments += page.items
         after = page.next
         if after is None:
-            return found
+            return experiments
 
 
-async def _known(results: "Results", given: str) -> str:
-    ids = [one.id for one in await _experiments(results)]
-    return given if given in ids else completed(given, ids, what="experiment")
+async def _find_experiment_id(results: "Results", prefix: str) -> str:
+    ids = [experiment.id for experiment in await _experiments(results)]
+    return prefix if prefix in ids else complete_id(prefix, ids, what="experiment")
 
 
 # data sets in the store
@@ -274,13 +287,13 @@ def list_datasets(context: typer.Context, *, as_json: Json = False) -> None:
         from windlass import evals  # noqa: PLC0415 - slow to import
 
         async with command.reading() as runtime:
-            kept = evals.Datasets(runtime, owner=OWNER)
-            found = await all_items(lambda after: kept.list(after=after, limit=_PAGE))
+            store = evals.Datasets(runtime, owner=OWNER)
+            infos = await all_items(lambda after: store.list(after=after, limit=_PAGE))
         if as_json:
-            for one in found:
-                command.terminal.line(to_json(one))
+            for info in infos:
+                command.terminal.line(to_json(info))
             return Exit.DONE
-        rows = ((one.name, str(one.cases), _version(one.hash), when(one.changed_at)) for one in found)
+        rows = ((info.name, str(info.cases), _version(info.hash), when(info.changed_at)) for info in infos)
         if not show_table(command.terminal, ("data set", "cases", "version", "changed"), rows=rows):
             command.terminal.say("No data sets. Keep one: windlass eval datasets add NAME --run RUN")
         return Exit.DONE
@@ -300,22 +313,22 @@ def show_dataset(context: typer.Context, name: Name, *, as_json: Json = False) -
         from windlass import evals  # noqa: PLC0415 - slow to import
 
         async with command.reading() as runtime:
-            kept = evals.Datasets(runtime, owner=OWNER)
-            info = await kept.get(name)
-            cases = await all_items(lambda after: kept.cases(name, after=after, limit=_PAGE))
+            store = evals.Datasets(runtime, owner=OWNER)
+            info = await store.get(name)
+            cases = await all_items(lambda after: store.cases(name, after=after, limit=_PAGE))
         if as_json:
             command.terminal.line(to_json({"dataset": info, "cases": cases}))
             return Exit.DONE
         command.terminal.show(f"{info.name}: {info.cases} cases, version {_version(info.hash)}", "bold")
         rows = (
             (
-                one.name,
-                _said(one.inputs),
-                _said(one.expected),
-                ", ".join(one.tags or ()),
-                one.run_id or NO_VALUE,
+                case.name,
+                _value_text(case.inputs),
+                _value_text(case.expected),
+                ", ".join(case.tags or ()),
+                case.run_id or NO_VALUE,
             )
-            for one in cases
+            for case in cases
         )
         show_table(command.terminal, ("case", "inputs", "expected", "tags", "run"), rows=rows)
         return Exit.DONE
@@ -347,12 +360,12 @@ def add_cases(
         if (file is None) == (not run):
             raise typer.BadParameter("give a file, or --run with a recorded run")
         async with command.reading() as runtime:
-            kept = evals.Datasets(runtime, owner=OWNER)
+            store = evals.Datasets(runtime, owner=OWNER)
             if file is not None:
-                await kept.save(replace(evals.Dataset.load(file), name=name))
-            for one in run or ():
-                await kept.add_run(name, one)
-            info = await kept.get(name)
+                await store.save(replace(evals.Dataset.load(file), name=name))
+            for run_id in run or ():
+                await store.add_run(name, run_id)
+            info = await store.get(name)
         command.terminal.say(f"{info.name} has {info.cases} cases, version {_version(info.hash)}.")
         return Exit.DONE
 
@@ -375,8 +388,8 @@ def remove_case(
         from windlass import evals  # noqa: PLC0415 - slow to import
 
         async with command.reading() as runtime:
-            kept = evals.Datasets(runtime, owner=OWNER)
-            await (kept.delete(name) if case is None else kept.remove(name, case))
+            store = evals.Datasets(runtime, owner=OWNER)
+            await (store.delete(name) if case is None else store.remove(name, case))
         command.terminal.say(f"Removed {name}." if case is None else f"Removed {case} from {name}.")
         return Exit.DONE
 
@@ -412,7 +425,7 @@ def _version(fingerprint: str) -> str:
     return fingerprint.removeprefix("sha256:")[:12]
 
 
-def _said(value: "JsonValue") -> str:
+def _value_text(value: "JsonValue") -> str:
     if value is None:
         return NO_VALUE
     return short(value if isinstance(value, str) else to_json(value), _TEXT_CHARS)
@@ -421,8 +434,8 @@ def _said(value: "JsonValue") -> str:
 # drawing
 
 
-def _show_result(terminal: Terminal, found: "ExperimentResult", gates: "Sequence[GateResult]") -> None:
-    info = found.experiment
+def _show_result(terminal: Terminal, result: "ExperimentResult", gates: "Sequence[GateResult]") -> None:
+    info = result.experiment
     times = f" × {info.repeats}" if info.repeats > 1 else ""
     terminal.show(f"{info.id}: {info.agent_id} on {info.dataset}, {info.cases} cases{times}", "bold")
     terminal.show(f"  pass rate  {_share(info.pass_rate)}")
@@ -431,32 +444,41 @@ def _show_result(terminal: Terminal, found: "ExperimentResult", gates: "Sequence
         terminal.show(f"  duration   {seconds(info.duration_ms.value / 1_000)} a case")
     for name, score in (info.scores or {}).items():
         terminal.show(f"  {name:<10} {score.value:.2f}")
-    failed = found.failed
+    failed = result.failed
     if failed:
         terminal.show("")
         rows = (
-            (one.name, str(one.repeat), short(one.why or one.status.value, _WHY_CHARS), one.run_id)
-            for one in failed[:_FAILED_SHOWN_MAX]
+            (
+                attempt.name,
+                str(attempt.repeat),
+                short(attempt.why or attempt.status.value, _WHY_CHARS),
+                attempt.run_id,
+            )
+            for attempt in failed[:_FAILED_SHOWN_MAX]
         )
         show_table(terminal, ("failed case", "attempt", "why", "run"), rows=rows)
         if len(failed) > _FAILED_SHOWN_MAX:
             terminal.show(f"and {len(failed) - _FAILED_SHOWN_MAX} more")
-    for one in gates:
-        value = "not known" if one.found is None else f"{one.found:.4g}"
-        mark, style = ("✓", "green") if one.is_met else ("✗", "red")
-        terminal.show(f"{mark} {one.gate}: {value}", style)
+    for outcome in gates:
+        value = "not known" if outcome.found is None else f"{outcome.found:.4g}"
+        mark, style = ("✓", "green") if outcome.is_met else ("✗", "red")
+        terminal.show(f"{mark} {outcome.gate}: {value}", style)
 
 
-def _show_comparison(terminal: Terminal, found: "EvalComparison") -> None:
-    gain = found.comparison.success_rate
-    told = NO_VALUE if gain is None else f"{gain.value:+.0%}{_interval(gain, '+.0%')}"
-    terminal.show(f"{found.comparison.verdict.value}: {found.new.id} against {found.old.id}", "bold")
-    terminal.show(f"  pass rate  {told}")
-    terminal.show(f"  {found.fixed} fixed, {found.broken} broken of {len(found.pairs)} cases of both")
-    changed = [one for one in found.pairs if one.change != "same"]
+def _show_comparison(terminal: Terminal, comparison: "EvalComparison") -> None:
+    gain = comparison.comparison.success_rate
+    change = NO_VALUE if gain is None else f"{gain.value:+.0%}{_interval(gain, '+.0%')}"
+    terminal.show(
+        f"{comparison.comparison.verdict.value}: {comparison.new.id} against {comparison.old.id}", "bold"
+    )
+    terminal.show(f"  pass rate  {change}")
+    terminal.show(
+        f"  {comparison.fixed} fixed, {comparison.broken} broken of {len(comparison.pairs)} cases of both"
+    )
+    changed = [pair for pair in comparison.pairs if pair.change != "same"]
     rows = (
-        (one.name, one.change.value, one.old[0].run_id, one.new[0].run_id)
-        for one in changed[:_FAILED_SHOWN_MAX]
+        (pair.name, pair.change.value, pair.old[0].run_id, pair.new[0].run_id)
+        for pair in changed[:_FAILED_SHOWN_MAX]
     )
     show_table(terminal, ("case", "change", "old run", "new run"), rows=rows)
 

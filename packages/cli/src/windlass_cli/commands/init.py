@@ -7,7 +7,7 @@ import typer
 
 import windlass
 from windlass_cli.backend import command_of
-from windlass_cli.output import Problem
+from windlass_cli.output import CommandError
 from windlass_cli.settings import FILE
 
 _AGENT_FILE: Final = "agent.py"
@@ -92,7 +92,7 @@ data = "windlass-data"
 
 [approvals]
 # responders = ["ann", "bob"]   # who may answer requests; anyone when left out
-# four_eyes = true              # nobody approves calls of a run that they started
+# four_eyes = true              # users may not approve calls of runs that they started
 expires_s = 86400
 
 [server]
@@ -224,7 +224,7 @@ def init(
             is_new = _write(folder / path, text)
             terminal.say(f"  {folder / path}{'' if is_new else ' was there, and is kept'}")
     except OSError as error:
-        raise Problem(f"cannot write {folder}: {error.strerror}") from None
+        raise CommandError(f"cannot write {folder}: {error.strerror}") from None
     terminal.say(f'Run it: {_enter(folder)}windlass run "what is the weather in Oslo?"')
     terminal.say(f"Test it: {_enter(folder)}pytest")
 
@@ -244,19 +244,19 @@ def _write(path: Path, text: str) -> bool:
 
 def _image_name(folder: str) -> str:
     """Return the name of a folder as that of a container image."""
-    kept = "".join(char if char.isascii() and char.isalnum() else "-" for char in folder.lower())
-    return kept.strip("-") or "agent"
+    name = "".join(char if char.isascii() and char.isalnum() else "-" for char in folder.lower())
+    return name.strip("-") or "agent"
 
 
 def _check_empty(folder: Path) -> None:
     enter = _enter(folder)
     if (folder / FILE).exists():
-        raise Problem(
+        raise CommandError(
             f"{folder.absolute()} is a project already: it contains {FILE}",
             f'Run it: {enter}windlass run "…", or create another project: windlass init NAME',
         )
     if (folder / _AGENT_FILE).exists():
-        raise Problem(
+        raise CommandError(
             f"{folder / _AGENT_FILE} exists already",
             f'Run its agent: {enter}windlass --agents {_AGENT_FILE} run "…", '
             "or create a project in another folder: windlass init NAME",

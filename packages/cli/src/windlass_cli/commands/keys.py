@@ -8,7 +8,7 @@ import typer
 
 from windlass import parts
 from windlass_cli.backend import Command, command_of
-from windlass_cli.output import Problem, show_table
+from windlass_cli.output import CommandError, show_table
 from windlass_cli.settings import OWNER
 
 if TYPE_CHECKING:
@@ -50,15 +50,15 @@ def add(
 
     command = command_of(context)
     roles = tuple(dict.fromkeys(role or ()))
-    if unknown := [one for one in roles if one not in ROLES]:
-        raise Problem(f"unknown role: {unknown[0]}", f"Roles: {', '.join(sorted(ROLES))}.")
+    if unknown := [name for name in roles if name not in ROLES]:
+        raise CommandError(f"unknown role: {unknown[0]}", f"Roles: {', '.join(sorted(ROLES))}.")
     key, entry = new_key(key_id, tenant, user=user)
     more = {"roles": roles, "operator": operator, "expires_at": expires and expires.replace(tzinfo=UTC)}
     entry = entry.model_copy(update=more)
 
     def with_it(entries: "tuple[KeyEntry, ...]") -> "tuple[KeyEntry, ...]":
-        if any(one.id == key_id for one in entries):
-            raise Problem(f"the key {key_id} exists already", "Choose another id, or revoke it first.")
+        if any(other_entry.id == key_id for other_entry in entries):
+            raise CommandError(f"the key {key_id} exists already", "Choose another id, or revoke it first.")
         return (*entries, entry)
 
     path = _path(command)
@@ -81,14 +81,14 @@ def list_keys(context: typer.Context) -> None:
     now = parts.SystemClock().now()
     rows = [
         (
-            one.id,
-            one.tenant,
-            one.user,
-            ", ".join([*one.roles, *(["operator"] if one.operator else [])]) or "–",
-            "never" if one.expires_at is None else f"{one.expires_at.astimezone(UTC):%Y-%m-%d}",
-            _state(one, now),
+            entry.id,
+            entry.tenant,
+            entry.user,
+            ", ".join([*entry.roles, *(["operator"] if entry.operator else [])]) or "–",
+            "never" if entry.expires_at is None else f"{entry.expires_at.astimezone(UTC):%Y-%m-%d}",
+            _state(entry, now),
         )
-        for one in read_keys(_path(command))
+        for entry in read_keys(_path(command))
     ]
     if rows:
         show_table(command.terminal, _HEADER, rows=rows)
@@ -113,9 +113,11 @@ def revoke(context: typer.Context, key_id: Id) -> None:
     command = command_of(context)
 
     def without_it(entries: "tuple[KeyEntry, ...]") -> "tuple[KeyEntry, ...]":
-        if all(one.id != key_id for one in entries):
-            raise Problem(f"unknown key: {key_id}", "List the keys: windlass keys list")
-        return tuple(one.model_copy(update={"revoked": True}) if one.id == key_id else one for one in entries)
+        if all(entry.id != key_id for entry in entries):
+            raise CommandError(f"unknown key: {key_id}", "List the keys: windlass keys list")
+        return tuple(
+            entry.model_copy(update={"revoked": True}) if entry.id == key_id else entry for entry in entries
+        )
 
     change_keys(_path(command), without_it)
     command.terminal.say(f"The key {key_id} is revoked.")

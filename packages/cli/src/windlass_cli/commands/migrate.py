@@ -8,7 +8,7 @@ import typer
 
 from windlass import parts
 from windlass_cli.backend import Command, check_file, command_of, finish, tenant_stores
-from windlass_cli.output import Exit, Problem, to_json
+from windlass_cli.output import CommandError, Exit, to_json
 from windlass_cli.settings import LOCAL
 
 if TYPE_CHECKING:
@@ -41,25 +41,25 @@ async def _migrate(command: Command, *, is_trial: bool, with_copy: bool, as_json
     if command.settings.address:
         return await _migrate_database(command, is_trial=is_trial, as_json=as_json)
     # All are looked at before the first is changed.
-    found = [await asyncio.to_thread(sqlite_versions.version_of, path) for path in _stores(command)]
-    for store in found:
+    stores = [await asyncio.to_thread(sqlite_versions.version_of, path) for path in _stores(command)]
+    for store in stores:
         copy: Path | None = None
         if store.is_older and not is_trial:
             copy = await asyncio.to_thread(sqlite_versions.back_up, store) if with_copy else None
             opened = await parts.SqliteStore.open(store.path, durability=command.settings.durability)
             await opened.aclose()
         if as_json:
-            kept = None if copy is None else str(copy)
+            backup = None if copy is None else str(copy)
             is_done = store.is_older and not is_trial
-            told = {"path": str(store.path), "from": store.found, "to": store.known, "isMigrated": is_done}
-            command.terminal.line(to_json({**told, "backup": kept}))
+            fields = {"path": str(store.path), "from": store.found, "to": store.known, "isMigrated": is_done}
+            command.terminal.line(to_json({**fields, "backup": backup}))
         else:
-            command.terminal.show(_words(store, copy, is_trial=is_trial))
+            command.terminal.show(_status_line(store, copy, is_trial=is_trial))
     return Exit.DONE
 
 
 async def _migrate_database(command: Command, *, is_trial: bool, as_json: bool) -> Exit:
-    from windlass.adapters.journals.opening import (  # noqa: PLC0415 - slow to import
+    from windlass.postgres.maintenance import (  # noqa: PLC0415 - slow to import
         migrate_postgres,
         names_schema,
         postgres_schemas,
@@ -69,17 +69,17 @@ async def _migrate_database(command: Command, *, is_trial: bool, as_json: bool) 
     address = command.settings.address
     # A schema of its own for each tenant, unless the address names one.
     schemas = () if names_schema(address) else await postgres_schemas(address)
-    for place in [with_schema(address, schema) for schema in schemas] or [address]:
-        name, found, known = await migrate_postgres(place, is_trial=is_trial)
-        is_done = found < known and not is_trial
+    for store_address in [with_schema(address, schema) for schema in schemas] or [address]:
+        name, version, newest = await migrate_postgres(store_address, is_trial=is_trial)
+        is_done = version < newest and not is_trial
         if as_json:
-            told = {"path": name, "from": found, "to": known, "isMigrated": is_done, "backup": None}
-            command.terminal.line(to_json(told))
-        elif found == known:
-            command.terminal.show(f"{name}: schema version {found}, up to date")
+            fields = {"path": name, "from": version, "to": newest, "isMigrated": is_done, "backup": None}
+            command.terminal.line(to_json(fields))
+        elif version == newest:
+            command.terminal.show(f"{name}: schema version {version}, up to date")
         else:
             done = "migrated" if is_done else "to be migrated; copy it with pg_dump first"
-            command.terminal.show(f"{name}: schema version {found} → {known}, {done}")
+            command.terminal.show(f"{name}: schema version {version} → {newest}, {done}")
     return Exit.DONE
 
 
@@ -88,19 +88,19 @@ def _stores(command: Command) -> list[Path]:
     if settings.text("store"):
         check_file(settings.store)
         if not settings.store.is_file():
-            raise Problem(f"there is no store {settings.store}", "Name a file: --store PATH")
+            raise CommandError(f"there is no store {settings.store}", "Name a file: --store PATH")
         return [settings.store]
     local = settings.data / LOCAL
     check_file(local)
     # Other .db files do not belong to a server, which ignores them as well.
     ours = sorted({local, *(path for _, path in tenant_stores(settings))})
-    found = [path for path in ours if path.exists()]
-    if not found:
-        raise Problem(f"there are no stores in {settings.data}", "Name one: --store PATH")
-    return found
+    paths = [path for path in ours if path.exists()]
+    if not paths:
+        raise CommandError(f"there are no stores in {settings.data}", "Name one: --store PATH")
+    return paths
 
 
-def _words(store: "StoreVersion", copy: Path | None, *, is_trial: bool) -> str:
+def _status_line(store: "StoreVersion", copy: Path | None, *, is_trial: bool) -> str:
     if not store.is_older:
         return f"{store.path}: schema version {store.found}, up to date"
     step = f"{store.path}: schema version {store.found} → {store.known}"
@@ -128,14 +128,17 @@ def copy(
 
 
 async def _copy(command: Command, source: Path, target: str, *, as_json: bool) -> Exit:
-    from windlass.adapters.journals.opening import check_psycopg, is_postgres  # noqa: PLC0415 - slow to import
+    from windlass.postgres.maintenance import check_psycopg  # noqa: PLC0415 - slow to import
+    from windlass.runtime.opening import is_postgres  # noqa: PLC0415 - slow to import
 
     if not is_postgres(target):
-        raise Problem("a store is copied to PostgreSQL", "Name its address: postgresql://user@host/database")
+        raise CommandError(
+            "a store is copied to PostgreSQL", "Name its address: postgresql://user@host/database"
+        )
     check_psycopg()
     from rich.progress import Progress  # noqa: PLC0415 - slow to import
 
-    from windlass.adapters.journals.copying import copy_store  # noqa: PLC0415 - slow to import
+    from windlass.postgres.copying import copy_store  # noqa: PLC0415 - slow to import
 
     with Progress(console=command.terminal.err, transient=True) as bar:
         task = bar.add_task("copying and verifying", total=None)

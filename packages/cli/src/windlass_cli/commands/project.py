@@ -14,7 +14,7 @@ from urllib.request import ProxyHandler, build_opener
 import typer
 
 import windlass
-from windlass.adapters import models
+from windlass import models
 from windlass.errors import Corrupt
 from windlass_cli.backend import Command, command_of, finish, tenant_stores, unknown_providers
 from windlass_cli.commands.serve import port_problem
@@ -24,7 +24,7 @@ from windlass_protocol.frozen import sealed
 from windlass_protocol.lazy import lazy_pattern
 
 if TYPE_CHECKING:
-    from windlass.agent import AnyAgent
+    from windlass.agent.agent import AnyAgent
     from windlass_server.auth import KeyEntry
 
 
@@ -35,8 +35,14 @@ def config(context: typer.Context) -> None:
     """
     command = command_of(context)
     rows = (
-        (one.setting.key, mask_text(one.value) or "–", one.source, one.setting.variable, one.setting.words)
-        for one in command.settings.values.values()
+        (
+            value.setting.key,
+            mask_text(value.value) or "–",
+            value.source,
+            value.setting.variable,
+            value.setting.meaning,
+        )
+        for value in command.settings.values.values()
     )
     show_table(command.terminal, ("setting", "value", "source", "variable", "meaning"), rows=rows)
     if odd := unknown_providers(command.settings):
@@ -108,21 +114,21 @@ async def _check(command: Command, *, is_deep: bool, may_load: bool) -> Exit:
 
 
 async def _findings(command: Command, *, is_deep: bool, may_load: bool) -> list[Finding]:
-    found = command.settings.values["agents"]
-    if found.is_from_file and not may_load:
-        agents = [Finding("agents", f"{found.value}, not loaded", _LOAD, is_fatal=False)]
+    setting = command.settings.values["agents"]
+    if setting.is_from_file and not may_load:
+        agents = [Finding("agents", f"{setting.value}, not loaded", _LOAD, is_fatal=False)]
     else:
         agents = [*_agents(command)]
     address = command.settings.address
     if address:
-        stores = [one async for one in _database(address, is_deep=is_deep)]
+        stores = [finding async for finding in _database(address, is_deep=is_deep)]
     else:
-        stores = [one async for one in _store(command, command.settings.store, is_deep=is_deep)]
+        stores = [finding async for finding in _store(command, command.settings.store, is_deep=is_deep)]
     if not command.settings.text("store"):
         for name, path in tenant_stores(command.settings):
             if path != command.settings.store:
                 more = _store(command, path, is_deep=is_deep, what=f"store of tenant {name}")
-                stores += [one async for one in more]
+                stores += [finding async for finding in more]
     wakes = command.settings.text("wakes")
     if wakes:
         stores.append(await _wakes(wakes))
@@ -136,10 +142,10 @@ def _environment() -> Iterator[Finding]:
     yield Finding("python", f"{platform.python_version()}, SQLite {sqlite3.sqlite_version}")
     versions = {name: _version(name) for name in _PACKAGES}
     is_alike = len(set(versions.values())) == 1
-    told = ", ".join(f"{name} {version}" for name, version in versions.items())
+    state = ", ".join(f"{name} {version}" for name, version in versions.items())
     yield Finding(
         "packages",
-        told,
+        state,
         "" if is_alike else "Install all packages in one version, from one checkout or one set of wheels.",
     )
 
@@ -168,14 +174,14 @@ def _agents(command: Command) -> Iterator[Finding]:
 
 def _family(agents: "Iterable[AnyAgent]") -> "Iterator[AnyAgent]":
     """Yield agents and their subagents, each once."""
-    seen: set[int] = set()
-    left = list(agents)
-    while left:
-        agent = left.pop(0)
-        if id(agent) not in seen:
-            seen.add(id(agent))
+    visited: set[int] = set()
+    queue = list(agents)
+    while queue:
+        agent = queue.pop(0)
+        if id(agent) not in visited:
+            visited.add(id(agent))
             yield agent
-            left += agent.subagents
+            queue += agent.subagents
 
 
 def _model(what: str, model: str | windlass.LLMProvider) -> Finding:
@@ -235,13 +241,13 @@ def _missing(path: Path) -> Finding | None:
 
 def _keys(command: Command) -> Iterator[Finding]:
     """Check the key file of the server: that it can be read, and that a key in it is valid."""
-    named = command.settings.text("server.keys")
-    if not named:
+    file_name = command.settings.text("server.keys")
+    if not file_name:
         return
     from windlass.parts import SystemClock  # noqa: PLC0415 - slow to import
     from windlass_server.auth import read_keys  # noqa: PLC0415 - slow to import
 
-    path = command.settings.folder / named
+    path = command.settings.folder / file_name
     if not path.is_file():
         yield Finding("keys", f"{path} does not exist", "Make a key: windlass keys add ID USER")
         return
@@ -251,7 +257,11 @@ def _keys(command: Command) -> Iterator[Finding]:
         yield Finding("keys", str(path), error.message)
         return
     now = SystemClock().now()
-    valid = [one for one in entries if not one.revoked and (one.expires_at is None or one.expires_at > now)]
+    valid = [
+        entry
+        for entry in entries
+        if not entry.revoked and (entry.expires_at is None or entry.expires_at > now)
+    ]
     state = f"{path}, {len(valid)} valid of {len(entries)}"
     if not valid:
         yield Finding("keys", state, "Every request is refused. Make a key: windlass keys add ID USER")
@@ -267,7 +277,7 @@ def _keys(command: Command) -> Iterator[Finding]:
 
 def _can_approve(command: Command, entries: "Iterable[KeyEntry]") -> bool:
     responders = command.settings.text("approvals.responders").split(",")
-    return any("approver" in one.roles or one.user in responders for one in entries)
+    return any("approver" in entry.roles or entry.user in responders for entry in entries)
 
 
 CLOCK_MS_MAX: Final = 2_000
@@ -276,33 +286,33 @@ CLOCK_MS_MAX: Final = 2_000
 
 async def _database(address: str, *, is_deep: bool) -> AsyncIterator[Finding]:
     """Check the database, the tables of all tenants, and the clocks of this machine, server and workers."""
-    from windlass.adapters.journals.opening import (  # noqa: PLC0415 - slow to import
+    from windlass.parts import SystemClock  # noqa: PLC0415 - slow to import
+    from windlass.postgres.maintenance import (  # noqa: PLC0415 - slow to import
         look_at_postgres,
         names_schema,
         postgres_schemas,
         with_schema,
     )
-    from windlass.parts import SystemClock  # noqa: PLC0415 - slow to import
 
     clocks: list[tuple[int, int]] = []
     try:
         # A schema of its own for each tenant, unless the address names one.
         schemas = () if names_schema(address) else await postgres_schemas(address)
-        for place in [with_schema(address, schema) for schema in schemas] or [address]:
-            name, found, known, server_ms, beat_ms = await look_at_postgres(place)
+        for store_address in [with_schema(address, schema) for schema in schemas] or [address]:
+            name, version, newest, server_ms, beat_ms = await look_at_postgres(store_address)
             now_ms = int(SystemClock().now().timestamp() * 1_000)
             clocks.append((now_ms - server_ms, 0 if beat_ms is None else beat_ms - server_ms))
-            yield _tables(name, found, known)
-            if found == known and is_deep:
-                yield await _records(place)
+            yield _tables(name, version, newest)
+            if version == newest and is_deep:
+                yield await _records(store_address)
     except windlass.AgentError as error:
         yield Finding("store", "PostgreSQL", error.message)
         return
     ahead_ms = max((ahead_ms for ahead_ms, _ in clocks), key=abs)
     beats_ms = max(beats_ms for _, beats_ms in clocks)
     if abs(ahead_ms) > CLOCK_MS_MAX:
-        words = f"this machine is {ahead_ms / 1_000:+.1f} s from the clock of PostgreSQL"
-        yield Finding("clocks", words, _CLOCKS)
+        state = f"this machine is {ahead_ms / 1_000:+.1f} s from the clock of PostgreSQL"
+        yield Finding("clocks", state, _CLOCKS)
     elif beats_ms > CLOCK_MS_MAX:
         yield Finding(
             "clocks", f"a worker is {beats_ms / 1_000:+.1f} s from the clock of PostgreSQL", _CLOCKS
@@ -311,24 +321,24 @@ async def _database(address: str, *, is_deep: bool) -> AsyncIterator[Finding]:
         yield Finding("clocks", f"this machine and PostgreSQL differ by {abs(ahead_ms):,} ms")
 
 
-def _tables(name: str, found: int, known: int) -> Finding:
-    if not found:
+def _tables(name: str, version: int, newest: int) -> Finding:
+    if not version:
         return Finding("store", f"{name} has no tables yet; the first process that opens it makes them")
-    if found < known:
+    if version < newest:
         hint = "End the processes that use it, copy it with pg_dump, and run: windlass migrate"
-        return Finding("store", f"{name} has schema version {found}, this release has {known}", hint)
+        return Finding("store", f"{name} has schema version {version}, this release has {newest}", hint)
     return Finding("store", f"{name}, its tables are of this release")
 
 
-async def _records(place: str) -> Finding:
-    from windlass.adapters.journals.opening import verify_postgres  # noqa: PLC0415 - slow to import
+async def _records(address: str) -> Finding:
+    from windlass.postgres.maintenance import verify_postgres  # noqa: PLC0415 - slow to import
 
     try:
-        count = await verify_postgres(place)
+        count = await verify_postgres(address)
     except windlass.AgentError as error:
         is_damaged = isinstance(error, Corrupt)
-        words = error.message if is_damaged else "not verified"
-        return Finding("records", words, _DAMAGED if is_damaged else error.message)
+        state = error.message if is_damaged else "not verified"
+        return Finding("records", state, _DAMAGED if is_damaged else error.message)
     return Finding("records", f"{count:,}, with their sessions and runs as they were written")
 
 
@@ -336,7 +346,7 @@ _CLOCKS: Final = "Set the clocks of all machines by NTP: timers and the times of
 
 
 async def _wakes(address: str) -> Finding:
-    from windlass.adapters.wakes import wakes_at  # noqa: PLC0415 - slow to import
+    from windlass.temporal import wakes_at  # noqa: PLC0415 - slow to import
 
     try:
         await wakes_at(address, "doctor").check()

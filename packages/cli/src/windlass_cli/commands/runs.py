@@ -16,19 +16,19 @@ from windlass_cli.backend import (
     ENDS,
     Backend,
     command_of,
-    known_run,
-    known_session,
+    find_run,
+    find_session,
     last_seq_of_run,
     session_of_run,
 )
 from windlass_cli.commands import sessions
-from windlass_cli.follow import Watch, follow_run
+from windlass_cli.follow import RunWatch, follow_run
 from windlass_cli.output import (
     LINE_CHARS,
+    CommandError,
     Exit,
-    Problem,
     cost,
-    lasted,
+    duration,
     moment,
     short,
     show_page,
@@ -39,6 +39,8 @@ from windlass_cli.output import (
     tokens,
     when,
 )
+from windlass_protocol import BudgetLimits
+from windlass_protocol.limits import INTEGER_MAX
 
 if TYPE_CHECKING:
     from windlass.catalog import RunQuery
@@ -62,7 +64,7 @@ app = typer.Typer(
 )
 
 
-class Feedback(StrEnum):
+class ThumbFilter(StrEnum):
     """The newest thumb of people."""
 
     UP = "up"
@@ -72,6 +74,9 @@ class Feedback(StrEnum):
 
 Id = Annotated[str, typer.Argument(help="The run: its id, or the beginning of it.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
+Limit = Annotated[
+    int | None, typer.Option(min=0, max=INTEGER_MAX, help="A limit of both runs together, as in Budget.")
+]
 OPTIONS_SHOWN_MAX: Final = 6
 """Options of a decision, besides the chosen one, in its row."""
 CANCEL_WAIT_S: Final = 1.0
@@ -100,7 +105,7 @@ def list_runs(
     version: Annotated[str | None, typer.Option(help="Only runs of this fingerprint.")] = None,
     error: Annotated[str | None, typer.Option(help="Failed with this kind of error; any for all.")] = None,
     tag: Annotated[str | None, typer.Option(help="Only runs with this tag.")] = None,
-    feedback: Annotated[Feedback | None, typer.Option(help="Only runs with this newest thumb.")] = None,
+    feedback: Annotated[ThumbFilter | None, typer.Option(help="Only runs with this newest thumb.")] = None,
     crashed: Annotated[
         bool | None, typer.Option(help="Only runs that did, or did not, survive a crash.")
     ] = None,
@@ -121,7 +126,7 @@ def list_runs(
     Example: windlass runs list --status failed --hours 24 --sort cost
     """
     command = command_of(context)
-    wanted: RunQuery = {
+    query: RunQuery = {
         "agent_id": agent,
         "status": status,
         "waits_on": waits_on,
@@ -139,50 +144,53 @@ def list_runs(
     }
 
     async def work(backend: Backend) -> None:
-        session_id = None if session is None else (await known_session(backend, session)).session_id
+        session_id = None if session is None else (await find_session(backend, session)).session_id
         # The session of a subagent has no other runs.
         root_only = not subagents and session is None
         page = await backend.sessions.runs(
-            limit=limit, **{**wanted, "session_id": session_id, "root_only": root_only}
+            limit=limit, **{**query, "session_id": session_id, "root_only": root_only}
         )
-        alone = frozenset[str]() if as_json else await backend.undriven()
-        left = [one for one in page.items if _is_left(one, alone)]
+        undriven_sessions = frozenset[str]() if as_json else await backend.undriven()
+        undriven_runs = [run for run in page.items if _is_undriven(run, undriven_sessions)]
         until: dict[str, str] = {}
-        for one in page.items:
-            if one.waits_on in _TIMED and not as_json:
-                until[one.run_id] = _until((await backend.run_snapshot(one.run_id)).waiting)
+        for run in page.items:
+            if run.waits_on in _TIMED and not as_json:
+                until[run.run_id] = _until((await backend.run_snapshot(run.run_id)).waiting)
         show_page(
             command.terminal,
             page,
             show=lambda items: show_table(
                 command.terminal,
                 _HEADER,
-                rows=(_row(one, until=until.get(one.run_id, ""), is_left=one in left) for one in items),
+                rows=(
+                    _row(run, until=until.get(run.run_id, ""), is_undriven=run in undriven_runs)
+                    for run in items
+                ),
             ),
             empty=f'No runs found. Start one: windlass run "…"{command.other_stores()}',
             as_json=as_json,
         )
-        if left:
+        if undriven_runs:
             command.terminal.say(
                 "Runs that are not driven continue when a process has their agent: windlass serve, "
-                f"or windlass runs resume {left[0].run_id}",
+                f"or windlass runs resume {undriven_runs[0].run_id}",
                 "yellow",
             )
 
     command.ask(work)
 
 
-def _is_left(one: "RunRow", alone: frozenset[str]) -> bool:
+def _is_undriven(run: "RunRow", undriven_sessions: frozenset[str]) -> bool:
     """Whether a run goes on only when another process takes it."""
-    return one.status.value not in ENDS and one.session_id in alone
+    return run.status.value not in ENDS and run.session_id in undriven_sessions
 
 
-def _row(one: "RunRow", *, until: str, is_left: bool) -> tuple[str, ...]:
-    took = lasted(one.started_at, one.ended_at)
-    began, used = when(one.started_at), (tokens(one.usage), cost(one.usage))
-    waits = "" if one.waits_on is None else f" for {one.waits_on}"
-    status = f"{one.status.value}{waits}{until}{', not driven' if is_left else ''}"
-    return (one.run_id, status, one.agent_id, began, took, *used, one.session_id, one.input or "")
+def _row(run: "RunRow", *, until: str, is_undriven: bool) -> tuple[str, ...]:
+    took = duration(run.started_at, run.ended_at)
+    began, used = when(run.started_at), (tokens(run.usage), cost(run.usage))
+    waits = "" if run.waits_on is None else f" for {run.waits_on}"
+    status = f"{run.status.value}{waits}{until}{', not driven' if is_undriven else ''}"
+    return (run.run_id, status, run.agent_id, began, took, *used, run.session_id, run.input or "")
 
 
 def _status(status: "RunStatus", wait: "RunWait | None") -> str:
@@ -196,8 +204,8 @@ def _until(wait: "RunWait | None") -> str:
     return "" if wait is None or wait.until is None else f" until {when(wait.until)}"
 
 
-@app.command()
-def refused(
+@app.command("refused")
+def list_refused(
     context: typer.Context,
     *,
     agent: Annotated[str | None, typer.Option(help="Only starts of this agent.")] = None,
@@ -215,7 +223,7 @@ def refused(
         show_page(
             command.terminal,
             page,
-            show=lambda items: show_table(command.terminal, _REFUSED_HEADER, rows=map(_refused_row, items)),
+            show=lambda items: show_table(command.terminal, _REFUSED_HEADER, rows=map(_refusal_row, items)),
             empty="No start was refused.",
             as_json=as_json,
         )
@@ -223,9 +231,9 @@ def refused(
     command.ask(work)
 
 
-def _refused_row(one: "RefusedRow") -> tuple[str, ...]:
-    ids = (one.run_id or "", one.agent_id or "", one.owner or "")
-    return (when(one.at), one.code.value, *ids, one.message)
+def _refusal_row(start: "RefusedRow") -> tuple[str, ...]:
+    ids = (start.run_id or "", start.agent_id or "", start.owner or "")
+    return (when(start.at), start.code.value, *ids, start.message)
 
 
 @app.command()
@@ -237,12 +245,12 @@ def show(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
     command = command_of(context)
 
     async def work(backend: Backend) -> None:
-        snapshot = await known_run(backend, run_id)
-        found = await backend.sessions.trace(snapshot.run_id)
+        snapshot = await find_run(backend, run_id)
+        trace_info = await backend.sessions.trace(snapshot.run_id)
         if as_json:
-            command.terminal.line(to_json({"run": snapshot, "trace": found}))
+            command.terminal.line(to_json({"run": snapshot, "trace": trace_info}))
         else:
-            show_tree(command.terminal, found, status=_status(snapshot.status, snapshot.waiting))
+            show_tree(command.terminal, trace_info, status=_status(snapshot.status, snapshot.waiting))
             async for line, style in _story(backend, snapshot.run_id):
                 command.terminal.show(line, style)
             if snapshot.waiting is not None and snapshot.waiting.reason is not None:
@@ -261,17 +269,18 @@ async def _story(backend: Backend, run_id: str) -> AsyncIterator[tuple[str, str]
     """Yield who started a run, what people were asked and answered, and how it ended, in order."""
     from windlass_protocol import InputRequestedData, InputResolvedData  # noqa: PLC0415 - slow to import
 
-    asked: dict[str, str] = {}
+    subjects: dict[str, str] = {}
     async for record in backend.run_records(run_id):
         at, data = when(_at(record)), record.data
         match record.type:
             case "input.requested":
                 for request in InputRequestedData.model_validate(data).requests:
-                    asked[request.request_id] = getattr(request.action, "tool_name", None) or "the request"
+                    subjects[request.request_id] = getattr(request.action, "tool_name", None) or "the request"
                     yield f"{at}  asked: {short(request.prompt, LINE_CHARS)}", ""
             case "input.resolved":
-                for one in InputResolvedData.model_validate(data).resolutions:
-                    yield f"{at}  {asked.get(one.request_id, one.request_id)}: {_answer(one)}", ""
+                for resolution in InputResolvedData.model_validate(data).resolutions:
+                    request_id = resolution.request_id
+                    yield f"{at}  {subjects.get(request_id, request_id)}: {_answer(resolution)}", ""
             case "run.failed" | "run.budget_exhausted" | "run.cancelled":
                 yield f"{at}  {_ending(record.type, data)}", "red"
                 if record.type != "run.cancelled":
@@ -280,13 +289,13 @@ async def _story(backend: Backend, run_id: str) -> AsyncIterator[tuple[str, str]
                 pass
 
 
-def _answer(one: "InputResolution") -> str:
-    said = one.response
-    if said is None:
-        return one.outcome.value
-    words = "" if not said.text else f": {short(said.text, LINE_CHARS)}"
-    by = "" if said.responder is None else f" by {said.responder}"
-    return f"{one.outcome.value} ({said.option_id or 'in words'}){by}{words}"
+def _answer(resolution: "InputResolution") -> str:
+    response = resolution.response
+    if response is None:
+        return resolution.outcome.value
+    text = "" if not response.text else f": {short(response.text, LINE_CHARS)}"
+    by = "" if response.responder is None else f" by {response.responder}"
+    return f"{resolution.outcome.value} ({response.option_id or 'in words'}){by}{text}"
 
 
 def _ending(kind: str, data: "JsonObject") -> str:
@@ -307,11 +316,11 @@ def trace(context: typer.Context, run_id: Id, *, as_json: Json = False) -> None:
     command = command_of(context)
 
     async def work(backend: Backend) -> None:
-        found = await backend.sessions.trace((await known_run(backend, run_id)).run_id)
+        trace_info = await backend.sessions.trace((await find_run(backend, run_id)).run_id)
         if as_json:
-            command.terminal.line(to_json(found))
+            command.terminal.line(to_json(trace_info))
         else:
-            show_waterfall(command.terminal, found)
+            show_waterfall(command.terminal, trace_info)
 
     command.ask(work)
 
@@ -324,17 +333,23 @@ def decisions(context: typer.Context, run_id: Id, *, as_json: Json = False) -> N
     command = command_of(context)
 
     async def work(backend: Backend) -> None:
-        found = await backend.decisions((await known_run(backend, run_id)).run_id)
+        report = await backend.decisions((await find_run(backend, run_id)).run_id)
         if as_json:
-            command.terminal.line(to_json(found))
+            command.terminal.line(to_json(report))
             return
         rows = (
-            (str(number), one.intent, one.chosen_option_id, _others(one), _outcome(one.outcome))
-            for number, one in enumerate(found.decisions, start=1)
+            (
+                str(number),
+                decision.intent,
+                decision.chosen_option_id,
+                _others(decision),
+                _outcome(decision.outcome),
+            )
+            for number, decision in enumerate(report.decisions, start=1)
         )
         if not show_table(command.terminal, ("", "intent", "chosen", "other options", "outcome"), rows=rows):
             command.terminal.say("The run made no decisions.")
-        for problem in found.problems:
+        for problem in report.problems:
             command.terminal.show(f"{problem.severity.value}: {short(problem.description, 400)}", "yellow")
 
     command.ask(work)
@@ -342,9 +357,9 @@ def decisions(context: typer.Context, run_id: Id, *, as_json: Json = False) -> N
 
 def _others(decision: "Decision") -> str:
     """Return the options that were not chosen; the first ones if there are many."""
-    others = [one.id for one in decision.options if one.id != decision.chosen_option_id]
-    left = len(others) - OPTIONS_SHOWN_MAX
-    return ", ".join(others[:OPTIONS_SHOWN_MAX]) + (f" and {left} more" if left > 0 else "")
+    others = [option.id for option in decision.options if option.id != decision.chosen_option_id]
+    rest = len(others) - OPTIONS_SHOWN_MAX
+    return ", ".join(others[:OPTIONS_SHOWN_MAX]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _outcome(outcome: "Outcome | None") -> str:
@@ -368,8 +383,8 @@ def tail(
     command = command_of(context)
 
     async def work(backend: Backend) -> Exit | None:
-        known_id = (await known_run(backend, run_id)).run_id
-        watch = Watch(command.terminal, command.user, is_json=as_json, is_asking=False)
+        known_id = (await find_run(backend, run_id)).run_id
+        watch = RunWatch(command.terminal, command.user, is_json=as_json, is_asking=False)
         if follow:
             return watch.end(await watch.follow(backend.handle(known_id)), run_id=known_id)
         async for record in backend.run_records(known_id):
@@ -397,11 +412,11 @@ def resume(
     terminal = command.terminal
 
     async def work(backend: Backend) -> Exit:
-        known = await known_run(backend, run_id)
-        run = backend.handle(known.run_id)
-        watch = Watch(terminal, command.user, is_json=as_json, is_asking=terminal.is_interactive)
-        if known.status.value not in ENDS:
-            await _check_drivable(backend, known)
+        snapshot = await find_run(backend, run_id)
+        run = backend.handle(snapshot.run_id)
+        watch = RunWatch(terminal, command.user, is_json=as_json, is_asking=terminal.is_interactive)
+        if snapshot.status.value not in ENDS:
+            await _check_drivable(backend, snapshot)
             return await follow_run(command, backend, watch=watch, run=run)
         # The events are not shown: they would look as if the run was executed again.
         result = await run.wait()
@@ -419,12 +434,12 @@ async def _check_drivable(backend: Backend, run: "RunSnapshot") -> None:
     A cancelled run ends without its agent.
 
     Raises:
-        Problem: the run needs an agent that this command does not have.
+        CommandError: the run needs an agent that this command does not have.
     """
     if backend.can_drive(run.agent_id) or run.cancellation_requested:
         return
     if run.session_id in await backend.undriven():
-        raise Problem(
+        raise CommandError(
             f"the run needs agent {run.agent_id}, which this command does not have",
             f"Name it: windlass --agents file.py:name runs resume {run.run_id}",
         )
@@ -435,26 +450,42 @@ def retry(
     context: typer.Context,
     run_id: Id,
     *,
+    max_tokens: Limit = None,
+    max_steps: Limit = None,
+    max_tool_calls: Limit = None,
+    max_cost_micros: Limit = None,
+    max_wall_ms: Limit = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Write events and result as lines of JSON.")
     ] = False,
 ) -> None:
     """Continue a failed run in a new run of its session, here, without repeating finished calls.
 
+    It has what the failed run left of its budget. Limits are those of both runs together.
+
     Example: windlass runs retry 019a8f…
+    Example: windlass runs retry 019a8f… --max-steps 40
     """
     command = command_of(context)
     terminal = command.terminal
+    limits = BudgetLimits(
+        max_tokens=max_tokens,
+        max_steps=max_steps,
+        max_tool_calls=max_tool_calls,
+        max_cost_micros=max_cost_micros,
+        max_wall_ms=max_wall_ms,
+    )
+    budget = None if limits == BudgetLimits() else limits
 
     async def work(backend: Backend) -> Exit:
-        known_id = (await known_run(backend, run_id)).run_id
+        known_id = (await find_run(backend, run_id)).run_id
         again = f"retry:{known_id}"
         with suppress(windlass.Conflict):  # the first retry
             if (await backend.run_snapshot(again)).status.value in ("failed", "budget_exhausted"):
-                raise Problem(f"that retry failed too: windlass runs retry {again}", code=Exit.FAILED)
-        run = await backend.retry(known_id)
+                raise CommandError(f"that retry failed too: windlass runs retry {again}", code=Exit.FAILED)
+        run = await backend.retry(known_id, budget=budget)
         terminal.say(f"Run {run.run_id} continues it.", "dim")
-        watch = Watch(terminal, command.user, is_json=as_json, is_asking=terminal.is_interactive)
+        watch = RunWatch(terminal, command.user, is_json=as_json, is_asking=terminal.is_interactive)
         return await follow_run(command, backend, watch=watch, run=run)
 
     command.ask(work, drives=True)
@@ -478,21 +509,21 @@ def undo(
     terminal = command.terminal
 
     async def work(backend: Backend) -> Exit:
-        known_id = (await known_run(backend, run_id)).run_id
+        known_id = (await find_run(backend, run_id)).run_id
         plan = await backend.undo_plan(known_id)
-        for one in plan.calls:
-            terminal.say(_undo_line(one))
-        count = sum(one.status == "reversible" for one in plan.calls)
+        for call in plan.calls:
+            terminal.say(_undo_line(call))
+        count = sum(call.status == "reversible" for call in plan.calls)
         if count and not yes:
             if not terminal.is_interactive:
-                raise Problem("nothing was reversed: this is not a terminal", "Confirm with --yes.")
+                raise CommandError("nothing was reversed: this is not a terminal", "Confirm with --yes.")
             terminal.forget()
             answer = await terminal.ask(f"Reverse {count} calls? [y/N] ")
             if (answer or "").strip().lower() not in {"y", "yes"}:
                 return Exit.CANCELLED
         run = await backend.undo(known_id)
         terminal.say(f"Run {run.run_id} reverses the calls.", "dim")
-        watch = Watch(terminal, command.user, is_json=as_json, is_asking=terminal.is_interactive)
+        watch = RunWatch(terminal, command.user, is_json=as_json, is_asking=terminal.is_interactive)
         return await follow_run(command, backend, watch=watch, run=run)
 
     command.ask(work, drives=True)
@@ -501,16 +532,16 @@ def undo(
 def _undo_line(call: "UndoItem") -> str:
     """Return a call of a run in a line, with what happens to it."""
     arguments = short(to_json(call.arguments), _ARGUMENTS_CHARS_MAX)
-    words = {
+    effects = {
         "reversible": f"is reversed by {call.undo_name}",
         "reversed": "was reversed",
         "no_undo": "has no undo",
         "unknown": "is not known to have taken effect",
     }
-    told = words[call.status.value]
+    effect = effects[call.status.value]
     if call.child_run_id is not None:
-        told = f"is the call of a subagent: windlass runs undo {call.child_run_id}"
-    return f"{call.tool_name} {arguments}: {told}"
+        effect = f"is the call of a subagent: windlass runs undo {call.child_run_id}"
+    return f"{call.tool_name} {arguments}: {effect}"
 
 
 _ARGUMENTS_CHARS_MAX: Final = 120
@@ -528,22 +559,23 @@ def cancel(
     Example: windlass runs cancel 019a8f… --reason "not needed"
     """
     command = command_of(context)
-    say = command.terminal.say
+    terminal = command.terminal
 
     async def work(backend: Backend) -> None:
-        known = await known_run(backend, run_id)
-        if known.status.value in ENDS:
-            say(
-                f"The run has ended already: {known.status.value}. Show it: windlass runs show {known.run_id}"
+        snapshot = await find_run(backend, run_id)
+        if snapshot.status.value in ENDS:
+            terminal.say(
+                f"The run has ended already: {snapshot.status.value}. "
+                f"Show it: windlass runs show {snapshot.run_id}"
             )
             return
-        run = backend.handle(known.run_id)
+        run = backend.handle(snapshot.run_id)
         await run.cancel(by=command.user, reason=reason)
         try:
-            say((await run.wait(CANCEL_WAIT_S)).status.value)
+            terminal.say((await run.wait(CANCEL_WAIT_S)).status.value)
         except TimeoutError:
-            say("The cancel is stored. The process that drives the run ends it.")
-            say(f"If no process drives it, end it here: windlass runs resume {run.run_id}")
+            terminal.say("The cancel is stored. The process that drives the run ends it.")
+            terminal.say(f"If no process drives it, end it here: windlass runs resume {run.run_id}")
 
     command.ask(work)
 
@@ -559,9 +591,9 @@ def diff(
     command = command_of(context)
 
     async def work(backend: Backend) -> Exit:
-        ids = [(await known_run(backend, given)).run_id for given in (first, second)]
-        one, other = [[line async for line in _lines(backend, run_id)] for run_id in ids]
-        lines = list(difflib.unified_diff(one, other, *ids, n=2, lineterm=""))
+        ids = [(await find_run(backend, prefix)).run_id for prefix in (first, second)]
+        old_lines, new_lines = [[line async for line in _lines(backend, run_id)] for run_id in ids]
+        lines = list(difflib.unified_diff(old_lines, new_lines, *ids, n=2, lineterm=""))
         for line in lines:
             style = {"+": "green", "-": "red"}.get(line[:1], "")
             command.terminal.show(line, style)
@@ -587,9 +619,9 @@ def replay(
 
     async def work(backend: Backend) -> None:
         clock = parts.SystemClock()
-        known = await known_run(backend, run_id)
-        watch, last = Watch(command.terminal, command.user), None
-        async for record in backend.run_records(known.run_id):
+        snapshot = await find_run(backend, run_id)
+        watch, last = RunWatch(command.terminal, command.user), None
+        async for record in backend.run_records(snapshot.run_id):
             now = moment(_at(record))
             if speed and last is not None:
                 await clock.sleep(max(0.0, (now - last).total_seconds()) / speed)
@@ -621,12 +653,12 @@ def fork(
     command = command_of(context)
 
     async def work(backend: Backend) -> None:
-        known = await known_run(backend, run_id)
-        session_id = await session_of_run(backend, known.run_id)
-        last = at or await last_seq_of_run(backend, known.run_id)
+        snapshot = await find_run(backend, run_id)
+        session_id = await session_of_run(backend, snapshot.run_id)
+        last = at or await last_seq_of_run(backend, snapshot.run_id)
         if last is None:
             hint = f"It is queued. List the runs before it: windlass runs list --session {session_id}"
-            raise Problem("the run has not started", hint)
+            raise CommandError("the run has not started", hint)
         await sessions.fork_session(command, backend, session_id=session_id, at=last, name=name)
 
     command.ask(work)
@@ -646,7 +678,7 @@ def export(
     command = command_of(context)
 
     async def work(backend: Backend) -> None:
-        session_id = await session_of_run(backend, (await known_run(backend, run_id)).run_id)
+        session_id = await session_of_run(backend, (await find_run(backend, run_id)).run_id)
         await sessions.export_session(command, backend, session_id=session_id, to=to)
 
     command.ask(work)

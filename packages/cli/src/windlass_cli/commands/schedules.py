@@ -61,11 +61,11 @@ def add(
             session_id=session,
             owner=OWNER,
         )
-        made = await backend.schedules.put(schedule)
-        if made.next_at is None:
+        info = await backend.schedules.put(schedule)
+        if info.next_at is None:
             command.terminal.say(f"{name} has no tick in the future.")
         else:
-            command.terminal.say(f"{name} starts a run at {when(made.next_at)}.")
+            command.terminal.say(f"{name} starts a run at {when(info.next_at)}.")
 
     command.ask(work)
 
@@ -95,11 +95,22 @@ def list_schedules(
     command.ask(work)
 
 
-def _row(one: "ScheduleInfo") -> tuple[str, ...]:
-    times = (f"{one.cron} {one.timezone}" if one.cron else None, one.every_s and f"every {one.every_s} s")
-    ticks = ("paused" if one.is_paused else when(one.next_at), when(one.last_at))
-    said = (str(one.started), str(one.skipped), one.error or NO_VALUE, one.message)
-    return (one.name, next((text for text in times if text), one.at or NO_VALUE), one.agent, *ticks, *said)
+def _row(schedule: "ScheduleInfo") -> tuple[str, ...]:
+    times = (
+        f"{schedule.cron} {schedule.timezone}" if schedule.cron else None,
+        schedule.every_s and f"every {schedule.every_s} s",
+    )
+    ticks = ("paused" if schedule.is_paused else when(schedule.next_at), when(schedule.last_at))
+    counts = (str(schedule.started), str(schedule.skipped))
+    texts = (schedule.error or NO_VALUE, schedule.message)
+    return (
+        schedule.name,
+        next((text for text in times if text), schedule.at or NO_VALUE),
+        schedule.agent,
+        *ticks,
+        *counts,
+        *texts,
+    )
 
 
 @app.command()
@@ -143,8 +154,8 @@ def resume(context: typer.Context, name: Name) -> None:
     command = command_of(context)
 
     async def work(backend: Backend) -> None:
-        found = await backend.schedules.resume(name)
-        command.terminal.say(f"{name} starts a run at {when(found.next_at)}.")
+        info = await backend.schedules.resume(name)
+        command.terminal.say(f"{name} starts a run at {when(info.next_at)}.")
 
     command.ask(work)
 

@@ -25,7 +25,7 @@ from windlass_cli.backend import (
     runtime_options,
     unknown_providers,
 )
-from windlass_cli.output import Exit, Problem
+from windlass_cli.output import CommandError, Exit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
@@ -121,7 +121,9 @@ async def _work(command: Command) -> Exit:
         name = getattr(store, "name", "memory")
         if command.terminal.err.is_terminal:
             command.terminal.say(f"Windlass drives {names} in {name}. Stop with Ctrl-C.")
-        _LOG.info("worker started", extra=_started(name, settings.text("wakes"), sorted(names.split(", "))))
+        _LOG.info(
+            "worker started", extra=_log_fields(name, settings.text("wakes"), sorted(names.split(", ")))
+        )
         async with AsyncExitStack() as opened:
             tenants = _DrivenTenants(command, opened, shutdown.runtimes)
             while not shutdown.has_begun.is_set():
@@ -161,7 +163,7 @@ class _DrivenTenants:
         self._opened = opened
         self._runtimes = runtimes
         self._driven: set[str] = set()
-        self._left: dict[str, str] = {}
+        self._undriven: dict[str, str] = {}
         """Why schemas are not driven; each reason is logged once."""
 
     async def look(self) -> None:
@@ -170,14 +172,18 @@ class _DrivenTenants:
         An address that names a schema has no other tenants. A schema that cannot be used does not keep the
         worker from the others: it is logged, and tried again at the next look.
         """
-        from windlass.adapters.journals.opening import names_schema  # noqa: PLC0415 - slow to import
+        from windlass.postgres.maintenance import (  # noqa: PLC0415 - slow to import
+            names_schema,
+            postgres_schemas,
+            with_schema,
+        )
         from windlass_server.tenants import LOCAL, schema_name  # noqa: PLC0415 - slow to import
 
         address = self._command.settings.address
         if not address or names_schema(address):
             return
         try:
-            schemas = await parts.postgres_schemas(address)
+            schemas = await postgres_schemas(address)
         except windlass.AgentError as error:
             _LOG.warning(
                 "tenants cannot be listed, the next look is in %d s: %s", TENANTS_LOOK_S, error.message
@@ -187,32 +193,32 @@ class _DrivenTenants:
             if schema == schema_name(LOCAL) or schema in self._driven:
                 continue
             try:
-                await self._drive(schema, parts.with_schema(address, schema))
+                await self._drive(schema, with_schema(address, schema))
             except windlass.AgentError as error:
                 self._leave(schema, error.message)
 
-    async def _drive(self, schema: str, place: str) -> None:
+    async def _drive(self, schema: str, address: str) -> None:
         from windlass_server.tenants import schema_name, tenant_at  # noqa: PLC0415 - slow to import
 
-        name = await tenant_at(place)
+        name = await tenant_at(address)
         if name is None:
             return
         if schema_name(name) != schema:
             # Its runs are those of the other schema: their effects would happen twice.
             self._leave(schema, f"it is a copy of {schema_name(name)}")
             return
-        self._runtimes.append(await self._opened.enter_async_context(_driving(self._command, name, place)))
+        self._runtimes.append(await self._opened.enter_async_context(_driving(self._command, name, address)))
         self._driven.add(schema)
         _LOG.info("worker drives another tenant")
 
     def _leave(self, schema: str, why: str) -> None:
-        if self._left.get(schema) != why:
-            self._left[schema] = why
+        if self._undriven.get(schema) != why:
+            self._undriven[schema] = why
             _LOG.warning("schema %s is not driven: %s", schema, why)
 
 
 @asynccontextmanager
-async def _driving(command: Command, tenant: str, place: str) -> "AsyncGenerator[AgentRuntime]":
+async def _driving(command: Command, tenant: str, address: str) -> "AsyncGenerator[AgentRuntime]":
     """Drive the sessions of a tenant, and export its telemetry."""
     from windlass import telemetry  # noqa: PLC0415 - slow to import
 
@@ -224,13 +230,13 @@ async def _driving(command: Command, tenant: str, place: str) -> "AsyncGenerator
         options["wakes"] = settings.text("wakes")
     captures = settings.is_on("telemetry.capture_content")
     async with (
-        windlass.AgentRuntime.open(place, agents=command.agents(), **options) as runtime,
+        windlass.AgentRuntime.open(address, agents=command.agents(), **options) as runtime,
         telemetry.export_from_environment(runtime, capture_content=captures),
     ):
         yield runtime
 
 
-def _started(store: str, wakes: str, agents: list[str]) -> dict[str, object]:
+def _log_fields(store: str, wakes: str, agents: list[str]) -> dict[str, object]:
     return {"windlass": {"store": store, "wakes": wakes or "local", "agents": agents}}
 
 
@@ -257,7 +263,7 @@ def dev(
     command = command_of(context).with_options(agents=agents, drain_s=drain_s)
     if reload and WATCHED not in os.environ:  # noqa: TID251 - set by the process that watches
         parts.hide_environment()
-        finish(_watched(command, port))
+        finish(_serve_and_watch(command, port))
     serve_agents(command, port=port, origins=cors or ())
 
 
@@ -273,12 +279,12 @@ def serve_agents(
     """Serve until a signal ends the process; `also` is called with the address once the server listens."""
     settings, terminal = command.settings, command.terminal
     if settings.text("store") and not settings.address:
-        raise Problem(
+        raise CommandError(
             "a server keeps one store for each tenant in a folder, and the setting store names a file",
             f"Set data or WINDLASS_DATA to a folder, and remove: {settings.values['store'].source}.",
         )
     if not settings.address and (settings.text("wakes") or not drives):
-        raise Problem(
+        raise CommandError(
             "workers need a store in PostgreSQL: a folder of stores is driven by its server",
             "Name one: --store postgresql://user@host/database; or leave out --wakes and --no-drive.",
         )
@@ -294,7 +300,7 @@ def serve_agents(
     make_data_folder(settings.data)
     if settings.schedules:
         if not where.is_open:
-            raise Problem(
+            raise CommandError(
                 "schedules of windlass.toml belong to the user of this machine, and a server with keys or "
                 "JWTs has other users",
                 f"Make them with POST /v1/schedules, and remove: {settings.values['schedules'].source}.",
@@ -311,7 +317,7 @@ def serve_agents(
         **options,
     )
 
-    def told(address: str) -> None:
+    def announce(address: str) -> None:
         # Elsewhere the log is JSON, and says it.
         if terminal.err.is_terminal:
             terminal.say(f"Windlass is running on {address}")
@@ -323,9 +329,9 @@ def serve_agents(
         if also is not None:
             also(tenants, address)
 
-    if windlass_server.serve(where, tenants, told=told):
+    if windlass_server.serve(where, tenants, told=announce):
         hint = f"Another process may listen on {where.host}:{where.port}. Choose another port: --port 0"
-        raise Problem("the server could not start", hint, code=Exit.FAILED)
+        raise CommandError("the server could not start", hint, code=Exit.FAILED)
     raise typer.Exit(Exit.DONE)
 
 
@@ -356,16 +362,16 @@ def server_settings(command: Command, port: int | None, origins: "Sequence[str]"
     return windlass_server.Settings.read(values, folder=settings.folder, goals=command.goals())
 
 
-async def _watched(command: Command, port: int | None) -> Exit:
+async def _serve_and_watch(command: Command, port: int | None) -> Exit:
     """Run the server in a child process and restart it when a file changes.
 
     Raises:
-        Problem: the port is taken: a change of a file would not help.
+        CommandError: the port is taken: a change of a file would not help.
     """
     settings = command.settings
     problem = port_problem(settings.host, settings.port if port is None else port)
     if problem:
-        raise Problem(problem, "Stop the process that listens there, or choose another port: --port 0")
+        raise CommandError(problem, "Stop the process that listens there, or choose another port: --port 0")
     clock, files = parts.SystemClock(), Files(settings.folder)
     environment = {**os.environ, WATCHED: "1"}  # noqa: TID251 - passed on
     mine = asyncio.current_task()
@@ -422,7 +428,7 @@ class Files:
         return is_new
 
     def _look(self) -> dict[Path, tuple[int, int]]:
-        found: dict[Path, tuple[int, int]] = {}
+        states: dict[Path, tuple[int, int]] = {}
         for root, folders, names in os.walk(self._folder):
             folders[:] = [name for name in folders if name not in _IGNORED and not name.startswith(".")]
             for name in names:
@@ -432,10 +438,10 @@ class Files:
                         state = path.stat()
                     except OSError:
                         continue  # removed since the folder was listed
-                    found[path] = (state.st_mtime_ns, state.st_size)
-                    if len(found) >= FILES_MAX:
-                        return found
-        return found
+                    states[path] = (state.st_mtime_ns, state.st_size)
+                    if len(states) >= FILES_MAX:
+                        return states
+        return states
 
 
 # the sidecar

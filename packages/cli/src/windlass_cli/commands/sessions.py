@@ -11,8 +11,18 @@ import typer
 from windlass import parts
 from windlass.limits import RETENTION_DAYS_MAX
 from windlass.private_files import open_private
-from windlass_cli.backend import Backend, Command, command_of, finish, known_session
-from windlass_cli.output import Exit, Problem, Terminal, cost, show_page, show_table, to_json, tokens, when
+from windlass_cli.backend import Backend, Command, command_of, find_session, finish
+from windlass_cli.output import (
+    CommandError,
+    Exit,
+    Terminal,
+    cost,
+    show_page,
+    show_table,
+    to_json,
+    tokens,
+    when,
+)
 
 if TYPE_CHECKING:
     from windlass_cli.backend import SessionRow
@@ -65,9 +75,16 @@ def list_sessions(
     command.ask(work)
 
 
-def _row(one: "SessionRow") -> tuple[str, ...]:
-    used = (str(one.run_count), tokens(one.usage), cost(one.usage))
-    return (one.session_id, one.status.value, one.agent_id, when(one.updated_at), *used, one.title)
+def _row(session: "SessionRow") -> tuple[str, ...]:
+    used = (str(session.run_count), tokens(session.usage), cost(session.usage))
+    return (
+        session.session_id,
+        session.status.value,
+        session.agent_id,
+        when(session.updated_at),
+        *used,
+        session.title,
+    )
 
 
 @app.command()
@@ -84,7 +101,7 @@ def show(
     terminal = command_of(context).terminal
 
     async def work(backend: Backend) -> None:
-        known_id = (await known_session(backend, session_id)).session_id
+        known_id = (await find_session(backend, session_id)).session_id
         after: str | None = None
         while True:
             page = await backend.sessions.history(known_id, after=after, limit=200)
@@ -131,13 +148,13 @@ async def fork_session(
     """Fork a session and write the id of the new one.
 
     Raises:
-        Problem: the session is unknown.
+        CommandError: the session is unknown.
         AgentError: it cannot be forked at this record.
     """
-    known = await known_session(backend, session_id)
-    made = await backend.sessions.fork(known.session_id, at=at, session_id_new=name)
-    command.terminal.line(made.session_id)
-    command.terminal.say(f"Continue it: windlass chat --session {made.session_id}", "dim")
+    session = await find_session(backend, session_id)
+    copy = await backend.sessions.fork(session.session_id, at=at, session_id_new=name)
+    command.terminal.line(copy.session_id)
+    command.terminal.say(f"Continue it: windlass chat --session {copy.session_id}", "dim")
 
 
 @app.command()
@@ -163,9 +180,9 @@ async def export_session(command: Command, backend: Backend, *, session_id: str,
     """Write a session to a new file, or to standard output.
 
     Raises:
-        Problem: the session is unknown, or the file cannot be written.
+        CommandError: the session is unknown, or the file cannot be written.
     """
-    known_id = (await known_session(backend, session_id)).session_id
+    known_id = (await find_session(backend, session_id)).session_id
     if to is None:
         async for line in backend.sessions.export(known_id):
             command.terminal.line(line.rstrip("\n"))
@@ -178,7 +195,7 @@ async def export_session(command: Command, backend: Backend, *, session_id: str,
                 file.write(line.rstrip("\n") + "\n")
                 count += 1
     except OSError as error:
-        raise Problem(f"cannot write {to}: {error.strerror}") from None
+        raise CommandError(f"cannot write {to}: {error.strerror}") from None
     command.terminal.say(f"{to}: {count:,} lines")
 
 
@@ -198,10 +215,10 @@ def import_session(
             lines = sys.stdin if str(file) == "-" else file.open(encoding="utf-8")
             with lines:
                 async with command.driving() as runtime:
-                    made = await runtime.sessions.import_(lines)
+                    session = await runtime.sessions.import_(lines)
         except (OSError, UnicodeDecodeError) as error:
-            raise Problem(f"cannot read {file}: {error}") from None
-        command.terminal.line(made.session_id)
+            raise CommandError(f"cannot read {file}: {error}") from None
+        command.terminal.line(session.session_id)
         return Exit.DONE
 
     finish(work())
@@ -225,7 +242,7 @@ def prune(
 
     async def work() -> Exit:
         before = parts.SystemClock().now() - timedelta(days=days)
-        if not yes and not await _confirmed(command.terminal, f"Delete what ended before {before:%Y-%m-%d}?"):
+        if not yes and not await _confirm(command.terminal, f"Delete what ended before {before:%Y-%m-%d}?"):
             return Exit.CANCELLED
         async with command.reading() as runtime:
             deleted = 0
@@ -238,9 +255,9 @@ def prune(
     finish(work())
 
 
-async def _confirmed(terminal: Terminal, question: str) -> bool:
+async def _confirm(terminal: Terminal, question: str) -> bool:
     if not terminal.is_interactive:
-        raise Problem("cannot ask for confirmation: this is not a terminal", "Confirm with --yes.")
+        raise CommandError("cannot ask for confirmation: this is not a terminal", "Confirm with --yes.")
     terminal.forget()
     return (await terminal.ask(f"{question} [y/N] ") or "").strip().lower() in {"y", "yes"}
 
@@ -259,11 +276,11 @@ def delete(
     terminal = command_of(context).terminal
 
     async def work(backend: Backend) -> Exit:
-        found = await known_session(backend, session_id)
-        question = f"Delete {found.session_id} with {found.run_count} runs?"
-        if not yes and not await _confirmed(terminal, question):
+        session = await find_session(backend, session_id)
+        question = f"Delete {session.session_id} with {session.run_count} runs?"
+        if not yes and not await _confirm(terminal, question):
             return Exit.CANCELLED
-        deleted = await backend.sessions.delete(found.session_id)
+        deleted = await backend.sessions.delete(session.session_id)
         terminal.say(f"Deleted: {', '.join(deleted)}")
         return Exit.DONE
 

@@ -6,8 +6,8 @@ from typing import Annotated, Final
 import typer
 
 from windlass_cli.backend import Backend, LocalStore, command_of, finish
-from windlass_cli.follow import Watch, follow_run, start_run
-from windlass_cli.output import Exit, Problem
+from windlass_cli.follow import RunWatch, follow_run, start_run
+from windlass_cli.output import CommandError, Exit
 
 QUIT: Final = frozenset({"/quit", "/exit", "/q"})
 AgentName = Annotated[str | None, typer.Option(help="The agent; default: the first one.")]
@@ -33,12 +33,12 @@ def run(
     message = typer.get_text_stream("stdin").read() if prompt == "-" else prompt
     command = command_of(context)
     terminal = command.terminal
-    watch = Watch(terminal, command.user, is_json=as_json, is_asking=ask and terminal.is_interactive)
+    watch = RunWatch(terminal, command.user, is_json=as_json, is_asking=ask and terminal.is_interactive)
 
     async def work(backend: Backend) -> Exit:
         name = await backend.agent(agent)
-        begun = await start_run(command, backend, agent=name, message=message, session_id=session)
-        return await follow_run(command, backend, watch=watch, run=begun)
+        started_run = await start_run(command, backend, agent=name, message=message, session_id=session)
+        return await follow_run(command, backend, watch=watch, run=started_run)
 
     command.ask(work, drives=True)
 
@@ -71,9 +71,11 @@ def chat(
             if message.startswith("/"):
                 terminal.say(f"Unknown command {message.split()[0]}. The only command is /quit.", "yellow")
             elif message:
-                begun = await start_run(command, backend, agent=name, message=message, session_id=session_id)
-                watch = Watch(terminal, command.user, is_asking=terminal.is_interactive)
-                code = await follow_run(command, backend, watch=watch, run=begun)
+                started_run = await start_run(
+                    command, backend, agent=name, message=message, session_id=session_id
+                )
+                watch = RunWatch(terminal, command.user, is_asking=terminal.is_interactive)
+                code = await follow_run(command, backend, watch=watch, run=started_run)
         return code
 
     command.ask(work, drives=True)
@@ -85,7 +87,7 @@ def acp(context: typer.Context, *, agent: AgentName = None) -> None:
     Example, in the settings of an editor: {"command": "windlass", "args": ["acp"]}
     """
     if importlib.util.find_spec("acp") is None:
-        raise Problem(
+        raise CommandError(
             "the package agent-client-protocol is not installed",
             "Install it: pip install agent-client-protocol",
         )

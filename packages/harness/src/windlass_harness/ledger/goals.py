@@ -16,10 +16,8 @@ from windlass_harness.ledger.tapes import MadeCall
 from windlass_harness.ledger.versions import Sample
 from windlass_harness.record import Record
 from windlass_harness.views.decisions import RunDraft
-from windlass_harness.views.fold import read
 from windlass_harness.views.runs import run_id_of
 from windlass_protocol import (
-    DecisionEvaluatedData,
     DecisionEvaluation,
     DecisionRun,
     DecisionRunStatus,
@@ -29,6 +27,7 @@ from windlass_protocol import (
     canonical,
 )
 from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import records
 from windlass_protocol.lazy import lazy_pattern
 
 SHOWN_CHARS_MAX: Final = 80
@@ -255,20 +254,20 @@ def _shown(value: JsonValue) -> str:
     return repr(text if len(text) <= SHOWN_CHARS_MAX else f"{text[: SHOWN_CHARS_MAX - 1]}…")
 
 
-EVALUATED: Final = "decision.evaluated"
+EVALUATED: Final = records.DecisionEvaluated.TYPE
 
 
-def with_evaluations(run: DecisionRun, records: Iterable[Record]) -> DecisionRun:
+def with_evaluations(run: DecisionRun, entries: Iterable[Record]) -> DecisionRun:
     """Return a run with the judgements from the records of its judgement session.
 
     The newest judgement of a decision counts; judgements of unknown decisions are ignored.
     """
     draft = RunDraft(run)
     is_judged = False
-    for record in records:
-        if record.type == EVALUATED and run_id_of(record) == run.id:
-            data = read(DecisionEvaluatedData, record.data)
-            is_judged = draft.judge(data.decision_id, data.evaluation) or is_judged
+    for record in entries:
+        body = record.body if record.type == EVALUATED else None
+        if isinstance(body, records.DecisionEvaluated) and run_id_of(record) == run.id:
+            is_judged = draft.judge(body.decision_id, body.evaluation) or is_judged
     return draft.freeze() if is_judged else run
 
 

@@ -1,6 +1,6 @@
 """Proposals: the fold of their records, and their status."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final
@@ -8,17 +8,16 @@ from typing import Final
 from pydantic import JsonValue
 
 from windlass_harness.record import Record
-from windlass_harness.views.fold import START, Position, fold, read
+from windlass_harness.views.fold import START, Handlers, Position, fold
 from windlass_protocol import (
     PackageDifference,
     Proposal,
     ProposalAppliedData,
     ProposalCheck,
-    ProposalCheckedData,
-    ProposalMadeData,
     ProposalSettledData,
 )
 from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import records
 
 
 class ProposalStatus(StrEnum):
@@ -54,7 +53,7 @@ class ProposalsState:
     proposals: Mapping[str, ProposalState] = field(default_factory=dict[str, ProposalState])
 
 
-def fold_proposals(records: Iterable[Record], state: ProposalsState | None = None) -> ProposalsState:
+def fold_proposals(entries: Iterable[Record], state: ProposalsState | None = None) -> ProposalsState:
     """Fold records into proposals; records about unknown proposals are ignored.
 
     A later approval or refusal replaces the one before. An applied proposal stays applied.
@@ -62,7 +61,10 @@ def fold_proposals(records: Iterable[Record], state: ProposalsState | None = Non
     Raises:
         Gap: a record is not the next one of the session.
     """
-    return fold(_Draft(state or ProposalsState()), records)
+    return fold(_Draft(state or ProposalsState()), entries)
+
+
+_ON: Final = Handlers["_Draft", Record, [], None]()
 
 
 class _Draft:
@@ -74,44 +76,39 @@ class _Draft:
         return ProposalsState(self.position, dict(self._proposals))
 
     def apply(self, record: Record) -> None:
-        handle = _HANDLERS.get(record.type)
+        handle = _ON.by_type.get(record.type)
         if handle is not None:
-            handle(self, record)
+            handle(self, record, record.body)
 
-    def made(self, record: Record) -> None:
-        proposal = read(ProposalMadeData, record.data).proposal
+    @_ON.on(records.ProposalMade)
+    def made(self, record: Record, body: records.ProposalMade) -> None:
+        proposal = body.proposal
         self._proposals.setdefault(proposal.id, ProposalState(proposal))
 
-    def checked(self, record: Record) -> None:
-        data = read(ProposalCheckedData, record.data)
-        known = self._proposals.get(data.proposal_id)
+    @_ON.on(records.ProposalChecked)
+    def checked(self, record: Record, body: records.ProposalChecked) -> None:
+        known = self._proposals.get(body.proposal_id)
         if known is not None:
-            self._proposals[data.proposal_id] = replace(known, check=data.check)
+            self._proposals[body.proposal_id] = replace(known, check=body.check)
 
-    def settled(self, record: Record) -> None:
-        data = read(ProposalSettledData, record.data)
-        known = self._proposals.get(data.proposal_id)
+    @_ON.on(records.ProposalSettled)
+    def settled(self, record: Record, body: records.ProposalSettled) -> None:
+        known = self._proposals.get(body.proposal_id)
         if known is not None and known.status is not ProposalStatus.APPLIED:
-            status = ProposalStatus.ACCEPTED if data.is_accepted else ProposalStatus.REFUSED
-            self._proposals[data.proposal_id] = replace(
-                known, status=status, settled=data, settled_at=record.at
+            status = ProposalStatus.ACCEPTED if body.is_accepted else ProposalStatus.REFUSED
+            settled = ProposalSettledData.model_validate(record.data)
+            self._proposals[body.proposal_id] = replace(
+                known, status=status, settled=settled, settled_at=record.at
             )
 
-    def applied(self, record: Record) -> None:
-        data = read(ProposalAppliedData, record.data)
-        known = self._proposals.get(data.proposal_id)
+    @_ON.on(records.ProposalApplied)
+    def applied(self, record: Record, body: records.ProposalApplied) -> None:
+        known = self._proposals.get(body.proposal_id)
         if known is not None and known.status is ProposalStatus.ACCEPTED:
-            self._proposals[data.proposal_id] = replace(
-                known, status=ProposalStatus.APPLIED, applied=data, applied_at=record.at
+            applied = ProposalAppliedData.model_validate(record.data)
+            self._proposals[body.proposal_id] = replace(
+                known, status=ProposalStatus.APPLIED, applied=applied, applied_at=record.at
             )
-
-
-_HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
-    "proposal.made": _Draft.made,
-    "proposal.checked": _Draft.checked,
-    "proposal.settled": _Draft.settled,
-    "proposal.applied": _Draft.applied,
-}
 
 
 def differences(before: JsonValue, after: JsonValue) -> tuple[PackageDifference, ...]:

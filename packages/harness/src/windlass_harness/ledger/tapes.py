@@ -4,37 +4,34 @@ A tape is sufficient to replay the run. A call is identified by its tool and its
 as the model wrote them, and also as they were executed if a rule or a hook changed them.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from msgspec import UNSET
 from pydantic import JsonValue
 
 from windlass_harness.record import Record
-from windlass_harness.views.fold import read, text_in
+from windlass_harness.views.fold import Handlers
 from windlass_harness.views.payloads import (
     CORRECTIONS,
+    DECISION_NAMES,
+    action_name,
     as_text,
     question_outcome,
-    read_requested,
-    read_started,
     tool_output,
 )
 from windlass_harness.views.runs import run_id_of
 from windlass_protocol import (
-    ActionResultData,
     InputRequest,
-    InputRequestedData,
-    InputResolvedData,
-    MessageReceivedData,
-    PolicyDecidedData,
-    RunCompletedData,
     ToolOutput,
     ToolOutputType,
     UserPart,
     canonical,
 )
+from windlass_protocol.bodies import or_none
 from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import records
 
 
 @sealed
@@ -92,16 +89,19 @@ def call_key(tool: str, arguments: JsonValue) -> str:
     return f"{tool} {canonical(arguments).decode()}"
 
 
-def read_tape(records: Iterable[Record], run_id: str) -> Tape:
+def read_tape(entries: Iterable[Record], run_id: str) -> Tape:
     """Return the tape of one run from the records of its session."""
     reader, current = _Reader(run_id), None
-    for record in records:
+    for record in entries:
         named = run_id_of(record)
-        current = named if record.type == "run.started" else current
-        handle = _HANDLERS.get(record.type)
+        current = named if record.type == records.RunStarted.TYPE else current
+        handle = _ON.by_type.get(record.type)
         if handle is not None and (named or current) == run_id:
-            handle(reader, record)
+            handle(reader, record, record.body)
     return reader.done()
+
+
+_ON: Final = Handlers["_Reader", Record, [], None]()
 
 
 class _Reader:
@@ -118,62 +118,65 @@ class _Reader:
         """Return the tape."""
         return replace(self.tape, made=tuple(self._made.values()))
 
-    def heard(self, record: Record) -> None:
-        data = read(MessageReceivedData, record.data)
+    @_ON.on(records.MessageReceived)
+    def heard(self, record: Record, body: records.MessageReceived) -> None:
         if self._is_begun:
-            is_person = data.delivery not in CORRECTIONS
+            is_person = body.delivery not in CORRECTIONS
             self.tape = replace(self.tape, later_messages=self.tape.later_messages + is_person)
             return
         self._is_begun = True
         self.tape = replace(
-            self.tape, message=data.message, parts=data.parts or (), context=data.context or ()
+            self.tape, message=body.message, parts=tuple(body.parts or ()), context=tuple(body.context or ())
         )
 
-    def requested(self, record: Record) -> None:
-        for part in read_requested(record.data)[1]:
-            self._asked.setdefault(part.tool_call_id, []).append((part.tool_name, part.input))
-            self._made[part.tool_call_id] = MadeCall(part.tool_name, part.input)
+    @_ON.on(records.ActionsRequested)
+    def requested(self, record: Record, body: records.ActionsRequested) -> None:
+        for action in body.actions:
+            name = action_name(action)
+            self._asked.setdefault(action.call_id, []).append((name, action.input))
+            self._made[action.call_id] = MadeCall(name, action.input)
 
-    def decided(self, record: Record) -> None:
-        data = read(PolicyDecidedData, record.data)
-        call_id = data.call_id or ""
+    @_ON.on(records.PolicyDecided)
+    def decided(self, record: Record, body: records.PolicyDecided) -> None:
+        call_id = body.call_id or ""
         # After a person consented, the policy decides again.
         if call_id not in self._decided:
             self._decided.add(call_id)
-            self._note(call_id, decision=data.decision.decision)
+            self._note(call_id, decision=DECISION_NAMES[type(body.decision)])
 
-    def stepped(self, record: Record) -> None:
+    @_ON.on(records.StepCompleted)
+    def stepped(self, record: Record, body: records.StepCompleted) -> None:
         self.tape = replace(self.tape, steps=self.tape.steps + 1)
 
-    def started(self, record: Record) -> None:
-        started = read_started(record.data)[1]
-        forms = self._asked.setdefault(started.call_id, [])
-        if started.arguments is not None and (started.tool_name, started.arguments) not in forms:
-            forms.append((started.tool_name, started.arguments))
-            self._note(started.call_id, arguments=started.arguments)
+    @_ON.on(records.ActionStarted)
+    def started(self, record: Record, body: records.ActionStarted) -> None:
+        forms, arguments = self._asked.setdefault(body.call_id, []), or_none(body.arguments)
+        if arguments is not None and (body.tool_name, arguments) not in forms:
+            forms.append((body.tool_name, arguments))
+            self._note(body.call_id, arguments=arguments)
 
-    def returned(self, record: Record) -> None:
-        data = read(ActionResultData, record.data)
-        self._settle(data.result.call_id, tool_output(data))
+    @_ON.on(records.ActionResult)
+    def returned(self, record: Record, body: records.ActionResult) -> None:
+        self._settle(body.result.call_id, tool_output(body))
 
-    def asked(self, record: Record) -> None:
-        data = read(InputRequestedData, record.data)
-        if data.child_session_id is None:
-            self._questions |= {one.request_id: one for one in data.requests}
+    @_ON.on(records.InputRequested)
+    def asked(self, record: Record, body: records.InputRequested) -> None:
+        if body.child_session_id is None:
+            self._questions |= {one.request_id: one for one in body.requests}
 
-    def answered(self, record: Record) -> None:
-        for resolution in read(InputResolvedData, record.data).resolutions:
+    @_ON.on(records.InputResolved)
+    def answered(self, record: Record, body: records.InputResolved) -> None:
+        for resolution in body.resolutions:
             request = self._questions.get(resolution.request_id)
             told = None if request is None else question_outcome(request, resolution)
             if request is not None and told is not None:
                 self._settle(request.action.call_id, told)
 
-    def completed(self, record: Record) -> None:
-        data = read(RunCompletedData, record.data)
-        value = record.data.get("structuredOutput", record.data.get("outputData"))
-        output = text_in(record.data, "output")
-        text = output if output is not None else "" if value is None else as_text(value)
-        self.tape = replace(self.tape, output=text or data.narrative or "", value=value)
+    @_ON.on(records.RunCompleted)
+    def completed(self, record: Record, body: records.RunCompleted) -> None:
+        value = body.output_data if body.structured_output is UNSET else or_none(body.structured_output)
+        text = body.output if body.output is not None else "" if value is None else as_text(value)
+        self.tape = replace(self.tape, output=text or body.narrative or "", value=value)
 
     def _note(self, call_id: str, **facts: object) -> None:
         if call_id in self._made:
@@ -184,16 +187,3 @@ class _Reader:
         forms = self._asked.pop(call_id, [])
         calls = tuple(TapedCall(tool, arguments, output) for tool, arguments in forms)
         self.tape = replace(self.tape, calls=(*self.tape.calls, *calls))
-
-
-_HANDLERS: Final[dict[str, Callable[[_Reader, Record], None]]] = {
-    "message.received": _Reader.heard,
-    "actions.requested": _Reader.requested,
-    "policy.decided": _Reader.decided,
-    "step.completed": _Reader.stepped,
-    "action.started": _Reader.started,
-    "action.result": _Reader.returned,
-    "input.requested": _Reader.asked,
-    "input.resolved": _Reader.answered,
-    "run.completed": _Reader.completed,
-}

@@ -44,10 +44,12 @@ from windlass_protocol import (
     ErrorInfo,
     FinishReason,
     InputOutcome,
+    InputRequest,
     JsonObject,
     RecoveryChoice,
     TextPart,
 )
+from windlass_protocol.generated import records
 
 
 def advance(state: LoopState, under_way: Set[str], *, now: Moment, rules: Rules = DEFAULT_RULES) -> Plan:
@@ -118,30 +120,30 @@ def _ask_on(state: LoopState, step: Step, under_way: Set[str], now: Moment, rule
     times = notes.interruptions + (not notes.was_shared)
     if times >= rules.interruptions_max:
         return Plan((give_up(state, failures.interrupted_too_often(times), now=now),))
-    more, delay_ms, reason = outage.after_crash(state, notes)
-    again = retried(state, INTERRUPTED, now=now, delay_ms=delay_ms, more=more)
+    shared, delay_ms, reason = outage.after_crash(state, notes)
+    again = retried(state, INTERRUPTED, now=now, delay_ms=delay_ms, shared=shared)
     return Plan((again, *outage.waiting(state, delay_ms, reason, now=now, on=RECOVERY)))
 
 
 def retried(
-    state: LoopState, code: str, *, now: Moment, delay_ms: int = 0, more: JsonObject | None = None
+    state: LoopState, code: str, *, now: Moment, delay_ms: int = 0, shared: bool | None = None
 ) -> Draft:
     """Return the record of a model call that was interrupted and is retried."""
-    data: JsonObject = {"code": code, "attempt": state.run_notes.attempt, "delayMs": delay_ms}
-    return state.draft("step.retrying", {**data, **(more or {}), **state.place()}, now=now)
+    attempt = state.run_notes.attempt
+    body = records.StepRetrying(code=code, attempt=attempt, delay_ms=delay_ms, shared=shared, **state.place())
+    return state.draft(body, now=now)
 
 
-def give_up(state: LoopState, error: ErrorInfo, *, now: Moment, usage: JsonObject | None = None) -> Draft:
+def give_up(state: LoopState, error: ErrorInfo, *, now: Moment, usage: records.Usage | None = None) -> Draft:
     """Return the record of a model call that failed for good; it ends the run."""
-    data: JsonObject = {
-        "code": error.kind.value,
-        "message": error.message,
-        "details": {"error": error.model_dump(mode="json", by_alias=True)},
+    body = records.StepFailed(
+        code=error.kind.value,
+        message=error.message,
+        details={"error": error.model_dump(mode="json", by_alias=True)},
+        usage=usage,
         **state.place(),
-    }
-    if usage:
-        data["usage"] = usage
-    return state.draft("step.failed", data, now=now)
+    )
+    return state.draft(body, now=now)
 
 
 def _ask(state: LoopState, now: Moment, rules: Rules) -> Plan:
@@ -158,20 +160,13 @@ def _ask(state: LoopState, now: Moment, rules: Rules) -> Plan:
         return first
     last = -1 if turn.step_index is None else turn.step_index
     index = last if notes.is_retry else last + 1
-    data: JsonObject = {**state.place(index), "promptMessageCount": len(state.session.history.messages)}
-    if state.model_id is not None:
-        data["modelId"] = state.model_id
     attempt = notes.attempt + 1 if notes.is_retry else 1
-    draft = Draft(
-        "step.started",
-        now.at,
-        data,
-        run_id=run.run_id,
-        agent_id=run.agent_id,
-        turn_id=turn.turn_id,
-        step_index=index,
-        attempt=attempt,
+    body = records.StepStarted(
+        model_id=state.model_id,
+        prompt_message_count=len(state.session.history.messages),
+        **state.place(index),
     )
+    draft = Draft(body.TYPE, now.at, body, run.run_id, run.agent_id, turn.turn_id, index, attempt)
     return Plan((draft,), (CallModel(index, attempt),))
 
 
@@ -208,7 +203,7 @@ class _Calls:
     def __init__(self) -> None:
         self.drafts: list[Draft] = []
         self.effects: list[Effect] = []
-        self.requests: list[JsonValue] = []
+        self.requests: list[InputRequest] = []
         self.wakes: list[int] = []
         self.exceeded: tuple[BudgetName, ...] = ()
         self.has_busy_child = False
@@ -341,7 +336,7 @@ def _advance_program(
             plan.effects.append(effect)
         return
     if program.epoch is None:
-        plan.drafts.append(found(state, call, now=now, more={"begun": False}))
+        plan.drafts.append(found(state, call, now=now, begun=False))
         return
     times = note.interruptions + (not state.run_notes.was_shared)
     if times >= rules.interruptions_max:
@@ -381,28 +376,39 @@ def _ask_recovery(
     state: LoopState, call: Call, plan: _Calls, now: Moment, rules: Rules, *, times: int
 ) -> None:
     request = people.recovery_request(state, call, times=times, responders=rules.responders)
-    plan.drafts.append(found(state, call, now=now, more={"requestId": request["requestId"]}))
+    plan.drafts.append(found(state, call, now=now, request_id=request.request_id))
     plan.requests.append(request)
 
 
 def _repeat_record(state: LoopState, call: Call, note: CallNotes, now: Moment) -> Draft:
     """Return the record of an interrupted call that is repeated without asking."""
-    more, delay_ms, _ = outage.after_crash(state, note)
-    paused: JsonObject = {"delayMs": delay_ms} if delay_ms else {}
-    return found(state, call, now=now, more={**more, **paused})
+    shared, delay_ms, _ = outage.after_crash(state, note)
+    return found(state, call, now=now, shared=shared, delay_ms=delay_ms or None)
 
 
-def found(state: LoopState, call: Call, *, now: Moment, more: JsonObject | None = None) -> Draft:
+def found(
+    state: LoopState,
+    call: Call,
+    *,
+    now: Moment,
+    shared: bool | None = None,
+    delay_ms: int | None = None,
+    request_id: str | None = None,
+    begun: bool | None = None,
+) -> Draft:
     """Return the record of an interrupted call: an intent without a result."""
     effect, key = _intent(call)
-    data: JsonObject = {
-        "callId": call.call_id,
-        "effect": effect.value,
-        "toolName": call.tool_name,
-        "idempotencyKey": key,
-        **(more or {}),
-    }
-    return state.draft("recovery.effect_found", data, now=now)
+    body = records.RecoveryEffectFound(
+        call_id=call.call_id,
+        effect=effect,
+        shared=shared,
+        delay_ms=delay_ms,
+        tool_name=call.tool_name,
+        idempotency_key=key,
+        request_id=request_id,
+        begun=begun,
+    )
+    return state.draft(body, now=now)
 
 
 def _intent(call: Call) -> tuple[EffectClass, str]:
@@ -448,13 +454,11 @@ def _wait(state: LoopState, plan: _Calls, now: Moment) -> Plan:
     wake = min(plan.wakes, default=None)
     if notes.waits_on is not None and (reason == notes.waits_on or SUBAGENT not in (reason, notes.waits_on)):
         return Plan(wake_at_ms=wake)
-    data: JsonObject = {"runId": run.run_id, "on": reason}
-    if ids:
-        data["requestIds"] = [*ids]
-    if notes.usage:
-        data["usage"] = {**notes.usage}
-    turn = state.draft("turn.waiting", {**state.turn_place(), "on": reason}, now=now)
-    return Plan((turn, state.draft("run.waiting", data, now=now)), wake_at_ms=wake)
+    waiting = records.RunWaiting(
+        run_id=run.run_id, on=reason, request_ids=ids or None, usage=notes.known_usage
+    )
+    turn = state.draft(records.TurnWaiting(on=reason, **state.turn_place), now=now)
+    return Plan((turn, state.draft(waiting, now=now)), wake_at_ms=wake)
 
 
 def resumed(state: LoopState, reason: str, *, now: Moment) -> tuple[Draft, ...]:
@@ -462,5 +466,5 @@ def resumed(state: LoopState, reason: str, *, now: Moment) -> tuple[Draft, ...]:
     run = state.run
     if state.run_notes.waits_on is None or run is None:
         return ()
-    data: JsonObject = {"runId": run.run_id, "reason": reason, "epoch": state.epoch}
-    return (state.draft("run.resumed", data, now=now),)
+    body = records.RunResumed(run_id=run.run_id, reason=reason, epoch=state.epoch)
+    return (state.draft(body, now=now),)

@@ -50,7 +50,7 @@ def keep(state: LoopState, event: CallReturned, *, now: Moment) -> Kept:
         return Kept(event)
     problem = state_problem(state.session.authored, event.state)
     if problem is None:
-        return Kept(event, (state.draft("session.state_changed", event.state.data, now=now),))
+        return Kept(event, (state.draft(event.state.body, now=now),))
     told = f"The call ran, but its changes to the session state were not stored: {problem}"
     failed = CallReturned(
         event.call_id,
@@ -67,8 +67,8 @@ def given(state: LoopState, event: StateGiven, *, now: Moment) -> list[Draft]:
     """Draft state changes of the application; changes that no longer fit are dropped."""
     if state_problem(state.session.authored, event.change) is not None:
         return []
-    data = event.change.data
+    body = event.change.body
     if state.run is None:
         # A record of the session alone: its last run has ended.
-        return [Draft("session.state_changed", now.at, data)]
-    return [state.draft("session.state_changed", data, now=now)]
+        return [Draft(body.TYPE, now.at, body)]
+    return [state.draft(body, now=now)]

@@ -7,6 +7,8 @@ so an interrupted one is repeated.
 from collections.abc import Set
 from dataclasses import replace
 
+from msgspec import structs
+
 from windlass_harness.compaction import BYTES_PER_TOKEN, JSON_BYTES_MAX, estimate_tokens
 from windlass_harness.loop import ends, failures, outage
 from windlass_harness.loop.events import (
@@ -31,6 +33,8 @@ from windlass_harness.loop.rules import CompactionRule, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.runs import UNKNOWN_MODEL
 from windlass_protocol import CompactionConfig, JsonObject
+from windlass_protocol.bodies import Body
+from windlass_protocol.generated import records
 from windlass_protocol.limits import INTEGER_MAX
 
 
@@ -73,8 +77,8 @@ def compacted(state: LoopState, event: HistoryCompacted, *, now: Moment) -> list
     """Return the record of a completed compaction; none if it is out of date."""
     if not state.compacting.is_open:
         return []
-    used: JsonObject = {"usage": event.usage} if event.usage else {}
-    return [_draft(state, "compaction.completed", {**event.data, **used}, now)]
+    body = event.body if event.usage is None else structs.replace(event.body, usage=event.usage)
+    return [_draft(state, body, now)]
 
 
 def broken(state: LoopState, event: CompactionBroken, *, now: Moment, rules: Rules) -> list[Draft]:
@@ -86,32 +90,29 @@ def broken(state: LoopState, event: CompactionBroken, *, now: Moment, rules: Rul
     note, error = state.compacting, event.error
     if not note.is_open:
         return []
-    data: JsonObject = {
-        "code": event.code or error.kind.value,
-        "message": error.message,
-        "details": {"error": error.model_dump(mode="json", by_alias=True)},
-    }
-    if event.model_id is not None:
-        data["modelId"] = event.model_id
-    if event.usage:
-        data["usage"] = event.usage
     # Between runs nothing waits for the compaction, and a wait would hold back the next run.
     bound = rules if state.run is not None else replace(rules, retry_for_ms=0)
     delay_ms = outage.retry_delay_ms(note, error, event.chance, now=now, rules=bound)
+    failed = _failed(
+        state,
+        event.code or error.kind.value,
+        error.message,
+        now,
+        details={"error": error.model_dump(mode="json", by_alias=True)},
+        model_id=event.model_id,
+        usage=event.usage,
+        delay_ms=delay_ms,
+    )
     if delay_ms is not None:
-        failed = _draft(state, "compaction.failed", {**data, "delayMs": delay_ms}, now)
         return [failed, *outage.waiting(state, delay_ms, error.message, now=now)]
-    drafts = [_draft(state, "compaction.failed", data, now)]
-    if event.fallback is not None:
-        drafts.append(_draft(state, "compaction.completed", event.fallback, now))
-    return drafts
+    return [failed] if event.fallback is None else [failed, _draft(state, event.fallback, now)]
 
 
 def handed_over(state: LoopState, now: Moment) -> list[Draft]:
     """Return the record of a compaction that its owner handed over."""
     if state.compacting.epoch != state.epoch:
         return []
-    return [_again(state, HANDED_OVER, "The owner released the session.", now)]
+    return [_failed(state, HANDED_OVER, "The owner released the session.", now, delay_ms=0)]
 
 
 def prompt_tokens(state: LoopState, rule: CompactionRule) -> int:
@@ -177,13 +178,12 @@ def _go_on(state: LoopState, now: Moment, rules: Rules) -> Plan:
         return Plan(effects=(_effect(state, rule),))
     times = note.interruptions + (not state.run_notes.was_shared)
     if times < rules.interruptions_max:
-        more, delay_ms, reason = outage.after_crash(state, note)
+        shared, delay_ms, reason = outage.after_crash(state, note)
         told = "The process ended during the compaction."
-        again = _again(state, INTERRUPTED, told, now, more={"delayMs": delay_ms, **more})
+        again = _failed(state, INTERRUPTED, told, now, delay_ms=delay_ms, shared=shared)
         return Plan((again, *outage.waiting(state, delay_ms, reason, now=now, on=RECOVERY)))
     error = failures.interrupted_too_often(times)
-    data: JsonObject = {"code": "interrupted_too_often", "message": error.message}
-    told = _draft(state, "compaction.failed", data, now)
+    told = _failed(state, "interrupted_too_often", error.message, now)
     return Plan((told, *(() if state.run is None else ends.failed(state, error, now=now))))
 
 
@@ -202,21 +202,41 @@ def _effect(state: LoopState, rule: CompactionRule) -> Compact:
 def _requested(state: LoopState, reason: str, now: Moment, rule: CompactionRule) -> Draft:
     run = state.session.run
     model_id = rule.model_id or (None if run is None else run.model_id)
-    data: JsonObject = {
-        "modelId": model_id or UNKNOWN_MODEL,
-        "usageInputTokens": prompt_tokens(state, rule),
-        "reason": reason,
-    }
-    return _draft(state, "compaction.requested", data, now)
+    body = records.CompactionRequested(
+        model_id=model_id or UNKNOWN_MODEL,
+        usage_input_tokens=prompt_tokens(state, rule),
+        reason=reason,
+        **state.turn_place,
+    )
+    return _draft(state, body, now)
 
 
-def _again(state: LoopState, code: str, message: str, now: Moment, more: JsonObject | None = None) -> Draft:
-    """Return the record of an attempt that was interrupted and is retried."""
-    data: JsonObject = {"code": code, "message": message, "delayMs": 0, **(more or {})}
-    return _draft(state, "compaction.failed", data, now)
+def _failed(
+    state: LoopState,
+    code: str,
+    message: str,
+    now: Moment,
+    *,
+    delay_ms: int | None = None,
+    shared: bool | None = None,
+    details: JsonObject | None = None,
+    model_id: str | None = None,
+    usage: records.Usage | None = None,
+) -> Draft:
+    """Return the record of a failed attempt; with a delay it is retried."""
+    body = records.CompactionFailed(
+        code=code,
+        message=message,
+        details=details,
+        shared=shared,
+        delay_ms=delay_ms,
+        model_id=model_id,
+        usage=usage,
+        **state.turn_place,
+    )
+    return _draft(state, body, now)
 
 
-def _draft(state: LoopState, kind: str, data: JsonObject, now: Moment) -> Draft:
+def _draft(state: LoopState, body: Body, now: Moment) -> Draft:
     """Return a draft of the current run; of the session alone if there is none."""
-    placed: JsonObject = {**data, **state.turn_place()}
-    return Draft(kind, now.at, placed) if state.run is None else state.draft(kind, placed, now=now)
+    return Draft(body.TYPE, now.at, body) if state.run is None else state.draft(body, now=now)

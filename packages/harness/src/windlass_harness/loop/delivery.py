@@ -7,14 +7,16 @@ its outcome is recorded as unknown, and it is not sent again.
 
 from collections.abc import Set
 from hashlib import sha256
-from typing import Final, assert_never
+from typing import Final, TypedDict, assert_never
 
 from windlass_harness.loop import hooks
 from windlass_harness.loop.events import CallHooks, Deliver, DeliverySettled, Draft, Moment, Plan, joined
 from windlass_harness.loop.rules import AFTER_RUN_TERMINAL, Dedupe, Rules, SinkRule
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.runs import DeliveryState, RunState
-from windlass_protocol import CodecLimits, JsonObject, RunResult, RunStatus, canonical
+from windlass_protocol import CodecLimits, RunResult, RunStatus, canonical
+from windlass_protocol.bodies import Body
+from windlass_protocol.generated import records
 
 FINAL_MESSAGE: Final = "final_message"
 FINAL_VALIDATED_OUTPUT: Final = "final_validated_output"
@@ -50,16 +52,12 @@ def settled(state: LoopState, event: DeliverySettled, *, now: Moment) -> list[Dr
     if event.delivery_id not in state.deliveries.open_ids:
         return []
     known = state.deliveries.by_id[event.delivery_id]
+    ids = _ids(known)
     if event.error is not None:
-        return [
-            _about(
-                known, "delivery.failed", {"error": event.error.model_dump(mode="json", by_alias=True)}, now
-            )
-        ]
+        return [_about(known, records.DeliveryFailed(error=event.error, **ids), now)]
     if event.reason is not None:
-        return [_about(known, "delivery.unknown", {"reason": event.reason}, now)]
-    receipt: JsonObject = {} if event.receipt is None else {"receipt": event.receipt}
-    return [_about(known, "delivery.completed", receipt, now)]
+        return [_about(known, records.DeliveryUnknown(reason=event.reason, **ids), now)]
+    return [_about(known, records.DeliveryCompleted(receipt=event.receipt, **ids), now)]
 
 
 def _deliver(
@@ -76,18 +74,16 @@ def _deliver(
     if result is None or delivery_id in state.deliveries.by_id:
         return
     key = dedupe_key(sink, run)
-    facts: JsonObject = {
-        "deliveryId": delivery_id,
-        "sinkId": sink.sink_id,
-        "dedupeKey": key,
-        "runId": run.run_id,
-    }
-    if key in state.deliveries.keys or any(draft.data["dedupeKey"] == key for draft in drafts):
-        drafts.append(_draft(run, "delivery.deduped", facts, now))
+    ids: DeliveryIds = {"delivery_id": delivery_id, "sink_id": sink.sink_id}
+    if key in state.deliveries.keys or any(
+        isinstance(effect, Deliver) and effect.dedupe_key == key for effect in effects
+    ):
+        drafts.append(_draft(run, records.DeliveryDeduped(dedupe_key=key, run_id=run.run_id, **ids), now))
         return
     is_typed = "structured_output" in result.model_fields_set
     kind = FINAL_VALIDATED_OUTPUT if is_typed else FINAL_MESSAGE
-    drafts.append(_draft(run, "delivery.intended", {**facts, "kind": kind}, now))
+    intended = records.DeliveryIntended(dedupe_key=key, kind=kind, run_id=run.run_id, **ids)
+    drafts.append(_draft(run, intended, now))
     effects.append(Deliver(delivery_id, sink.sink_id, key, kind, run))
 
 
@@ -113,13 +109,23 @@ def _digest(result: RunResult | None) -> str:
 
 
 def _unknown(known: DeliveryState, now: Moment) -> Draft:
-    return _about(known, "delivery.unknown", {"reason": INTERRUPTED}, now)
+    return _about(known, records.DeliveryUnknown(reason=INTERRUPTED, **_ids(known)), now)
 
 
-def _about(known: DeliveryState, kind: str, data: JsonObject, now: Moment) -> Draft:
-    facts: JsonObject = {"deliveryId": known.delivery_id, "sinkId": known.sink_id, **data}
-    return Draft(kind, now.at, facts, run_id=known.run_id)
+class DeliveryIds(TypedDict):
+    """The ids in the records of a delivery."""
+
+    delivery_id: str
+    sink_id: str
 
 
-def _draft(run: RunState, kind: str, data: JsonObject, now: Moment) -> Draft:
-    return Draft(kind, now.at, data, run_id=run.run_id, agent_id=run.agent_id)
+def _ids(known: DeliveryState) -> DeliveryIds:
+    return {"delivery_id": known.delivery_id, "sink_id": known.sink_id}
+
+
+def _about(known: DeliveryState, body: Body, now: Moment) -> Draft:
+    return Draft(body.TYPE, now.at, body, run_id=known.run_id)
+
+
+def _draft(run: RunState, body: Body, now: Moment) -> Draft:
+    return Draft(body.TYPE, now.at, body, run_id=run.run_id, agent_id=run.agent_id)

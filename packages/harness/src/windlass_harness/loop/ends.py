@@ -2,14 +2,28 @@
 
 from typing import Final
 
+from msgspec import UNSET
+
 from windlass_harness.loop import failures, people, programs
 from windlass_harness.loop import subagents as family
-from windlass_harness.loop.events import CancelRequested, Draft, Moment, RunRefused, RunWithdrawn
-from windlass_harness.loop.notes import CallNotes, number_in
+from windlass_harness.loop.events import CancelRequested, Draft, Moment, RunRefused, RunWithdrawn, StartItem
+from windlass_harness.loop.notes import CallNotes
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.history import INTERRUPTED, NOT_EXECUTED, STOPPED_READING, Call, CallStage
-from windlass_harness.views.runs import RunState
-from windlass_protocol import BudgetName, EffectClass, ErrorInfo, InputOutcome, JsonObject, ParentRun, RunMode
+from windlass_harness.views.runs import RunEnd, RunState
+from windlass_protocol import (
+    BudgetLimits,
+    BudgetName,
+    CausalIds,
+    EffectClass,
+    ErrorInfo,
+    InputOutcome,
+    JsonObject,
+    ParentRun,
+    RunMode,
+)
+from windlass_protocol.bodies import read_body
+from windlass_protocol.generated import records
 
 Ending = tuple[Draft, ...]
 RUN_CANCELLED: Final = "The run was cancelled."
@@ -18,98 +32,102 @@ RUN_ENDED: Final = "The run ended."
 
 def completed(state: LoopState, output: str, *, now: Moment) -> Ending:
     """Return the end of a completed run."""
-    notes = state.run_notes
-    data: JsonObject = {"output": output}
-    if notes.is_validated:
-        data["structuredOutput"] = notes.structured
+    notes, place = state.run_notes, _Ending(state)
+    run = records.RunCompleted(
+        run_id=place.run.run_id,
+        output=output,
+        structured_output=notes.structured if notes.is_validated else UNSET,
+        usage=notes.known_usage,
+    )
     value = notes.structured if notes.is_validated else output
-    session = ("session.completed", {"output": value})
-    return _end(state, now, turn=("turn.completed", {}), run=("run.completed", data), session=session)
+    turn = records.TurnCompleted(usage=notes.known_usage, **state.turn_place)
+    return place.drafts(now, turn=turn, run=run, session=records.SessionCompleted(output=value))
 
 
 def failed(state: LoopState, error: ErrorInfo, *, now: Moment) -> Ending:
     """Return the end of a failed run."""
-    words: JsonObject = {"code": error.kind.value, "message": error.message}
-    info: JsonObject = {"error": _caused(state, error)}
-    session = ("session.failed", words)
-    return _end(state, now, turn=("turn.failed", words), run=("run.failed", info), session=session)
+    place = _Ending(state)
+    run = records.RunFailed(
+        run_id=place.run.run_id, error=_caused(state, error), usage=state.run_notes.known_usage
+    )
+    return place.broken(now, error.kind.value, error.message, run=run)
 
 
 def cancelled(state: LoopState, now: Moment) -> Ending:
     """Return the end of a cancelled run."""
-    words: JsonObject = {"code": "cancelled", "message": RUN_CANCELLED}
-    session = ("session.failed", words)
-    run = state.session.run
-    data: JsonObject = {} if run is None or run.cancel_reason is None else {"reason": run.cancel_reason}
-    calls = _under_way(state)
+    place, calls, error = _Ending(state), _under_way(state), None
     if calls:
-        error = failures.outcome_unknown([call.tool_name for call in calls])
-        data["error"] = _caused(state, error, call_id=calls[0].call_id)
-    return _end(state, now, turn=("turn.cancelled", {}), run=("run.cancelled", data), session=session)
+        unknown = failures.outcome_unknown([call.tool_name for call in calls])
+        error = _caused(state, unknown, call_id=calls[0].call_id)
+    usage = state.run_notes.known_usage
+    run = records.RunCancelled(
+        run_id=place.run.run_id, reason=place.run.cancel_reason, error=error, usage=usage
+    )
+    turn = records.TurnCancelled(usage=usage, **state.turn_place)
+    session = records.SessionFailed(code="cancelled", message=RUN_CANCELLED)
+    return place.drafts(now, turn=turn, run=run, session=session)
 
 
 def exhausted(state: LoopState, names: tuple[BudgetName, ...], *, now: Moment) -> Ending:
     """Return the end of a run that used up a budget."""
-    run, used = state.session.run, state.run_notes.spent
-    assert run is not None
-    assert run.budget is not None, "only a run with a budget can use it up"
-    facts: JsonObject = {
-        "exceeded": [name.value for name in names],
-        "used": {
-            "tokensUsed": used.tokens_used,
-            "stepsUsed": used.steps_used,
-            "toolCallsUsed": used.tool_calls_used,
-            "costMicrosUsed": used.cost_micros_used,
-            "wallMsUsed": state.wall_ms(now),
-        },
-        "limits": run.budget.model_dump(mode="json", by_alias=True),
-    }
-    error = failures.out_of_budget([(name, *_spent(facts, name)) for name in names])
-    words: JsonObject = {"code": "budget_exhausted", "message": error.message}
-    told = state.draft("budget.exhausted", {**facts, "runId": run.run_id}, now=now)
-    ended: JsonObject = {**facts, "error": _caused(state, error)}
-    turn, ending = ("turn.failed", words), ("run.budget_exhausted", ended)
-    return (told, *_end(state, now, turn=turn, run=ending, session=("session.failed", words)))
+    place, spent = _Ending(state), state.run_notes.spent
+    run_id, limits = place.run.run_id, place.run.budget
+    assert limits is not None, "only a run with a budget can use it up"
+    used = records.BudgetUsage(
+        tokens_used=spent.tokens_used,
+        steps_used=spent.steps_used,
+        tool_calls_used=spent.tool_calls_used,
+        cost_micros_used=spent.cost_micros_used,
+        wall_ms_used=state.wall_ms(now),
+    )
+    error = failures.out_of_budget([(name, *_spent(used, limits, name)) for name in names])
+    told = records.BudgetExhausted(exceeded=[*names], used=used, limits=limits, run_id=run_id)
+    run = records.RunBudgetExhausted(
+        run_id=run_id,
+        exceeded=[*names],
+        used=used,
+        limits=limits,
+        error=_caused(state, error),
+        usage=state.run_notes.known_usage,
+    )
+    return (state.draft(told, now=now), *place.broken(now, "budget_exhausted", error.message, run=run))
 
 
-def _caused(state: LoopState, error: ErrorInfo, *, call_id: str | None = None) -> JsonObject:
-    """Return the wire form of an error with the ids of all that it belongs to.
+def _caused(state: LoopState, error: ErrorInfo, *, call_id: str | None = None) -> ErrorInfo:
+    """Return an error with the ids of all that it belongs to.
 
     The call is the first one without a result, unless it is given; the request is the first open one.
     """
-    run, place = state.session.run, state.place()
+    run, turn = state.session.run, state.session.turn
     assert run is not None, "no run has begun"
-    ids: JsonObject = {"sessionId": run.session_id, "runId": run.run_id}
-    ids |= {name: value for name, value in place.items() if name != "sequence"}
+    assert turn is not None, "no turn has begun"
     calls = [one.call_id for one in state.session.history.open_calls()] if call_id is None else [call_id]
-    if calls:
-        ids["callId"] = calls[0]
     requests = [*state.session.requests, *state.session.family.proxied]
-    if requests:
-        ids["requestId"] = requests[0]
-    data: JsonObject = error.model_dump(mode="json", by_alias=True)
-    known = data.get("causalIds")
-    data["causalIds"] = {**ids, **known} if isinstance(known, dict) else ids
-    return data
+    ids = CausalIds(
+        session_id=run.session_id,
+        run_id=run.run_id,
+        turn_id=turn.turn_id,
+        step_index=turn.step_index,
+        call_id=calls[0] if calls else None,
+        request_id=requests[0] if requests else None,
+    )
+    if error.causal_ids is not None:
+        known = error.causal_ids
+        ids = ids.model_copy(update={name: getattr(known, name) for name in known.model_fields_set})
+    return error.model_copy(update={"causal_ids": ids})
 
 
-def _spent(facts: JsonObject, name: BudgetName) -> tuple[int, int]:
+def _spent(used: records.BudgetUsage, limits: BudgetLimits, name: BudgetName) -> tuple[int, int]:
     """Return how much of a budget was used, and its limit."""
-    used, limits = facts["used"], facts["limits"]
-    assert isinstance(used, dict)
-    assert isinstance(limits, dict)
-    of_used, of_limit = _FIELDS[name]
-    return number_in(used, of_used), number_in(limits, of_limit)
-
-
-_FIELDS: Final = {
-    BudgetName.TOKENS: ("tokensUsed", "maxTokens"),
-    BudgetName.STEPS: ("stepsUsed", "maxSteps"),
-    BudgetName.TOOL_CALLS: ("toolCallsUsed", "maxToolCalls"),
-    BudgetName.COST: ("costMicrosUsed", "maxCostMicros"),
-    BudgetName.WALL: ("wallMsUsed", "maxWallMs"),
-}
-_Fact = tuple[str, JsonObject]
+    amounts = {
+        BudgetName.TOKENS: (used.tokens_used, limits.max_tokens),
+        BudgetName.STEPS: (used.steps_used, limits.max_steps),
+        BudgetName.TOOL_CALLS: (used.tool_calls_used, limits.max_tool_calls),
+        BudgetName.COST: (used.cost_micros_used, limits.max_cost_micros),
+        BudgetName.WALL: (used.wall_ms_used, limits.max_wall_ms),
+    }
+    spent, limit = amounts[name]
+    return spent, limit or 0
 
 
 def _under_way(state: LoopState) -> list[Call]:
@@ -131,18 +149,16 @@ def _unfinished(state: LoopState, call: Call, now: Moment) -> Draft:
 
     It is unknown, unless the call only reads or never began.
     """
-    result: JsonObject = {**family.result_of(state, call, output=None), "isError": True}
-    error: JsonObject = {"code": OUTCOME_UNKNOWN, "message": INTERRUPTED}
+    code, message = OUTCOME_UNKNOWN, INTERRUPTED
     if state.is_unbegun(call):
-        error = {"code": "cancelled", "message": NOT_EXECUTED}
+        code, message = _CANCELLED, NOT_EXECUTED
     elif (program := state.note(call.call_id).program) is not None and program.is_tool_at_rest:
-        error = {"code": "cancelled", "message": _STOPPED_ASKING}
+        code, message = _CANCELLED, _STOPPED_ASKING
     elif program is not None and not program.is_tool:
-        error = {"code": "cancelled", "message": _stopped_program(state, call)}
+        code, message = _CANCELLED, _stopped_program(state, call)
     elif _only_reads(state, call):
-        error = {"code": "cancelled", "message": STOPPED_READING}
-    data: JsonObject = {"result": result, "status": "failed", "error": error, **state.place_of(call)}
-    return state.draft("action.result", data, now=now)
+        code, message = _CANCELLED, STOPPED_READING
+    return family.failed(state, call, records.ActionError(code=code, message=message), now=now)
 
 
 def _stopped_program(state: LoopState, call: Call) -> str:
@@ -154,28 +170,44 @@ def _stopped_program(state: LoopState, call: Call) -> str:
 _STOPPED_ASKING: Final = "No result: the tool waited for a person's answer when its work was ended."
 OUTCOME_UNKNOWN: Final = "outcome_unknown"
 """Error code of a call that was running when its run ended: it may have taken effect."""
-_NEXT: _Fact = ("session.waiting", {"wait": "next-user-message"})
+_CANCELLED: Final = "cancelled"
+_NEXT: Final = records.SessionWaiting(wait="next-user-message")
+_SessionEnd = records.SessionCompleted | records.SessionFailed
+_TurnEnd = records.TurnCompleted | records.TurnFailed | records.TurnCancelled
 
 
-def _end(state: LoopState, now: Moment, *, turn: _Fact, run: _Fact, session: _Fact) -> Ending:
-    """Return the terminal records of the turn, the run and the session.
+class _Ending:
+    """The end of the current run."""
 
-    The session of a task ends with its run; a conversation stays open. Requests that are open are closed.
-    """
-    ending = state.session.run
-    assert ending is not None, "no run has begun"
-    notes = state.run_notes
-    usage: JsonObject = {"usage": {**notes.usage}} if notes.usage else {}
-    is_task = ending.mode is RunMode.TASK
-    kind, data = session if is_task else _NEXT
-    ended = state.draft(run[0], {"runId": ending.run_id, **run[1], **usage}, now=now)
-    return (
-        *people.withdrawn(state, now, reason=RUN_ENDED),
-        *(_unfinished(state, call, now) for call in _started(state)),
-        state.draft(turn[0], {**turn[1], **state.turn_place(), **usage}, now=now),
-        family.told_end(ending, family.cancelled(state, ended), used=notes.spent, taint=state.session.taint),
-        Draft(kind, now.at, data),
-    )
+    def __init__(self, state: LoopState) -> None:
+        run = state.session.run
+        assert run is not None, "no run has begun"
+        self.run = run
+        self._state = state
+
+    def broken(
+        self, now: Moment, code: str, message: str, *, run: records.RunFailed | records.RunBudgetExhausted
+    ) -> Ending:
+        """Return the terminal records of a run that did not succeed."""
+        turn = records.TurnFailed(code=code, message=message, usage=run.usage, **self._state.turn_place)
+        session = records.SessionFailed(code=code, message=message)
+        return self.drafts(now, turn=turn, run=run, session=session)
+
+    def drafts(self, now: Moment, *, turn: _TurnEnd, run: RunEnd, session: _SessionEnd) -> Ending:
+        """Return the terminal records of the turn, the run and the session.
+
+        The session of a task ends with its run; a conversation stays open. Requests that are open are closed.
+        """
+        state, taint = self._state, self._state.session.taint
+        last = session if self.run.mode is RunMode.TASK else _NEXT
+        ended = family.cancelled(state, state.draft(run, now=now))
+        return (
+            *people.withdrawn(state, now, reason=RUN_ENDED),
+            *(_unfinished(state, call, now) for call in _started(state)),
+            state.draft(turn, now=now),
+            family.told_end(self.run, ended, used=state.run_notes.spent, taint=taint),
+            Draft(last.TYPE, now.at, last),
+        )
 
 
 def facts_of(body: JsonObject) -> JsonObject:
@@ -189,40 +221,33 @@ _NOT_OF_THE_RUN: Final = frozenset({*SAID, "contract", "session", "turnId", "res
 
 def ended_unstarted(state: LoopState, event: RunWithdrawn | RunRefused, *, now: Moment) -> list[Draft]:
     """Return the end of a run that never started: withdrawn or refused."""
-    run_id, agent_id = str(event.body["runId"]), str(event.body["agentId"])
+    item = read_body(StartItem, event.body)
+    run_id, agent_id, facts = item.run_id, item.agent_id, facts_of(event.body)
     if run_id in state.session.run_ids:
         return []
-    data: JsonObject = {"runId": run_id, "unstarted": facts_of(event.body)}
+    unstarted = read_body(records.RunStarted, facts)
     if isinstance(event, RunRefused):
-        data["error"] = event.error.model_dump(mode="json", by_alias=True)
-        return [_told(event, Draft("run.failed", now.at, data, run_id=run_id, agent_id=agent_id))]
-    if event.reason is not None:
-        data["reason"] = event.reason
-    asked = cancel_facts(run_id, event)
+        body = records.RunFailed(run_id=run_id, error=event.error, unstarted=unstarted)
+        return [_told(item, Draft(body.TYPE, now.at, body, run_id=run_id, agent_id=agent_id))]
+    asked = cancel_body(run_id, event)
+    body = records.RunCancelled(run_id=run_id, reason=event.reason, unstarted=unstarted)
     return [
-        Draft("run.cancel_requested", now.at, asked, run_id=run_id, agent_id=agent_id),
-        _told(event, Draft("run.cancelled", now.at, data, run_id=run_id, agent_id=agent_id)),
+        Draft(asked.TYPE, now.at, asked, run_id=run_id, agent_id=agent_id),
+        _told(item, Draft(body.TYPE, now.at, body, run_id=run_id, agent_id=agent_id)),
     ]
 
 
-def _told(event: RunWithdrawn | RunRefused, ended: Draft) -> Draft:
-    above = event.body.get("parent")
-    if above is None:
+def _told(item: StartItem, ended: Draft) -> Draft:
+    if item.parent is None:
         return ended
-    run_id, agent_id = str(event.body["runId"]), str(event.body["agentId"])
-    parent = ParentRun.model_validate(above)
-    run = RunState(run_id, agent_id, parent.session_id, started_at=ended.at, parent=parent)
+    parent = ParentRun.model_validate(item.parent)
+    run = RunState(item.run_id, item.agent_id, parent.session_id, started_at=ended.at, parent=parent)
     return family.told_end(run, ended)
 
 
-def cancel_facts(run_id: str, event: CancelRequested | RunWithdrawn) -> JsonObject:
-    """Return the data of the record that a cancel was requested."""
-    data: JsonObject = {"runId": run_id}
-    if event.by is not None:
-        data["by"] = event.by
-    if event.reason is not None:
-        data["reason"] = event.reason
-    return data
+def cancel_body(run_id: str, event: CancelRequested | RunWithdrawn) -> records.RunCancelRequested:
+    """Return the record that a cancel was requested."""
+    return records.RunCancelRequested(run_id=run_id, by=event.by, reason=event.reason)
 
 
 _NOT_AGAIN: Final = "The call was interrupted: it may or may not have taken effect, and is not run again."

@@ -1,5 +1,6 @@
 """Events and effects of the loop: what happened, and what to perform."""
 
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import ClassVar
 
@@ -12,14 +13,18 @@ from windlass_harness.views.runs import RunState
 from windlass_protocol import (
     ActionStatus,
     CompactionConfig,
+    EffectClass,
     ErrorInfo,
     FinishReason,
     InputResponse,
     JsonObject,
     OutputError,
     PolicyDecision,
+    ToolMode,
 )
+from windlass_protocol.bodies import Body, Part
 from windlass_protocol.frozen import frozen
+from windlass_protocol.generated import records
 from windlass_protocol.limits import ID_CHARS_MAX
 
 
@@ -39,12 +44,42 @@ class Moment:
         return pause.has(self.ms) if self.held is None else pause in self.held
 
 
-@frozen
-class Note:
-    """A record that accompanies an event, such as a hook that ran."""
+class StartItem(Part, frozen=True, kw_only=True):
+    """What the loop reads of a start body, besides the facts of the run."""
 
-    type: str
-    data: JsonObject
+    run_id: str
+    agent_id: str
+    turn_id: str | None = None
+    retry_of: str | None = None
+    undo: records.JsonObject | None = None
+    playground: records.JsonObject | None = None
+    parent: records.JsonObject | None = None
+    session: records.JsonObject | None = None
+    contract: records.JsonObject | None = None
+
+
+class SaidItem(Part, frozen=True, kw_only=True):
+    """The message in the body of a start, or of a message to a run."""
+
+    message: str | None = None
+    parts: Sequence[records.UserPart] | None = None
+    context: Sequence[str] | None = None
+    message_id: records.Id | None = None
+    sender: str | None = None
+    source: records.SourceRef | None = None
+
+    def heard(self, *, sequence: int, turn_id: str, delivery: str | None = None) -> records.MessageReceived:
+        """Return the record of the message."""
+        return records.MessageReceived(
+            message=self.message or "",
+            sequence=sequence,
+            turn_id=turn_id,
+            parts=self.parts,
+            context=self.context,
+            message_id=self.message_id,
+            delivery=delivery,
+            sender=self.sender,
+        )
 
 
 @frozen
@@ -123,13 +158,16 @@ class ModelAnswered:
     finish_reason: FinishReason
     calls: tuple[RequestedCall, ...] = ()
     reasoning: str = ""
-    usage: JsonObject | None = None
+    is_reasoning_late: bool = False
+    """Whether the reasoning began after text had been shown: readers that count events need the order."""
+    usage: records.Usage | None = None
     latency_ms: int | None = None
     queued_ms: int | None = None
     """How long the call waited for the limit of its provider; None if it did not."""
     provider_data: JsonObject | None = None
     """Provider data that must be sent back with this answer."""
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Body, ...] = ()
+    """Records that accompany the event, such as a hook that ran."""
 
 
 @frozen
@@ -141,8 +179,9 @@ class ModelFailed:
 
     error: ErrorInfo
     chance: float = 0.5
-    usage: JsonObject | None = None
-    notes: tuple[Note, ...] = ()
+    usage: records.Usage | None = None
+    notes: tuple[Body, ...] = ()
+    """Records that accompany the event, such as a hook that ran."""
 
 
 @frozen
@@ -152,10 +191,10 @@ class CompactionRequested:
 
 @frozen
 class HistoryCompacted:
-    """The history was compacted. `data` is that of `compaction.completed`."""
+    """The history was compacted."""
 
-    data: JsonObject
-    usage: JsonObject | None = None
+    body: records.CompactionCompleted
+    usage: records.Usage | None = None
 
 
 @frozen
@@ -170,9 +209,9 @@ class CompactionBroken:
     """Error code, if the kind of error does not determine it."""
     model_id: str | None = None
     chance: float = 0.5
-    usage: JsonObject | None = None
-    fallback: JsonObject | None = None
-    """Result without a summary, as `compaction.completed` data; applied after the last attempt."""
+    usage: records.Usage | None = None
+    fallback: records.CompactionCompleted | None = None
+    """Result without a summary; applied after the last attempt."""
 
 
 @frozen
@@ -209,8 +248,8 @@ class CallJudged:
 
     call_id: str
     decision: PolicyDecision
-    effect: str
-    mode: str
+    effect: EffectClass
+    mode: ToolMode
     arguments: JsonObject
     arguments_hash: str
     approval_request: ApprovalRequest | None = None
@@ -221,7 +260,8 @@ class CallJudged:
     """Set if the call is a program: name and version of its interpreter."""
     undo: str | None = None
     """The tool that can reverse the call."""
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Body, ...] = ()
+    """Records that accompany the event, such as a hook that ran."""
 
 
 @frozen
@@ -231,7 +271,8 @@ class CallRefused:
     call_id: str
     code: str
     message: str
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Body, ...] = ()
+    """Records that accompany the event, such as a hook that ran."""
 
 
 @frozen
@@ -245,7 +286,8 @@ class CallAsks:
     allow_freeform: bool = True
     expires_at: str | None = None
     responders: tuple[str, ...] | None = None
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Body, ...] = ()
+    """Records that accompany the event, such as a hook that ran."""
 
 
 @frozen
@@ -265,14 +307,9 @@ class StateChange:
     removed: tuple[str, ...] = ()
 
     @property
-    def data(self) -> JsonObject:
-        """The change as `session.state_changed` data."""
-        data: JsonObject = {}
-        if self.removed:
-            data["removed"] = list(self.removed)
-        if self.values:
-            data["set"] = self.values
-        return data
+    def body(self) -> records.SessionStateChanged:
+        """The change as a record."""
+        return records.SessionStateChanged(set=self.values or None, removed=[*self.removed] or None)
 
 
 @frozen
@@ -284,9 +321,9 @@ class StateGiven:
 
 @frozen
 class FeedbackGiven:
-    """A person judged a run; the data is that of `feedback.given`."""
+    """A person judged a run."""
 
-    data: JsonObject
+    body: records.FeedbackGiven
 
 
 @frozen
@@ -299,7 +336,7 @@ class CallReturned:
     code: str = ""
     message: str = ""
     """Message of the error, if the call failed."""
-    content: JsonObject | None = None
+    content: records.ContentRef | None = None
     """Reference to the complete output, if `output` is a part of it."""
     duration_ms: int | None = None
     taint: tuple[str, ...] = ()
@@ -308,7 +345,8 @@ class CallReturned:
     """Changes of the session state by the call."""
     log: tuple[str, ...] = ()
     """Lines that the tool logged."""
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Body, ...] = ()
+    """Records that accompany the event, such as a hook that ran."""
 
 
 @frozen
@@ -321,7 +359,7 @@ class ProgramPaused:
     calls: tuple[RequestedCall, ...] = ()
     """Calls that it made since its last pause; their ids are set when they are recorded."""
     interpreter: str = ""
-    snapshot: JsonObject | None = None
+    snapshot: records.ContentRef | None = None
     printed: str = ""
     """All text that it has printed since it began."""
 
@@ -343,7 +381,8 @@ class CallUnbegun:
     """This owner wrote the intent of a call and did not begin the call."""
 
     call_id: str
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Body, ...] = ()
+    """Records that accompany the event, such as a hook that ran."""
 
 
 @frozen
@@ -364,7 +403,8 @@ class OutputChecked:
     """Hash of the canonical value, if there are no errors."""
     veto: str | None = None
     """Reason of a hook that vetoed completion."""
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Body, ...] = ()
+    """Records that accompany the event, such as a hook that ran."""
 
 
 @frozen
@@ -387,7 +427,8 @@ class Stopped:
     """The run cannot continue, for a reason outside of the model and the tools."""
 
     error: ErrorInfo
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Body, ...] = ()
+    """Records that accompany the event, such as a hook that ran."""
 
 
 @frozen
@@ -396,7 +437,7 @@ class HooksRan:
 
     point: str
     run_id: str
-    notes: tuple[Note, ...]
+    notes: tuple[Body, ...]
     agent_id: str | None = None
     context: tuple[str, ...] = ()
     """Context that the hooks add to the prompt."""
@@ -555,7 +596,7 @@ class RunProgram:
     taken: int = 0
     """Number of results that it had taken at the snapshot."""
     interpreter: str = ""
-    snapshot: JsonObject | None = None
+    snapshot: records.ContentRef | None = None
     printed: str = ""
     variables: ProgramVariables | None = None
     """What it began with."""
@@ -573,8 +614,7 @@ class ReviewReport:
     call_id: str
     tool_name: str
     arguments: JsonObject
-    report: JsonObject
-    """The data of its `subagent.completed`."""
+    report: records.SubagentCompleted
     step_index: int
 
     @property

@@ -14,8 +14,11 @@ from windlass_protocol import (
     ErrorKind,
     FinishReason,
     OutputError,
+    PolicyRef,
     RetryClass,
 )
+from windlass_protocol.bodies import data_of
+from windlass_protocol.generated import records
 from windlass_protocol.limits import ERROR_MESSAGE_CHARS_MAX
 
 _OF_ACCOUNT: Final = (RetryClass.HOST_CONFIGURATION_NEEDED, RetryClass.USER_ACTION_NEEDED)
@@ -190,16 +193,16 @@ _UNFIT_REMEDY: Final = (
 )
 
 
-def interrupted(decision: dict[str, JsonValue]) -> ErrorInfo:
-    """Return the error of a run that a policy ended; `decision` is in wire form."""
-    facts = {
-        "code": ErrorCode.DENIED,
-        "kind": ErrorKind.POLICY_DENIAL,
-        "retry": RetryClass.USER_ACTION_NEEDED,
-        "message": decision.get("reason"),
-        "policyRefs": decision.get("policyRefs"),
-    }
-    return ErrorInfo.model_validate(facts)
+def interrupted(decision: records.InterruptDecision) -> ErrorInfo:
+    """Return the error of a run that a policy ended."""
+    refs = [PolicyRef.model_validate(data_of(ref)) for ref in decision.policy_refs]
+    return ErrorInfo(
+        code=ErrorCode.DENIED,
+        kind=ErrorKind.POLICY_DENIAL,
+        retry=RetryClass.USER_ACTION_NEEDED,
+        message=decision.reason,
+        policy_refs=tuple(refs),
+    )
 
 
 def _rejected(kind: ErrorKind, message: str) -> ErrorInfo:

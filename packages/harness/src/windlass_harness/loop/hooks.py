@@ -5,7 +5,8 @@ from windlass_harness.loop.events import CallHooks, Draft, HooksRan, Moment
 from windlass_harness.loop.rules import BEFORE_RUN_COMPLETE, RUN_STARTING, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.payloads import CORRECTION
-from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, JsonObject, RetryClass
+from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, RetryClass
+from windlass_protocol.generated import records
 
 
 def due(state: LoopState, point: str, *, rules: Rules, call_id: str | None = None) -> tuple[CallHooks, ...]:
@@ -21,8 +22,8 @@ def ran(state: LoopState, event: HooksRan, *, now: Moment, rules: Rules) -> list
     run = state.run
     if run is None or run.run_id != event.run_id:
         run_id, agent_id = event.run_id, event.agent_id
-        return [Draft(note.type, now.at, note.data, run_id=run_id, agent_id=agent_id) for note in event.notes]
-    drafts = [state.draft(note.type, note.data, now=now) for note in event.notes]
+        return [Draft(note.TYPE, now.at, note, run_id=run_id, agent_id=agent_id) for note in event.notes]
+    drafts = [state.draft(note, now=now) for note in event.notes]
     if run.is_cancel_requested or state.run_notes.failure is not None:
         return drafts
     if event.point == RUN_STARTING and event.context:
@@ -48,10 +49,5 @@ def vetoed(state: LoopState, reason: str, *, now: Moment, rules: Rules) -> list[
 
 
 def _told(state: LoopState, context: tuple[str, ...], now: Moment, *, delivery: str) -> Draft:
-    data: JsonObject = {
-        "message": "",
-        "context": [*context],
-        "delivery": delivery,
-        **state.turn_place(),
-    }
-    return state.draft("message.received", data, now=now)
+    body = records.MessageReceived(message="", context=[*context], delivery=delivery, **state.turn_place)
+    return state.draft(body, now=now)

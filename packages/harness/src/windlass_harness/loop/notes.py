@@ -1,8 +1,7 @@
 """Notes of the loop: facts about runs, calls, hooks and compactions, folded from records."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Final, cast
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -10,7 +9,6 @@ from windlass_harness.budget import Budget, BudgetState
 from windlass_harness.loop.rules import AFTER_APPROVAL_DECISION, BEFORE_RUN_COMPLETE
 from windlass_harness.record import Record
 from windlass_harness.times import elapsed_ms, ms_of, stamp_of
-from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import (
     BudgetLimits,
     ErrorInfo,
@@ -22,6 +20,7 @@ from windlass_protocol import (
     ToolOutput,
 )
 from windlass_protocol.frozen import frozen, mutable
+from windlass_protocol.generated import records
 from windlass_protocol.limits import INTEGER_MAX
 
 
@@ -42,18 +41,17 @@ class HookNotes:
         """Whether the hooks of a point have run."""
         return point in (self.points if call_id is None else self.calls.get(call_id, ()))
 
-    def apply(self, record: Record) -> None:
+    def apply(self, body: records.HookCompleted | records.HookFailed) -> None:
         """Apply the record of a hook."""
-        point, call_id = str(record.data.get("point")), record.data.get("callId")
-        if not isinstance(call_id, str):
-            self.points.add(point)
-            self.vetoes += point == BEFORE_RUN_COMPLETE and record.data.get("vetoed") is True
+        done = body if isinstance(body, records.HookCompleted) else None
+        if body.call_id is None:
+            self.points.add(body.point)
+            self.vetoes += body.point == BEFORE_RUN_COMPLETE and done is not None and done.vetoed is True
             return
-        self.calls.setdefault(call_id, set()).add(point)
-        change = record.data.get("change")
-        given = change.get("arguments") if isinstance(change, dict) else None
+        self.calls.setdefault(body.call_id, set()).add(body.point)
+        given = None if done is None or done.change is None else done.change.get("arguments")
         if isinstance(given, dict):
-            self.arguments[call_id] = given
+            self.arguments[body.call_id] = given
 
     def ask(self, call_id: str) -> None:
         """Approval of a call was requested: the policy will decide again."""
@@ -71,6 +69,7 @@ CONSENTED: Final = "approval.granted"
 REFUSALS: Final = frozenset({"unknown_tool", "invalid_arguments", "invalid_code"})
 """Result codes of calls that were refused."""
 NO_LIMITS: Final = Budget()
+NO_USAGE: Final = records.Usage()
 INTERRUPTED: Final = "interrupted"
 """Retry code: the owner crashed."""
 HANDED_OVER: Final = "handed_over"
@@ -117,11 +116,6 @@ def pause_after(record: Record, wait_ms: int) -> Pause:
     return Pause(since_ms, since_ms + wait_ms)
 
 
-def is_shared(record: Record) -> bool:
-    """Whether other runs were at work when the process of an interrupted effect ended."""
-    return record.data.get("shared") is True
-
-
 @frozen
 class Child:
     """The subagent of a call."""
@@ -137,7 +131,7 @@ class ProgramResult:
 
     call_id: str
     output: ToolOutput
-    content: JsonObject | None = None
+    content: records.ContentRef | None = None
     """Reference to the complete output, if `output` is a part of it."""
     code: str = ""
     """Error code, if the call failed."""
@@ -149,7 +143,7 @@ class ProgramVariables:
 
     interpreter: str
     """Name and version of the interpreter that wrote them."""
-    content: JsonObject
+    content: records.ContentRef
     """Reference to them."""
     names: tuple[str, ...] = ()
 
@@ -171,12 +165,12 @@ class ProgramNotes:
     taken: int = 0
     """Number of results that it had taken when it paused last."""
     has_paused: bool = False
-    snapshot: JsonObject | None = None
+    snapshot: records.ContentRef | None = None
     """Reference to its state at that pause."""
     printed: str = ""
     """Text that it had printed by then."""
-    end: JsonObject | None = None
-    """Data of `program.ended`, if it ended while calls of it were open."""
+    end: records.ProgramEnded | None = None
+    """How it ended, if calls of it were open."""
     epoch: int | None = None
     """Epoch of the owner that has to run it; None if that owner released it in order."""
 
@@ -234,8 +228,8 @@ class CallNotes:
     passed_on: int = 0
     """Number of handovers before it began."""
     child: Child | None = None
-    report: JsonObject | None = None
-    """Data of `subagent.completed`, after the child ended."""
+    report: records.SubagentCompleted | None = None
+    """What the child reported when it ended."""
     program: ProgramNotes | None = None
     """Set after the call of a program has begun, or a tool has asked people."""
     undo: str | None = None
@@ -269,11 +263,11 @@ class Used:
 
 @mutable
 class RunNotes:
-    """Usage and attempts of a run; `Usage` fields by their wire names."""
+    """Usage and attempts of a run."""
 
     limits: Budget = NO_LIMITS
     budget: Used = field(default_factory=Used)
-    usage: dict[str, int] = field(default_factory=dict[str, int])
+    usage: records.Usage = NO_USAGE
     contract: OutputContract | None = None
     active_since: str | None = None
     """Start of the current active period; None while the run waits for a person."""
@@ -321,17 +315,17 @@ class RunNotes:
     """Undo tools whose calls failed or were denied, in a run that reverses calls."""
     hooked: HookNotes = field(default_factory=HookNotes)
 
-    def wait(self, record: Record) -> None:
+    def wait(self, at: str, on: str) -> None:
         """Start waiting, or change what is waited for."""
-        self.rest(record.at)
-        self.waits_on = str(record.data["on"])
+        self.rest(at)
+        self.waits_on = on
         # Time of subagents and of retries counts for the run; time of people does not.
-        self.active_since = record.at if self.waits_on in (SUBAGENT, PROVIDER) else None
+        self.active_since = at if on in (SUBAGENT, PROVIDER) else None
 
-    def resume(self, record: Record) -> None:
+    def resume(self, at: str) -> None:
         """Stop waiting."""
-        self.rest(record.at)
-        self.active_since, self.waits_on = record.at, None
+        self.rest(at)
+        self.active_since, self.waits_on = at, None
 
     def use(
         self, *, tokens: int = 0, steps: int = 0, tool_calls: int = 0, cost: int = 0, wall_ms: int = 0
@@ -392,16 +386,35 @@ class RunNotes:
         """Return the time since the first failure of the current model call."""
         return 0 if not self.failures else self.retried_ms + elapsed_ms(self.last_at or at, at)
 
-    def charge(self, usage: JsonValue) -> None:
+    @property
+    def known_usage(self) -> records.Usage | None:
+        """The usage; None if there was no model call with a known one."""
+        return None if self.usage == NO_USAGE else self.usage
+
+    def charge(self, usage: records.Usage | None) -> None:
         """Add the usage of a model call."""
-        if not isinstance(usage, dict):
+        if usage is None:
             return
-        totals = self.usage
-        for name, value in usage.items():
-            if isinstance(value, int):
-                totals[name] = min(totals.get(name, 0) + value, INTEGER_MAX)
-        tokens = number_in(usage, "inputTokens") + number_in(usage, "outputTokens")
-        self.use(tokens=tokens, cost=number_in(usage, "costMicros"))
+        self.usage = added_usage(self.usage, usage)
+        used = self.budget
+        used.tokens_used += (usage.input_tokens or 0) + (usage.output_tokens or 0)
+        used.cost_micros_used += usage.cost_micros or 0
+
+
+def added_usage(total: records.Usage, more: records.Usage) -> records.Usage:
+    """Add two amounts, up to the largest number; a field that is unknown in both stays unknown."""
+    return records.Usage(
+        input_tokens=_sum(total.input_tokens, more.input_tokens),
+        output_tokens=_sum(total.output_tokens, more.output_tokens),
+        cache_read_tokens=_sum(total.cache_read_tokens, more.cache_read_tokens),
+        cache_write_tokens=_sum(total.cache_write_tokens, more.cache_write_tokens),
+        reasoning_tokens=_sum(total.reasoning_tokens, more.reasoning_tokens),
+        cost_micros=_sum(total.cost_micros, more.cost_micros),
+    )
+
+
+def _sum(total: int | None, more: int | None) -> int | None:
+    return total if more is None else min((total or 0) + more, INTEGER_MAX)
 
 
 def limits_of(limits: BudgetLimits | None) -> Budget:
@@ -417,37 +430,9 @@ def limits_of(limits: BudgetLimits | None) -> Budget:
     )
 
 
-def number_in(data: Mapping[str, JsonValue], name: str) -> int:
-    """Return a number field; 0 if it is missing or of another type."""
-    value = data.get(name)
-    return value if isinstance(value, int) else 0
-
-
-def policy_version(decision: Mapping[str, JsonValue]) -> str | None:
+def policy_version(decision: records.PolicyDecision) -> str | None:
     """Return the policy version of a decision."""
-    refs = decision.get("policyRefs")
-    for ref in refs if isinstance(refs, list) else ():
-        version = ref.get("version") if isinstance(ref, dict) else None
-        if isinstance(version, str):
-            return version
-    return None
-
-
-def objects_in(data: Mapping[str, JsonValue], name: str) -> list[JsonObject]:
-    """Return a list of objects; valid records have it."""
-    return cast(list[JsonObject], data[name])
-
-
-def follow_child(record: Record, *, note: CallNotes, run: RunNotes) -> None:
-    """Apply a record of a subagent; its usage counts for the calling run."""
-    data = record.data
-    if record.type == "subagent.called":
-        note.child = Child(str(data["name"]), str(data["childSessionId"]), str(data.get("childRunId")))
-        run.children += 1
-        return
-    note.report = data
-    run.charge(data.get("usage"))
-    run.use(steps=number_in(data, "steps"), tool_calls=number_in(data, "toolCalls"))
+    return next((ref.version for ref in decision.policy_refs if ref.version is not None), None)
 
 
 THRESHOLD: Final = "threshold"
@@ -498,13 +483,6 @@ class CompactionNotes:
         """Whether a compaction is open or is to be retried."""
         return self.is_open or self.is_retry
 
-    def apply(self, record: Record, *, is_at_rest: bool) -> None:
-        """Apply a record of a compaction, or of the end of a run."""
-        if record.type not in RUN_ENDS:
-            _FOLLOW[record.type](self, record)
-        elif is_at_rest:
-            self.end_run()
-
     def begin_run(self) -> None:
         """Reset at the start of a run: its model may have another window."""
         self.tokens_after, self.learned = 0, None
@@ -519,35 +497,34 @@ class CompactionNotes:
         """The model call ended."""
         self.is_overflow = self.has_overflowed = False
 
-    def requested(self, record: Record) -> None:
+    def requested(self, record: Record, body: records.CompactionRequested) -> None:
         """Apply a request."""
-        reason = record.data.get("reason")
-        self.reason = reason if isinstance(reason, str) else THRESHOLD
+        self.reason = body.reason or THRESHOLD
         self.epoch = record.epoch or 0
-        self.tokens = number_in(record.data, "usageInputTokens")
+        self.tokens = body.usage_input_tokens or 0
         self.is_retry = False
         if self.reason == OVERFLOW:
             self.learned = lowered(self.tokens)
 
-    def failed(self, record: Record) -> None:
+    def failed(self, record: Record, body: records.CompactionFailed) -> None:
         """Apply a failure, final or to be retried."""
-        if "delayMs" not in record.data:
+        delay_ms, is_interrupted = body.delay_ms, body.code == INTERRUPTED
+        if delay_ms is None:
             self._finish(self.tokens)
             return
-        code = record.data.get("code")
         self.epoch, self.is_retry = None, True
-        self.pause = pause_after(record, number_in(record.data, "delayMs"))
-        if code not in (INTERRUPTED, HANDED_OVER):
-            self.retried_ms = number_in(record.data, "delayMs") + (self.retried_ms if self.failures else 0)
+        self.pause = pause_after(record, delay_ms)
+        if body.code not in (INTERRUPTED, HANDED_OVER):
+            self.retried_ms = delay_ms + (self.retried_ms if self.failures else 0)
             self.failures += 1
-        self.interruptions += code == INTERRUPTED and not is_shared(record)
-        self.shared_interruptions += code == INTERRUPTED and is_shared(record)
+        self.interruptions += is_interrupted and not body.shared
+        self.shared_interruptions += is_interrupted and body.shared is True
 
-    def completed(self, record: Record) -> None:
+    def completed(self, body: records.CompactionCompleted) -> None:
         """Apply a completion."""
-        self._finish(number_in(record.data, "inputTokensAfter"))
+        self._finish(body.input_tokens_after or 0)
 
-    def cleared(self, _: Record) -> None:
+    def cleared(self) -> None:
         """Apply that the history was cleared."""
         self.tokens_after = 0
 
@@ -565,13 +542,3 @@ class CompactionNotes:
 def lowered(tokens: int) -> int:
     """Return the threshold after the model refused a prompt of this size."""
     return tokens * 3 // 4
-
-
-_FOLLOW: Final[dict[str, Callable[[CompactionNotes, Record], None]]] = {
-    "compaction.requested": CompactionNotes.requested,
-    "compaction.failed": CompactionNotes.failed,
-    "compaction.completed": CompactionNotes.completed,
-    "context.cleared": CompactionNotes.cleared,
-}
-COMPACTION_RECORDS: Final = frozenset({*_FOLLOW, *RUN_ENDS})
-"""Record types that `Compacting` is folded from; the loop applies further ones."""

@@ -14,7 +14,8 @@ from windlass_harness.loop.rules import AWAKE_MS_MAX, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.retry import RETRY_AFTER_MS_MAX, next_retry_delay_ms, should_retry
 from windlass_harness.times import stamp_of
-from windlass_protocol import ErrorInfo, JsonObject
+from windlass_protocol import ErrorInfo
+from windlass_protocol.generated import records
 
 _CRASH_DELAY_MS: Final = 1_000
 _CRASH_DELAY_MS_MAX: Final = 600_000
@@ -26,19 +27,19 @@ _CRASHED: Final = (
 
 def after_crash(
     state: LoopState, notes: RunNotes | CompactionNotes | CallNotes
-) -> tuple[JsonObject, int, str]:
-    """Return what the record of an interrupted effect says, the pause before it is repeated, and the reason.
+) -> tuple[bool | None, int, str]:
+    """Return whether an effect was interrupted with others, the pause before it is repeated, and the reason.
 
     An effect that was alone is repeated at once, because its attempts are limited. One that was interrupted
     together with others may be innocent: it is repeated without a limit, with growing pauses that differ from
     run to run, so that the guilty one is alone sooner or later.
     """
     if not state.run_notes.was_shared:
-        return {}, 0, ""
+        return None, 0, ""
     times, run = notes.shared_interruptions + 1, state.session.run
     spread = sha256(f"{run and run.run_id}/{times}".encode()).digest()[0] / 255 + 0.5
     delay_ms = min(_CRASH_DELAY_MS * 2 ** min(times - 2, 20), _CRASH_DELAY_MS_MAX) if times > 1 else 0
-    return {"shared": True}, int(delay_ms * spread), _CRASHED.format(times=times)
+    return True, int(delay_ms * spread), _CRASHED.format(times=times)
 
 
 def retry_delay_ms(
@@ -101,11 +102,13 @@ def waiting(state: LoopState, delay_ms: int, reason: str, *, now: Moment, on: st
     if run is None or delay_ms <= AWAKE_MS_MAX:
         return []
     until = stamp_of(now.ms + delay_ms)
-    turn = state.draft("turn.waiting", {**state.turn_place(), "on": on}, now=now)
-    data: JsonObject = {"runId": run.run_id, "on": on, "until": until, "reason": reason}
-    if state.run_notes.usage:
-        data["usage"] = {**state.run_notes.usage}
-    return [turn, state.draft("run.waiting", data, now=now)]
+    usage = state.run_notes.known_usage
+    return [
+        state.draft(records.TurnWaiting(on=on, **state.turn_place), now=now),
+        state.draft(
+            records.RunWaiting(run_id=run.run_id, on=on, until=until, reason=reason, usage=usage), now=now
+        ),
+    ]
 
 
 def wake_ms(state: LoopState, now: Moment) -> int | None:

@@ -21,25 +21,29 @@ from windlass_harness.times import ms_of
 from windlass_harness.views.history import Call
 from windlass_harness.views.payloads import CORRECTION, SKIPPED, SKIPPED_CODE, action_name, question_outcome
 from windlass_protocol import (
+    ActionStatus,
     CodecError,
     CodecLimits,
+    InputDisplay,
     InputKind,
+    InputOption,
     InputOutcome,
     InputRequest,
     InputResolution,
     InputResponse,
-    JsonObject,
+    OptionStyle,
     RecoveryChoice,
+    ToolCallAction,
     parse,
 )
 from windlass_protocol.frozen import frozen
+from windlass_protocol.generated import records
+from windlass_protocol.limits import FREE_LEVELS_MAX
 
 APPROVE: Final = "approve"
 APPROVE_SESSION: Final = "approve_session"
 DENY: Final = "deny"
-SUPPLIED_LEVELS_MAX: Final = 48
-"""Nesting of a supplied result; the event adds a few more levels."""
-_SUPPLIED: Final = CodecLimits(depth_max=SUPPLIED_LEVELS_MAX)
+_SUPPLIED: Final = CodecLimits(depth_max=FREE_LEVELS_MAX)
 GRANT_SESSION: Final = "session"
 CHANGED: Final = (
     "{who} changed the arguments of your call of {name} ({call_id}) before approving it. "
@@ -71,92 +75,82 @@ UNDO_RISK: Final = (
 )
 
 
-def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> JsonObject:
+def approval_request(state: LoopState, call: Call, *, judged: CallJudged) -> InputRequest:
     """Return the approval request of a call, bound to the hash of its arguments."""
     approval_request = judged.approval_request
     assert approval_request is not None, "an ask decision has a prompt"
-    options: list[JsonValue] = [{"id": APPROVE, "label": "Approve", "style": "primary"}]
+    options = [InputOption(id=APPROVE, label="Approve", style=OptionStyle.PRIMARY)]
     if approval_request.can_grant_session:
         # The grant covers other calls too, so its label must say which.
         which = "every call of {} with the same key" if approval_request.is_keyed else "every call of {}"
         which = "this exact command of {}" if approval_request.is_exact else which
         label = f"Approve {which.format(call.tool_name)} in this session"
-        options.append({"id": APPROVE_SESSION, "label": label})
-    options.append({"id": DENY, "label": "Deny", "style": "danger"})
-    request: JsonObject = {
-        "requestId": _request_id(state, call, "approval"),
-        "action": _action(call, judged.arguments),
-        "prompt": approval_request.prompt,
-        "display": "confirmation",
-        "options": options,
-        "allowFreeform": True,
-        "kind": InputKind.APPROVAL.value,
-        "argumentsHash": judged.arguments_hash,
-    }
-    if approval_request.expires_at is not None:
-        request["expiresAt"] = approval_request.expires_at
-    if approval_request.responders is not None:
-        request["responders"] = list(approval_request.responders)
-    return request
+        options.append(InputOption(id=APPROVE_SESSION, label=label))
+    options.append(InputOption(id=DENY, label="Deny", style=OptionStyle.DANGER))
+    return InputRequest(
+        request_id=_request_id(state, call, "approval"),
+        action=_action(call, judged.arguments),
+        prompt=approval_request.prompt,
+        display=InputDisplay.CONFIRMATION,
+        options=tuple(options),
+        allow_freeform=True,
+        kind=InputKind.APPROVAL,
+        arguments_hash=judged.arguments_hash,
+        expires_at=approval_request.expires_at,
+        responders=approval_request.responders,
+    )
 
 
 def recovery_request(
     state: LoopState, call: Call, *, times: int, responders: tuple[str, ...] | None = None
-) -> JsonObject:
+) -> InputRequest:
     """Return the recovery request of an interrupted call.
 
     `times` is the number of interruptions in a row.
     """
-    options: list[JsonValue] = [
-        {"id": RecoveryChoice.RETRY.value, "label": "Run it again", "description": RETRY_RISK},
-        {"id": RecoveryChoice.SKIP.value, "label": "Skip it", "description": SKIP_RISK},
-        {"id": RecoveryChoice.SUPPLY.value, "label": "Supply its result", "description": SUPPLY_RISK},
+    options = [
+        InputOption(id=RecoveryChoice.RETRY.value, label="Run it again", description=RETRY_RISK),
+        InputOption(id=RecoveryChoice.SKIP.value, label="Skip it", description=SKIP_RISK),
+        InputOption(id=RecoveryChoice.SUPPLY.value, label="Supply its result", description=SUPPLY_RISK),
     ]
     if state.note(call.call_id).undo is not None:
-        undo: JsonObject = {"id": RecoveryChoice.UNDO.value, "label": "Reverse it", "description": UNDO_RISK}
-        options.append(undo)
-    request: JsonObject = {
-        "requestId": _request_id(state, call, "recovery"),
-        "action": _action(call, call.input if call.arguments is None else call.arguments),
-        "prompt": (INTERRUPTED if times == 1 else INTERRUPTED_AGAIN).format(name=call.tool_name, times=times),
-        "display": "select",
-        "options": options,
-        "allowFreeform": True,
-        "kind": InputKind.RECOVERY.value,
-    }
-    if responders is not None:
-        request["responders"] = list(responders)
-    return request
+        options.append(InputOption(id=RecoveryChoice.UNDO.value, label="Reverse it", description=UNDO_RISK))
+    return InputRequest(
+        request_id=_request_id(state, call, "recovery"),
+        action=_action(call, call.input if call.arguments is None else call.arguments),
+        prompt=(INTERRUPTED if times == 1 else INTERRUPTED_AGAIN).format(name=call.tool_name, times=times),
+        display=InputDisplay.SELECT,
+        options=tuple(options),
+        allow_freeform=True,
+        kind=InputKind.RECOVERY,
+        responders=responders,
+    )
 
 
-def question_request(state: LoopState, call: Call, *, asks: CallAsks) -> JsonObject:
+def question_request(state: LoopState, call: Call, *, asks: CallAsks) -> InputRequest:
     """Return the request of a question of the model."""
-    request: JsonObject = {
-        "requestId": _request_id(state, call, "question"),
-        "action": _action(call, asks.arguments),
-        "prompt": asks.prompt,
-        "display": "select" if asks.options else "text",
-        "allowFreeform": asks.allow_freeform,
-        "kind": InputKind.QUESTION.value,
-    }
-    if asks.options:
-        request["options"] = list(asks.options)
-    if asks.expires_at is not None:
-        request["expiresAt"] = asks.expires_at
-    if asks.responders is not None:
-        request["responders"] = [*asks.responders]
-    return request
+    return InputRequest(
+        request_id=_request_id(state, call, "question"),
+        action=_action(call, asks.arguments),
+        prompt=asks.prompt,
+        display=InputDisplay.SELECT if asks.options else InputDisplay.TEXT,
+        options=tuple(InputOption.model_validate(option) for option in asks.options) or None,
+        allow_freeform=asks.allow_freeform,
+        kind=InputKind.QUESTION,
+        expires_at=asks.expires_at,
+        responders=asks.responders,
+    )
 
 
-def requested(state: LoopState, requests: list[JsonValue], *, now: Moment) -> Draft:
+def requested(state: LoopState, requests: list[InputRequest], *, now: Moment) -> Draft:
     """Return the record of requests."""
-    asked = state.draft("input.requested", {"requests": requests, **state.place()}, now=now)
-    run = state.run
-    return asked if run is None else family.told_asked(state, asked, session_id=run.session_id)
+    body, run = records.InputRequested(requests=requests, **state.place()), state.run
+    assert run is not None, "only a run asks"
+    return family.told_asked(state, body, session_id=run.session_id, now=now)
 
 
-def _action(call: Call, arguments: JsonValue) -> JsonObject:
-    return {"kind": "tool-call", "callId": call.call_id, "toolName": call.tool_name, "input": arguments}
+def _action(call: Call, arguments: JsonValue) -> ToolCallAction:
+    return ToolCallAction(call_id=call.call_id, tool_name=call.tool_name, input=arguments)
 
 
 def _request_id(state: LoopState, call: Call, kind: str) -> str:
@@ -244,7 +238,7 @@ def dispatched(state: LoopState, event: RequestDispatched, *, now: Moment) -> li
     """Return the record of a dispatched request; none if it is not open."""
     if event.request_id not in state.session.requests:
         return []
-    return [state.draft("approval.dispatched", {"requestId": event.request_id}, now=now)]
+    return [state.draft(records.ApprovalDispatched(request_id=event.request_id), now=now)]
 
 
 def _noted(state: LoopState, response: InputResponse, now: Moment, *, answer_id: str | None) -> Draft:
@@ -254,18 +248,17 @@ def _noted(state: LoopState, response: InputResponse, now: Moment, *, answer_id:
     not change an ended run or an unrelated one.
     """
     asked = {note.asked_as for note in state.notes.values()}
-    fields: JsonObject = {
-        "requestId": response.request_id,
-        "responder": response.responder,
-        "optionId": response.option_id,
-        "text": response.text,
-        "arguments": response.arguments,
-        "answerId": answer_id,
-    }
-    data: JsonObject = {name: value for name, value in fields.items() if value is not None}
+    body = records.ApprovalCandidate(
+        request_id=response.request_id,
+        responder=response.responder,
+        option_id=response.option_id,
+        text=response.text,
+        arguments=response.arguments,
+        answer_id=answer_id,
+    )
     if state.run is not None and response.request_id in asked:
-        return state.draft("approval.candidate", data, now=now)
-    return Draft("approval.candidate", now.at, data)
+        return state.draft(body, now=now)
+    return Draft(body.TYPE, now.at, body)
 
 
 @frozen
@@ -306,54 +299,51 @@ def _told_change(state: LoopState, request: InputRequest, response: InputRespons
         call_id=request.action.call_id,
         arguments=to_json(response.arguments).decode(),
     )
-    data: JsonObject = {"message": "", "context": [told], "delivery": CORRECTION, **state.turn_place()}
-    return state.draft("message.received", data, now=now)
+    body = records.MessageReceived(message="", context=[told], delivery=CORRECTION, **state.turn_place)
+    return state.draft(body, now=now)
 
 
 def _recover(state: LoopState, request: InputRequest, answer: Answer, now: Moment) -> list[Draft]:
     call_id, response = request.action.call_id, answer.response
-    choice: JsonObject = {"callId": call_id, "choice": response.option_id}
-    if response.responder is not None:
-        choice["by"] = response.responder
+    choice = RecoveryChoice(str(response.option_id))
+    body = records.RecoveryEffectSettled(call_id=call_id, choice=choice, by=response.responder)
     drafts = [
         _resolved(state, request, InputOutcome.ANSWERED, now, answer=answer),
-        state.draft("recovery.effect_settled", choice, now=now),
+        state.draft(body, now=now),
     ]
     call = state.call(call_id)
     assert call is not None, "a request belongs to an open call"
-    if response.option_id == RecoveryChoice.SKIP:
+    if choice is RecoveryChoice.SKIP:
         # Before the decision, which settles a call that has no result: early journals have none.
         reason = SKIPPED.reason or ""
         drafts.insert(1, rejected(state, call, now=now, code=SKIPPED_CODE, message=reason))
-    if response.option_id == RecoveryChoice.SUPPLY:
-        result: JsonObject = {
-            "kind": "tool-result",
-            "callId": call_id,
-            "toolName": call.tool_name,
-            "output": _supplied(response.text or ""),
-        }
-        data: JsonObject = {"result": result, "status": "completed", **state.place_of(call)}
-        drafts.append(state.draft("action.result", data, now=now))
+    if choice is RecoveryChoice.SUPPLY:
+        drafts.append(_answered(state, call, _supplied(response.text or ""), now))
     return drafts
+
+
+def _answered(state: LoopState, call: Call, output: JsonValue, now: Moment) -> Draft:
+    """Return the result of a call that a person gave."""
+    body = records.ActionResult(
+        result=records.ToolActionResult(call_id=call.call_id, tool_name=call.tool_name, output=output),
+        status=ActionStatus.COMPLETED,
+        **state.place_of(call),
+    )
+    return state.draft(body, now=now)
 
 
 def rejected(state: LoopState, call: Call, *, now: Moment, code: str, message: str) -> Draft:
     """Return the result of a call that does not run, or not again."""
-    result: JsonObject = {
-        "kind": "tool-result",
-        "callId": call.call_id,
-        "toolName": call.tool_name,
-        "output": None,
-        "isError": True,
-    }
-    error: JsonObject = {"code": code, "message": message}
-    data: JsonObject = {
-        "result": result,
-        "status": "rejected",
-        "error": error,
+    result = records.ToolActionResult(
+        call_id=call.call_id, tool_name=call.tool_name, output=None, is_error=True
+    )
+    body = records.ActionResult(
+        result=result,
+        status=ActionStatus.REJECTED,
+        error=records.ActionError(code=code, message=message),
         **state.place_of(call),
-    }
-    return state.draft("action.result", data, now=now)
+    )
+    return state.draft(body, now=now)
 
 
 def _supplied(text: str) -> JsonValue:
@@ -434,14 +424,7 @@ def _end_question(
     if output is None:
         return [resolved]
     assert call is not None, "a request belongs to an open call"
-    result: JsonObject = {
-        "kind": "tool-result",
-        "callId": call.call_id,
-        "toolName": call.tool_name,
-        "output": output.value,
-    }
-    data: JsonObject = {"result": result, "status": "completed", **state.place_of(call)}
-    return [resolved, state.draft("action.result", data, now=now)]
+    return [resolved, _answered(state, call, output.value, now)]
 
 
 def settled(
@@ -454,17 +437,16 @@ def settled(
     reason: str | None = None,
 ) -> Draft:
     """Return the record of a settled approval request; the text of a response is its reason."""
-    data: JsonObject = {"requestId": request.request_id, "outcome": outcome.value}
-    if response is not None and response.responder is not None:
-        data["responder"] = response.responder
-    reason = reason if response is None else response.text
-    if reason is not None:
-        data["reason"] = reason
-    if response is not None and response.option_id == APPROVE_SESSION:
-        data["grant"] = GRANT_SESSION
-    if response is not None and response.arguments is not None:
-        data["arguments"] = response.arguments
-    return state.draft("approval.settled", data, now=now)
+    is_for_session = response is not None and response.option_id == APPROVE_SESSION
+    body = records.ApprovalSettled(
+        request_id=request.request_id,
+        outcome=outcome,
+        responder=None if response is None else response.responder,
+        reason=reason if response is None else response.text,
+        grant=GRANT_SESSION if is_for_session else None,
+        arguments=None if response is None else response.arguments,
+    )
+    return state.draft(body, now=now)
 
 
 def _resolved(
@@ -475,12 +457,13 @@ def _resolved(
     *,
     answer: Answer | None = None,
 ) -> Draft:
-    resolution: JsonObject = {"requestId": request.request_id, "outcome": outcome.value}
-    if request.kind is not None:
-        resolution["kind"] = request.kind.value
-    if answer is not None:
-        resolution["response"] = answer.response.model_dump(mode="json", by_alias=True)
-    if answer is not None and answer.answer_id is not None:
-        resolution["answerId"] = answer.answer_id
-    resolved = state.draft("input.resolved", {"resolutions": [resolution], **state.place()}, now=now)
-    return family.told_settled(state, resolved)
+    resolution = InputResolution(
+        request_id=request.request_id,
+        outcome=outcome,
+        kind=request.kind,
+        response=None if answer is None else answer.response,
+        answer_id=None if answer is None else answer.answer_id,
+    )
+    return family.told_settled(
+        state, records.InputResolved(resolutions=[resolution], **state.place()), now=now
+    )

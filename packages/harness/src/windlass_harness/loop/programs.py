@@ -13,6 +13,7 @@ it is answered the tool is judged, begun and run again from its start, and finds
 from collections import Counter
 from typing import Final
 
+from msgspec import structs
 from pydantic import JsonValue
 
 from windlass_harness.loop import people, subagents
@@ -26,11 +27,12 @@ from windlass_harness.loop.events import (
     ToolAsked,
     joined,
 )
-from windlass_harness.loop.notes import ProgramNotes, ProgramVariables, objects_in
+from windlass_harness.loop.notes import ProgramNotes, ProgramVariables
 from windlass_harness.loop.rules import RequestedCall, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.history import Call, CallStage
-from windlass_protocol import ActionStatus, JsonObject
+from windlass_protocol import ActionStatus, InputRequest
+from windlass_protocol.generated import records
 
 TOO_MANY_CALLS: Final = "too_many_calls"
 _NAMES_MAX: Final = 20
@@ -69,16 +71,18 @@ def paused(state: LoopState, event: ProgramPaused, *, now: Moment, rules: Rules)
         return []
     if len(program.calls) + len(event.calls) > rules.program_calls_max:
         return _end(state, call, _too_many(call, rules), taken=event.taken, now=now)
-    data: JsonObject = {"callId": call.call_id, "taken": event.taken}
-    if event.interpreter:
-        data["interpreter"] = event.interpreter
-    if event.snapshot is not None:
-        data["snapshot"] = event.snapshot
-    if len(event.printed) > len(program.printed):
-        data["printed"] = event.printed[len(program.printed) :]
-    place = state.place_of(call)
-    drafts = [state.draft("program.paused", {**data, **place}, now=now)]
-    return [*drafts, *_requested(state, call, event.calls, known=len(program.calls), now=now)]
+    body = records.ProgramPaused(
+        call_id=call.call_id,
+        taken=event.taken,
+        interpreter=event.interpreter or None,
+        snapshot=event.snapshot,
+        printed=event.printed[len(program.printed) :] or None,
+        **state.place_of(call),
+    )
+    return [
+        state.draft(body, now=now),
+        *_requested(state, call, event.calls, known=len(program.calls), now=now),
+    ]
 
 
 def _is_stale(program: ProgramNotes, taken: int) -> bool:
@@ -104,8 +108,7 @@ def finished(state: LoopState, call: Call, program: ProgramNotes, *, now: Moment
     """Return the result of a program that ended before its last calls did; empty while one is open."""
     if program.end is None or _has_open_calls(state, call):
         return []
-    facts = {name: program.end[name] for name in ("status", "error", "contentRef") if name in program.end}
-    return [_result(state, call, program.end.get("output"), facts, now=now)]
+    return [_result(state, call, program.end, now=now)]
 
 
 def begun_calls(state: LoopState, call: Call) -> str:
@@ -116,13 +119,19 @@ def begun_calls(state: LoopState, call: Call) -> str:
     return names and f"Calls of it that had begun: {names}. Their effects remain."
 
 
-def _result(state: LoopState, call: Call, output: JsonValue, facts: JsonObject, *, now: Moment) -> Draft:
-    result, error = subagents.result_of(state, call, output=output), facts.get("error")
-    if isinstance(error, dict):
-        result["isError"] = True
-        told = [str(error["message"]), begun_calls(state, call)]
-        facts = {**facts, "error": {**error, "message": "\n".join(filter(None, told))}}
-    return state.draft("action.result", {"result": result, **facts, **state.place_of(call)}, now=now)
+def _result(state: LoopState, call: Call, end: records.ProgramEnded, *, now: Moment) -> Draft:
+    error = end.error
+    if error is not None:
+        told = [error.message, begun_calls(state, call)]
+        error = structs.replace(error, message="\n".join(filter(None, told)))
+    body = records.ActionResult(
+        result=subagents.result_of(state, call, output=end.output, is_error=error is not None),
+        status=end.status,
+        error=error,
+        content_ref=end.content_ref,
+        **state.place_of(call),
+    )
+    return state.draft(body, now=now)
 
 
 def asked(state: LoopState, event: ToolAsked, *, now: Moment, rules: Rules) -> list[Draft]:
@@ -131,21 +140,21 @@ def asked(state: LoopState, event: ToolAsked, *, now: Moment, rules: Rules) -> l
     if call is None or call.stage is not CallStage.STARTED or (program is not None and program.has_paused):
         return []
     known = [] if program is None else program.calls
-    place = state.place_of(call)
     if len(known) + len(event.questions) > rules.program_calls_max:
-        error: JsonObject = {"code": TOO_MANY_CALLS, "message": _TOO_MANY_QUESTIONS}
-        result: JsonObject = {**subagents.result_of(state, call, output=None), "isError": True}
-        data: JsonObject = {"result": result, "status": "failed", "error": error, **place}
-        return [state.draft("action.result", data, now=now)]
+        error = records.ActionError(code=TOO_MANY_CALLS, message=_TOO_MANY_QUESTIONS)
+        return [subagents.failed(state, call, error, now=now)]
     calls = tuple(RequestedCall("", ASK_QUESTION, one.arguments) for one in event.questions)
-    paused: JsonObject = {"callId": call.call_id, "taken": len(known), **place}
-    drafts = [state.draft("program.paused", paused, now=now)]
-    drafts += _requested(state, call, calls, known=len(known), now=now)
-    requests: list[JsonValue] = []
-    for action, one in zip(objects_in(drafts[-1].data, "actions"), event.questions, strict=True):
-        question = Call(str(action["callId"]), ASK_QUESTION, one.arguments, call.turn_id, call.step_index)
+    paused = records.ProgramPaused(call_id=call.call_id, taken=len(known), **state.place_of(call))
+    actions = _actions(state, call, calls, known=len(known))
+    requests: list[InputRequest] = []
+    for action, one in zip(actions, event.questions, strict=True):
+        question = Call(action.call_id, ASK_QUESTION, one.arguments, call.turn_id, call.step_index)
         requests.append(people.question_request(state, question, asks=one))
-    return [*drafts, people.requested(state, requests, now=now)]
+    return [
+        state.draft(paused, now=now),
+        _request(state, call, actions, now=now),
+        people.requested(state, requests, now=now),
+    ]
 
 
 _TOO_MANY_QUESTIONS: Final = "The tool asked too many questions in one call."
@@ -177,28 +186,38 @@ def _requested(
     """Return the record of calls; `known` is the number of those that were recorded before."""
     if not calls:
         return []
-    actions = list[JsonValue]()
+    return [_request(state, call, _actions(state, call, calls, known=known), now=now)]
+
+
+def _actions(
+    state: LoopState, call: Call, calls: tuple[RequestedCall, ...], *, known: int
+) -> list[records.RuntimeActionRequest]:
+    actions: list[records.RuntimeActionRequest] = []
     for index, one in enumerate(calls, known):
         call_id = joined(call.call_id, str(index))
         while state.session.history.knows(call_id):
             # The model may have chosen this id for another call of the step.
             call_id = joined(call_id, "again")
         actions.append(action_of(one, call_id))
-    data: JsonObject = {"actions": actions, **state.place_of(call), "parentCallId": call.call_id}
-    return [state.draft("actions.requested", data, now=now)]
+    return actions
 
 
-def action_of(call: RequestedCall, call_id: str) -> JsonObject:
+def _request(
+    state: LoopState, call: Call, actions: list[records.RuntimeActionRequest], *, now: Moment
+) -> Draft:
+    body = records.ActionsRequested(
+        actions=actions, parent_call_id=call.call_id, **state.place(call.step_index)
+    )
+    return state.draft(body, now=now)
+
+
+def action_of(call: RequestedCall, call_id: str) -> records.RuntimeActionRequest:
     """Return a requested call as the action of `actions.requested`."""
     if call.subagent is None:
-        return {"kind": "tool-call", "callId": call_id, "toolName": call.tool_name, "input": call.input}
-    return {
-        "kind": "subagent-call",
-        "callId": call_id,
-        "name": call.tool_name,
-        "subagentName": call.subagent,
-        "input": call.input,
-    }
+        return records.ToolCallAction(call_id=call_id, tool_name=call.tool_name, input=call.input)
+    return records.SubagentCallAction(
+        call_id=call_id, name=call.tool_name, subagent_name=call.subagent, input=call.input
+    )
 
 
 def _end(
@@ -211,18 +230,22 @@ def _end(
     is_open: bool = False,
     variables: ProgramVariables | None = None,
 ) -> list[Draft]:
-    facts: JsonObject = {"status": returned.status.value}
-    if returned.status is not ActionStatus.COMPLETED:
-        facts["error"] = {"code": returned.code or "failed", "message": returned.message or "It failed."}
-    if returned.content is not None:
-        facts["contentRef"] = returned.content
+    error = records.ActionError(code=returned.code or "failed", message=returned.message or "It failed.")
+    body = records.ProgramEnded(
+        call_id=call.call_id,
+        taken=taken,
+        status=returned.status,
+        output=returned.output,
+        error=None if returned.status is ActionStatus.COMPLETED else error,
+        content_ref=returned.content,
+        interpreter=None if variables is None else variables.interpreter,
+        variables=None if variables is None else variables.content,
+        names=None if variables is None else [*variables.names],
+        **state.place_of(call),
+    )
     if is_open or variables is not None or _has_open_calls(state, call):
-        data: JsonObject = {"callId": call.call_id, "taken": taken, "output": returned.output, **facts}
-        if variables is not None:
-            data |= {"interpreter": variables.interpreter, "variables": variables.content}
-            data["names"] = [*variables.names]
-        return [state.draft("program.ended", {**data, **state.place_of(call)}, now=now)]
-    return [_result(state, call, returned.output, facts, now=now)]
+        return [state.draft(body, now=now)]
+    return [_result(state, call, body, now=now)]
 
 
 def _too_many(call: Call, rules: Rules) -> CallReturned:

@@ -125,8 +125,6 @@ class Rules:
     responders: tuple[str, ...] | None = None
     """Who may decide about an interrupted call; None for anyone."""
     compaction: CompactionRule = DEFAULT_COMPACTION
-    in_one_pass: bool = True
-    """Whether usual steps are taken in one pass, with the same records; see `windlass_harness.loop.usual`."""
 
 
 DEFAULT_RULES: Final = Rules()

@@ -4,17 +4,14 @@ All of it comes from records, so a crash loses nothing. It is changed in place, 
 record would make long sessions slow.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Final, cast
-
-from pydantic import JsonValue
+from collections.abc import Iterable
+from typing import Final, TypedDict
 
 from windlass_harness.budget import would_exceed
 from windlass_harness.compaction import MessageSums, estimate_tokens, message_size
 from windlass_harness.loop import failures
 from windlass_harness.loop.events import Draft, Moment
 from windlass_harness.loop.notes import (
-    COMPACTION_RECORDS,
     CONSENTED,
     CONTEXT_OVERFLOW,
     HANDED_OVER,
@@ -23,28 +20,24 @@ from windlass_harness.loop.notes import (
     NO_LIMITS,
     REFUSALS,
     CallNotes,
+    Child,
     CompactionNotes,
     Grant,
     ProgramNotes,
     ProgramResult,
     ProgramVariables,
     RunNotes,
-    follow_child,
-    is_shared,
     limits_of,
-    number_in,
-    objects_in,
     pause_after,
     policy_version,
 )
 from windlass_harness.loop.rules import DEFER_MS_MIN
-from windlass_harness.loop.settled import STEP_STARTED, fold_settled
 from windlass_harness.record import Record
 from windlass_harness.times import ms_of
-from windlass_harness.views.fold import dump_state, load_state
+from windlass_harness.views.fold import Handlers, dump_state, load_state
 from windlass_harness.views.history import Call
-from windlass_harness.views.payloads import SKIPPED, SKIPPED_CODE, read_result
-from windlass_harness.views.runs import DELIVERY_RECORDS, Deliveries, RunState
+from windlass_harness.views.payloads import SKIPPED, SKIPPED_CODE, result_name, tool_output
+from windlass_harness.views.runs import DELIVERY_BODIES, RUN_END_BODIES, Deliveries, RunEnd, RunState
 from windlass_harness.views.session import SessionDraft, SessionState
 from windlass_protocol import (
     AssistantMessage,
@@ -52,45 +45,33 @@ from windlass_protocol import (
     ErrorInfo,
     FinishReason,
     InputOutcome,
-    JsonObject,
-    OutputContract,
     RecoveryChoice,
 )
+from windlass_protocol.bodies import Body
 from windlass_protocol.frozen import frozen
-from windlass_protocol.generated import event_data
+from windlass_protocol.generated import records
 
 
-def note_output(notes: RunNotes, record: Record) -> None:
-    """Apply a record about the output of a run."""
-    _FOLLOW_OUTPUT[record.type](notes, record)
+class TurnPlace(TypedDict):
+    """The coordinates of a record about a turn."""
+
+    sequence: int
+    turn_id: str
 
 
-def _requested(notes: RunNotes, record: Record) -> None:
-    notes.contract = OutputContract.model_validate(record.data["contract"])
+class StepPlace(TurnPlace):
+    """The coordinates of a record about a step."""
+
+    step_index: int
 
 
-def _rejected(notes: RunNotes, record: Record) -> None:
-    notes.rejections = number_in(record.data, "attempt")
+class CallPlace(StepPlace):
+    """The coordinates of a record about a call."""
+
+    parent_call_id: str | None
 
 
-def _failed(notes: RunNotes, record: Record) -> None:
-    errors = event_data.OutputFailedData.model_validate(record.data).errors
-    notes.failure = failures.unfit(number_in(record.data, "attempts"), errors)
-
-
-def _completed(notes: RunNotes, record: Record) -> None:
-    notes.is_validated = True
-    notes.structured = record.data.get("result")
-
-
-_FOLLOW_OUTPUT: Final[dict[str, Callable[[RunNotes, Record], None]]] = {
-    "output.requested": _requested,
-    "output.rejected": _rejected,
-    "output.failed": _failed,
-    "result.completed": _completed,
-}
-OUTPUT_RECORDS: Final = frozenset(_FOLLOW_OUTPUT)
-"""Record types that `note_output` applies."""
+_ON: Final = Handlers["LoopState", Record, [], None]()
 
 
 class LoopState:
@@ -127,21 +108,15 @@ class LoopState:
         session.apply(record)
         if session.run is not before:
             self.run = _under_way(session.run)
-        follow = _FOLLOW.get(record.type)
+        follow = _ON.by_type.get(record.type)
         if follow is not None:
-            follow(self, record)
+            follow(self, record, record.body)
         self.run_notes.last_at = record.at
 
-    def apply_all(self, records: Sequence[Record]) -> None:
-        """Apply the next records; the state may take over values of them."""
-        at = 0
-        while at < len(records):
-            record = records[at]
-            if record.type == STEP_STARTED:
-                at = fold_settled(self, records, at)
-                record = records[at]
+    def apply_all(self, entries: Iterable[Record]) -> None:
+        """Apply the next records."""
+        for record in entries:
             self.apply(record)
-            at += 1
 
     def disown(self) -> None:
         """Drop grants and deliveries of the session that this one was copied from."""
@@ -189,38 +164,44 @@ class LoopState:
         """Return an open call."""
         return self.session.history.open_call(call_id)
 
-    def place(self, step_index: int | None = None) -> JsonObject:
-        """Return the coordinates of a step's records."""
+    @property
+    def turn_place(self) -> TurnPlace:
+        """The coordinates of a turn's records."""
         turn = self.session.turn
         assert turn is not None, "no turn has begun"
-        step = turn.step_index if step_index is None else step_index
-        if step is None:
-            return {"sequence": turn.sequence, "turnId": turn.turn_id}
-        return {"sequence": turn.sequence, "turnId": turn.turn_id, "stepIndex": step}
+        return {"sequence": turn.sequence, "turn_id": turn.turn_id}
 
-    def place_of(self, call: Call) -> JsonObject:
+    def place(self, step_index: int | None = None) -> StepPlace:
+        """Return the coordinates of a step's records; of the newest step, if none is given."""
+        turn = self.session.turn
+        assert turn is not None, "no turn has begun"
+        # Calls of a foreign history may be open before the first step of a turn.
+        step = (turn.step_index or 0) if step_index is None else step_index
+        return {"sequence": turn.sequence, "turn_id": turn.turn_id, "step_index": step}
+
+    def place_of(self, call: Call) -> CallPlace:
         """Return the coordinates of a call's records."""
-        place = self.place(call.step_index)
-        return place if call.parent_id is None else {"parentCallId": call.parent_id, **place}
-
-    def turn_place(self) -> JsonObject:
-        """Return the coordinates of a turn's records."""
         turn = self.session.turn
         assert turn is not None, "no turn has begun"
-        return {"sequence": turn.sequence, "turnId": turn.turn_id}
+        return {
+            "sequence": turn.sequence,
+            "turn_id": turn.turn_id,
+            "step_index": call.step_index,
+            "parent_call_id": call.parent_id,
+        }
 
-    def draft(self, kind: str, data: JsonObject, *, now: Moment) -> Draft:
+    def draft(self, body: Body, *, now: Moment) -> Draft:
         """Return a draft of the current run."""
         run, turn = self.session.run, self.session.turn
         return Draft(
-            kind,
+            body.TYPE,
             now.at,
-            data,
-            run_id=None if run is None else run.run_id,
-            agent_id=None if run is None else run.agent_id,
-            turn_id=None if turn is None else turn.turn_id,
-            step_index=None if turn is None else turn.step_index,
-            attempt=self.run_notes.attempt or None,
+            body,
+            None if run is None else run.run_id,
+            None if run is None else run.agent_id,
+            None if turn is None else turn.turn_id,
+            None if turn is None else turn.step_index,
+            self.run_notes.attempt or None,
         )
 
     def wall_ms(self, now: Moment) -> int:
@@ -264,25 +245,68 @@ def _note(state: LoopState, call_id: str) -> CallNotes:
     return state.notes.setdefault(call_id, CallNotes())
 
 
-def _run_started(state: LoopState, record: Record) -> None:
+# records of runs
+
+
+@_ON.on(records.RunStarted)
+def _run_started(state: LoopState, record: Record, _: records.RunStarted) -> None:
     state.notes.clear()
     limits = limits_of(None if state.run is None else state.run.budget)
     state.run_notes = RunNotes(limits=limits, active_since=record.at, epoch=record.epoch)
     state.compacting.begin_run()
 
 
-def _resumed(state: LoopState, record: Record) -> None:
+@_ON.on(records.RunWaiting)
+def _run_waiting(state: LoopState, record: Record, body: records.RunWaiting) -> None:
+    state.run_notes.wait(record.at, body.on)
+
+
+@_ON.on(records.RunResumed)
+def _resumed(state: LoopState, record: Record, _: records.RunResumed) -> None:
     if state.run_notes.waits_on in HELD:
         # The next attempt is made now.
         state.run_notes.pause = state.compacting.pause = None
-    state.run_notes.resume(record)
+    state.run_notes.resume(record.at)
 
 
-def _subagent(state: LoopState, record: Record) -> None:
-    follow_child(record, note=_note(state, str(record.data["callId"])), run=state.run_notes)
+@_ON.on(*RUN_END_BODIES)
+def _run_ended(state: LoopState, _: Record, body: RunEnd) -> None:
+    if state.run is None:
+        state.compacting.end_run()
+    else:
+        state.run_notes.charge(body.usage)
 
 
-def _step_started(state: LoopState, record: Record) -> None:
+@_ON.on(records.SessionForked)
+def _forked(state: LoopState, _record: Record, _: records.SessionForked) -> None:
+    state.disown()
+
+
+@_ON.on(records.SubagentCalled)
+def _subagent_called(state: LoopState, _: Record, body: records.SubagentCalled) -> None:
+    child = Child(body.name, body.child_session_id, str(body.child_run_id))
+    _note(state, body.call_id).child = child
+    state.run_notes.children += 1
+
+
+@_ON.on(records.SubagentCompleted)
+def _subagent_completed(state: LoopState, _: Record, body: records.SubagentCompleted) -> None:
+    # The usage of a subagent counts for the calling run.
+    _note(state, body.call_id).report = body
+    state.run_notes.charge(body.usage)
+    state.run_notes.use(steps=body.steps or 0, tool_calls=body.tool_calls or 0)
+
+
+@_ON.on(*DELIVERY_BODIES)
+def _delivery(state: LoopState, record: Record, _: Body) -> None:
+    state.deliveries.apply(record)
+
+
+# records of steps
+
+
+@_ON.on(records.StepStarted)
+def _step_started(state: LoopState, record: Record, _: records.StepStarted) -> None:
     state.notes.clear()
     notes = state.run_notes
     notes.attempt = record.attempt or 1
@@ -295,126 +319,117 @@ def _step_started(state: LoopState, record: Record) -> None:
     notes.is_retry = False
 
 
-def _step_retrying(state: LoopState, record: Record) -> None:
-    notes = state.run_notes
+@_ON.on(records.StepRetrying)
+def _step_retrying(state: LoopState, record: Record, body: records.StepRetrying) -> None:
+    notes, is_interrupted = state.run_notes, body.code == INTERRUPTED
     notes.is_retry = True
-    notes.pause = pause_after(record, number_in(record.data, "delayMs"))
-    code = record.data.get("code")
-    if code not in (INTERRUPTED, HANDED_OVER, CONTEXT_OVERFLOW):
-        notes.retried_ms = notes.retrying_ms(record.at) + number_in(record.data, "delayMs")
+    notes.pause = pause_after(record, body.delay_ms)
+    if body.code not in (INTERRUPTED, HANDED_OVER, CONTEXT_OVERFLOW):
+        notes.retried_ms = notes.retrying_ms(record.at) + body.delay_ms
         notes.failures += 1
         notes.model_failures += 1
-        notes.was_away |= number_in(record.data, "delayMs") > 0
-    chosen = record.data.get("nextModelId")
-    if isinstance(chosen, str) and state.run is not None:
-        notes.model_id = None if chosen == state.run.model_id else chosen
+        notes.was_away |= body.delay_ms > 0
+    if body.next_model_id is not None and state.run is not None:
+        notes.model_id = None if body.next_model_id == state.run.model_id else body.next_model_id
         notes.model_failures = 0
-    notes.interruptions += code == INTERRUPTED and not is_shared(record)
-    notes.shared_interruptions += code == INTERRUPTED and is_shared(record)
-    state.compacting.is_overflow |= code == CONTEXT_OVERFLOW
-    notes.charge(record.data.get("usage"))
+    notes.interruptions += is_interrupted and not body.shared
+    notes.shared_interruptions += is_interrupted and body.shared is True
+    state.compacting.is_overflow |= body.code == CONTEXT_OVERFLOW
+    notes.charge(body.usage)
 
 
-def _step_failed(state: LoopState, record: Record) -> None:
+@_ON.on(records.StepFailed)
+def _step_failed(state: LoopState, _: Record, body: records.StepFailed) -> None:
     state.run_notes.end_call()
     state.compacting.end_step()
-    state.run_notes.charge(record.data.get("usage"))
-    details = record.data.get("details")
-    error = details.get("error") if isinstance(details, dict) else None
+    state.run_notes.charge(body.usage)
+    error = None if body.details is None else body.details.get("error")
     if error is not None:
         state.run_notes.failure = ErrorInfo.model_validate(error)
 
 
-def _step_completed(state: LoopState, record: Record) -> None:
-    state.run_notes.end_call()
-    state.compacting.end_step()
-    reason = FinishReason(str(record.data["finishReason"]))
-    state.run_notes.finish_reason = reason
-    if reason in _BROKEN:
-        state.run_notes.failure = failures.cut_off(reason)
-    state.run_notes.charge(record.data.get("usage"))
+@_ON.on(records.StepCompleted)
+def _step_completed(state: LoopState, _: Record, body: records.StepCompleted) -> None:
+    notes, compacting = state.run_notes, state.compacting
+    notes.end_call()
+    compacting.is_overflow = compacting.has_overflowed = False
+    notes.finish_reason = body.finish_reason
+    if body.finish_reason in _BROKEN:
+        notes.failure = failures.cut_off(body.finish_reason)
+    notes.charge(body.usage)
 
 
-def _policy_decided(state: LoopState, record: Record) -> None:
-    call_id, decision = record.data.get("callId"), record.data.get("decision")
-    if not isinstance(call_id, str) or not isinstance(decision, dict):
+_BROKEN: Final = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
+"""Finish reasons that discard the calls of an answer."""
+
+
+# records of calls
+
+
+@_ON.on(records.PolicyDecided)
+def _policy_decided(state: LoopState, record: Record, body: records.PolicyDecided) -> None:
+    call_id, decision = body.call_id, body.decision
+    if call_id is None:
         return
     note = _note(state, call_id)
     note.policy = policy_version(decision)
-    note.is_consented = decision.get("code") == CONSENTED
+    note.is_consented = decision.code == CONSENTED
     note.outcome = None
     note.pause = None
-    match decision.get("decision"):
-        case "defer":
+    match decision:
+        case records.DeferDecision():
             # A policy without a delay must not be asked in a busy loop.
-            note.pause = pause_after(record, max(number_in(decision, "resumeAfterMs"), DEFER_MS_MIN))
-        case "interrupt":
+            note.pause = pause_after(record, max(decision.resume_after_ms or 0, DEFER_MS_MIN))
+        case records.InterruptDecision():
             state.run_notes.failure = failures.interrupted(decision)
         case _:
             pass
 
 
-def _action_started(state: LoopState, record: Record) -> None:
-    call_id = str(record.data["callId"])
-    note = _note(state, call_id)
+@_ON.on(records.ActionStarted)
+def _action_started(state: LoopState, record: Record, body: records.ActionStarted) -> None:
+    note = _note(state, body.call_id)
     note.choice = None
     note.outcome = None
-    note.arguments_hash = str(record.data.get("argumentsHash"))
-    undo = record.data.get("undo")
-    note.undo = undo if isinstance(undo, str) else None
-    interpreter = record.data.get("interpreter")
-    if isinstance(interpreter, str) and note.program is None:
-        note.program = ProgramNotes(interpreter, record.at, state.variables, epoch=record.epoch)
+    note.arguments_hash = str(body.arguments_hash)
+    note.undo = body.undo
+    if body.interpreter is not None and note.program is None:
+        note.program = ProgramNotes(body.interpreter, record.at, state.variables, epoch=record.epoch)
     if note.program is not None and note.program.is_tool:
         note.program.has_paused = False
     state.run_notes.refusals = 0
-    call = state.call(call_id)
+    call = state.call(body.call_id)
     if call is not None and call.attempt == 1:
         state.run_notes.budget.tool_calls_used += 1
 
 
-def _action_result(state: LoopState, record: Record) -> None:
-    error = record.data.get("error")
-    code = error.get("code") if isinstance(error, dict) else None
-    state.run_notes.refusals += code in REFUSALS
-    if state.run is not None and state.run.undo is not None and isinstance(error, dict):
-        result = cast(JsonObject, record.data["result"])
-        state.run_notes.unreversed.append(str(result.get("toolName")))
-    if any(note.program is not None for note in state.notes.values()):
-        _result_of_program(state, record, code)
-
-
-def _result_of_program(state: LoopState, record: Record, code: JsonValue) -> None:
-    """Add a result to the program that made the call."""
-    call_id, output = read_result(record.data)
-    parent_id = state.session.history.parent_of(call_id)
+@_ON.on(records.ActionResult)
+def _action_result(state: LoopState, record: Record, body: records.ActionResult) -> None:
+    error = body.error
+    if error is not None:
+        state.run_notes.refusals += error.code in REFUSALS
+        if state.run is not None and state.run.undo is not None:
+            state.run_notes.unreversed.append(result_name(body.result))
+    parent_id = state.session.history.parent_of(body.result.call_id)
     program = None if parent_id is None else state.note(parent_id).program
     if program is not None:
-        content = record.data.get("contentRef")
+        code = "" if error is None else error.code
         program.epoch = record.epoch
-        program.results.append(
-            ProgramResult(
-                call_id,
-                output,
-                content if isinstance(content, dict) else None,
-                code if isinstance(code, str) else "",
-            )
-        )
+        program.results.append(ProgramResult(body.result.call_id, tool_output(body), body.content_ref, code))
 
 
-def _actions_requested(state: LoopState, record: Record) -> None:
-    parent_id = record.data.get("parentCallId")
-    program = state.note(parent_id).program if isinstance(parent_id, str) else None
+@_ON.on(records.ActionsRequested)
+def _actions_requested(state: LoopState, _: Record, body: records.ActionsRequested) -> None:
+    program = None if body.parent_call_id is None else state.note(body.parent_call_id).program
     if program is not None:
-        program.calls += [str(action["callId"]) for action in objects_in(record.data, "actions")]
+        program.calls += [action.call_id for action in body.actions]
 
 
-def _program_paused(state: LoopState, record: Record) -> None:
-    call_id = str(record.data.get("callId"))
-    snapshot, interpreter = record.data.get("snapshot"), record.data.get("interpreter")
-    note = _note(state, call_id)
+@_ON.on(records.ProgramPaused)
+def _program_paused(state: LoopState, record: Record, body: records.ProgramPaused) -> None:
+    note = _note(state, body.call_id)
     program = note.program
-    if program is None and interpreter is None:
+    if program is None and body.interpreter is None:
         # A tool that asks a person for the first time.
         program = note.program = ProgramNotes("", record.at)
     if program is None:
@@ -422,156 +437,171 @@ def _program_paused(state: LoopState, record: Record) -> None:
     if not program.is_tool:
         note.interruptions = note.shared_interruptions = 0
     program.has_paused = True
-    program.taken = number_in(record.data, "taken")
-    program.snapshot = snapshot if isinstance(snapshot, dict) else None
-    program.interpreter = interpreter if isinstance(interpreter, str) else program.interpreter
-    program.printed += str(record.data.get("printed") or "")
+    program.taken = body.taken
+    program.snapshot = body.snapshot
+    program.interpreter = program.interpreter if body.interpreter is None else body.interpreter
+    program.printed += body.printed or ""
 
 
-def _program_ended(state: LoopState, record: Record) -> None:
-    program = state.note(str(record.data.get("callId"))).program
+@_ON.on(records.ProgramEnded)
+def _program_ended(state: LoopState, _: Record, body: records.ProgramEnded) -> None:
+    program = state.note(body.call_id).program
     if program is not None:
-        program.end = record.data
-    content = record.data.get("variables")
-    if isinstance(content, dict):
-        names = cast(list[JsonValue], record.data.get("names") or [])
-        interpreter = str(record.data.get("interpreter"))
-        state.variables = ProgramVariables(interpreter, content, tuple(str(name) for name in names))
+        program.end = body
+    if body.variables is not None:
+        state.variables = ProgramVariables(str(body.interpreter), body.variables, tuple(body.names or ()))
 
 
-def _input_requested(state: LoopState, record: Record) -> None:
+# records of people
+
+
+@_ON.on(records.InputRequested)
+def _input_requested(state: LoopState, _: Record, body: records.InputRequested) -> None:
     # Requests of a subagent are about its own calls; their ids may equal ids of this session.
-    for request in objects_in(record.data, "requests") if "childSessionId" not in record.data else ():
-        action = cast(JsonObject, request["action"])
-        call_id = str(action["callId"])
+    for request in body.requests if body.child_session_id is None else ():
+        call_id, given = request.action.call_id, request.action.input
         note = _note(state, call_id)
-        note.request_id = note.asked_as = str(request["requestId"])
+        note.request_id = note.asked_as = request.request_id
         note.is_dispatched = False
         note.asks += 1
         state.run_notes.hooked.ask(call_id)
-        given, hashed = action.get("input"), request.get("argumentsHash")
         note.arguments = given if isinstance(given, dict) else None
         note.is_changed = False
-        if isinstance(hashed, str):
-            note.arguments_hash = hashed
-        lapses = request.get("expiresAt")
-        note.until_ms = ms_of(lapses) if isinstance(lapses, str) else None
+        if request.arguments_hash is not None:
+            note.arguments_hash = request.arguments_hash
+        note.until_ms = None if request.expires_at is None else ms_of(request.expires_at)
 
 
-def _dispatched(state: LoopState, record: Record) -> None:
+@_ON.on(records.ApprovalDispatched)
+def _dispatched(state: LoopState, _: Record, body: records.ApprovalDispatched) -> None:
     for note in state.notes.values():
-        note.is_dispatched |= note.request_id == record.data.get("requestId")
+        note.is_dispatched |= note.request_id == body.request_id
 
 
-def _approval_settled(state: LoopState, record: Record) -> None:
-    request_id, outcome = str(record.data.get("requestId")), record.data.get("outcome")
-    reason, grant = record.data.get("reason"), record.data.get("grant")
+@_ON.on(records.ApprovalSettled)
+def _approval_settled(state: LoopState, record: Record, body: records.ApprovalSettled) -> None:
     for call_id, note in state.notes.items():
-        if note.asked_as != request_id:
+        if note.asked_as != body.request_id:
             continue
         note.request_id = None
-        note.outcome = InputOutcome(str(outcome))
-        note.reason = reason if isinstance(reason, str) else None
-        changed = record.data.get("arguments")
-        if isinstance(changed, dict):
-            note.arguments, note.is_changed = changed, True
+        note.outcome = body.outcome
+        note.reason = body.reason
+        if body.arguments is not None:
+            note.arguments, note.is_changed = body.arguments, True
         call = state.call(call_id)
-        if isinstance(grant, str) and outcome == InputOutcome.APPROVED and call is not None:
-            state.grants[request_id] = Grant(record.agent_id or "", call.tool_name, note.policy)
+        if body.grant is not None and body.outcome is InputOutcome.APPROVED and call is not None:
+            state.grants[body.request_id] = Grant(record.agent_id or "", call.tool_name, note.policy)
 
 
-def _input_resolved(state: LoopState, record: Record) -> None:
-    ids = {str(resolution["requestId"]) for resolution in objects_in(record.data, "resolutions")}
+@_ON.on(records.InputResolved)
+def _input_resolved(state: LoopState, _: Record, body: records.InputResolved) -> None:
+    ids = {resolution.request_id for resolution in body.resolutions}
     for note in state.notes.values():
         if note.request_id in ids:
             note.request_id = None
 
 
-def _effect_found(state: LoopState, record: Record) -> None:
-    note = _note(state, str(record.data.get("callId")))
-    has_begun, program = record.data.get("begun") is not False, note.program
-    note.interruptions += has_begun and not is_shared(record)
-    note.shared_interruptions += has_begun and is_shared(record)
-    delay_ms = number_in(record.data, "delayMs")
+# records of recovery
+
+
+@_ON.on(records.RecoveryStarted)
+def _recovery_started(state: LoopState, _: Record, body: records.RecoveryStarted) -> None:
+    state.run_notes.was_shared = body.shared is True
+
+
+@_ON.on(records.RecoveryEffectFound)
+def _effect_found(state: LoopState, record: Record, body: records.RecoveryEffectFound) -> None:
+    note = _note(state, body.call_id)
+    has_begun, program, delay_ms = body.begun is not False, note.program, body.delay_ms or 0
+    note.interruptions += has_begun and not body.shared
+    note.shared_interruptions += has_begun and body.shared is True
     if program is not None and not program.is_tool:
         # The owner of its turn releases it, or another one takes it.
         program.epoch = None if program.epoch == record.epoch else record.epoch
         note.pause = pause_after(record, delay_ms) if delay_ms else None
         return
     note.passed_on += not has_begun
-    if "requestId" not in record.data:
+    if body.request_id is None:
         note.choice = RecoveryChoice.RETRY
         note.pause = pause_after(record, delay_ms) if delay_ms else note.pause
 
 
-def _effect_settled(state: LoopState, record: Record) -> None:
-    note = _note(state, str(record.data.get("callId")))
-    note.choice = RecoveryChoice(str(record.data.get("choice")))
+@_ON.on(records.RecoveryEffectSettled)
+def _effect_settled(state: LoopState, record: Record, body: records.RecoveryEffectSettled) -> None:
+    note = _note(state, body.call_id)
+    note.choice = body.choice
     note.reversals += note.choice is RecoveryChoice.UNDO
     if note.choice is RecoveryChoice.SKIP:
-        parent_id = state.session.history.parent_of(str(record.data.get("callId")))
+        parent_id = state.session.history.parent_of(body.call_id)
         program = None if parent_id is None else state.note(parent_id).program
-        if program is not None and not program.has_result(str(record.data.get("callId"))):
+        if program is not None and not program.has_result(body.call_id):
             # Of an early journal: later ones have a result before the decision.
             program.epoch = record.epoch
-            program.results.append(ProgramResult(str(record.data.get("callId")), SKIPPED, code=SKIPPED_CODE))
+            program.results.append(ProgramResult(body.call_id, SKIPPED, code=SKIPPED_CODE))
     note.is_consented = note.is_consented or note.choice is RecoveryChoice.RETRY
     note.interruptions = note.shared_interruptions = 0
     note.request_id = None
 
 
-def _recovery_started(state: LoopState, record: Record) -> None:
-    state.run_notes.was_shared = is_shared(record)
+# hooks, outputs and compactions
 
 
-def _hook_ran(state: LoopState, record: Record) -> None:
-    run, stop = state.session.run, record.data.get("stop")
+@_ON.on(records.HookCompleted, records.HookFailed)
+def _hook_ran(state: LoopState, record: Record, body: records.HookCompleted | records.HookFailed) -> None:
+    run = state.session.run
     if run is None or record.run_id != run.run_id:
         return
-    state.run_notes.hooked.apply(record)
-    if isinstance(stop, dict):
-        state.run_notes.failure = ErrorInfo.model_validate(stop)
+    state.run_notes.hooked.apply(body)
+    if body.stop is not None:
+        state.run_notes.failure = body.stop
 
 
-def _compaction(state: LoopState, record: Record) -> None:
-    state.compacting.apply(record, is_at_rest=state.run is None)
+@_ON.on(records.OutputRequested)
+def _output_requested(state: LoopState, _: Record, body: records.OutputRequested) -> None:
+    state.run_notes.contract = body.contract
+
+
+@_ON.on(records.OutputRejected)
+def _output_rejected(state: LoopState, _: Record, body: records.OutputRejected) -> None:
+    state.run_notes.rejections = body.attempt
+
+
+@_ON.on(records.OutputFailed)
+def _output_failed(state: LoopState, _: Record, body: records.OutputFailed) -> None:
+    state.run_notes.failure = failures.unfit(body.attempts, body.errors)
+
+
+@_ON.on(records.ResultCompleted)
+def _result_completed(state: LoopState, _: Record, body: records.ResultCompleted) -> None:
+    state.run_notes.is_validated = True
+    state.run_notes.structured = body.result
+
+
+@_ON.on(records.CompactionRequested)
+def _compaction_requested(state: LoopState, record: Record, body: records.CompactionRequested) -> None:
+    state.compacting.requested(record, body)
+
+
+@_ON.on(records.CompactionFailed)
+def _compaction_failed(state: LoopState, record: Record, body: records.CompactionFailed) -> None:
+    state.compacting.failed(record, body)
+    _charge_run(state, body.usage)
+
+
+@_ON.on(records.CompactionCompleted)
+def _compaction_completed(state: LoopState, _: Record, body: records.CompactionCompleted) -> None:
+    state.compacting.completed(body)
+    _charge_run(state, body.usage)
+
+
+@_ON.on(records.ContextCleared)
+def _context_cleared(state: LoopState, _record: Record, _: records.ContextCleared) -> None:
+    state.compacting.cleared()
+
+
+def _charge_run(state: LoopState, usage: records.Usage | None) -> None:
     if state.run is not None:
-        state.run_notes.charge(record.data.get("usage"))
-
-
-_BROKEN: Final = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
-"""Finish reasons that discard the calls of an answer."""
-
-_FOLLOW: Final[dict[str, Callable[[LoopState, Record], None]]] = {
-    "run.started": _run_started,
-    "run.waiting": lambda state, record: state.run_notes.wait(record),
-    "run.resumed": _resumed,
-    "subagent.called": _subagent,
-    "subagent.completed": _subagent,
-    "step.started": _step_started,
-    "step.retrying": _step_retrying,
-    "step.failed": _step_failed,
-    "step.completed": _step_completed,
-    "policy.decided": _policy_decided,
-    "actions.requested": _actions_requested,
-    "program.paused": _program_paused,
-    "program.ended": _program_ended,
-    "action.started": _action_started,
-    "action.result": _action_result,
-    "input.requested": _input_requested,
-    "input.resolved": _input_resolved,
-    "approval.dispatched": _dispatched,
-    "approval.settled": _approval_settled,
-    "recovery.started": _recovery_started,
-    "recovery.effect_found": _effect_found,
-    "recovery.effect_settled": _effect_settled,
-    "session.forked": lambda state, _: state.disown(),
-    "hook.completed": _hook_ran,
-    "hook.failed": _hook_ran,
-    **dict.fromkeys(OUTPUT_RECORDS, lambda state, record: note_output(state.run_notes, record)),
-    **dict.fromkeys(DELIVERY_RECORDS, lambda state, record: state.deliveries.apply(record)),
-    **dict.fromkeys(COMPACTION_RECORDS, _compaction),
-}
+        state.run_notes.charge(usage)
 
 
 @frozen

@@ -4,10 +4,11 @@ The start item of the child is in one append with the record of the call, and th
 of its run. So neither can be lost or repeated by a crash, and a waiting subagent call needs no recovery.
 """
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypedDict
 
+from msgspec import UNSET
 from pydantic import JsonValue
 from pydantic_core import to_json
 
@@ -20,13 +21,23 @@ from windlass_harness.loop.events import (
     joined,
     within_limit,
 )
-from windlass_harness.loop.notes import Child, objects_in
+from windlass_harness.loop.notes import Child
 from windlass_harness.loop.rules import Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Post
 from windlass_harness.views.history import Call, CallStage
-from windlass_harness.views.runs import RunState
-from windlass_protocol import InputOutcome, JsonObject
+from windlass_harness.views.runs import RUN_END_BODIES, RUN_ENDS, RunState
+from windlass_protocol import (
+    ActionStatus,
+    InputOutcome,
+    InputRequest,
+    InputResolution,
+    JsonObject,
+    RunStatus,
+    Taint,
+)
+from windlass_protocol.bodies import Part, data_of, or_none, read_body
+from windlass_protocol.generated import records
 from windlass_protocol.limits import ID_CHARS_MAX
 
 ASK: Final = "child_asks"
@@ -99,19 +110,20 @@ def called(
     run = state.run
     assert run is not None, "only a run calls"
     child = child_of(run, call, name=delegation.name)
-    facts: JsonObject = {
-        "callId": call.call_id,
-        "childSessionId": child.session_id,
-        "childRunId": child.run_id,
-        "sessionId": run.session_id,
-        "name": child.name,
-        "toolName": call.tool_name,
-        "depth": _depth(run),
-        **state.turn_place(),
-    }
+    called = records.SubagentCalled(
+        call_id=call.call_id,
+        child_session_id=child.session_id,
+        child_run_id=child.run_id,
+        session_id=run.session_id,
+        name=child.name,
+        tool_name=call.tool_name,
+        depth=_depth(run),
+        **state.turn_place,
+    )
     body = _start(state, call, child=child, delegation=delegation, now=now)
-    post = Post(child.session_id, START, within_limit(f"{START}:{child.run_id}"), body)
-    return replace(state.draft("subagent.called", facts, now=now), posts=(post,))
+    draft = state.draft(called, now=now)
+    draft.posts = (Post(child.session_id, START, within_limit(f"{START}:{child.run_id}"), body),)
+    return draft
 
 
 def _start(state: LoopState, call: Call, *, child: Child, delegation: Delegation, now: Moment) -> JsonObject:
@@ -181,38 +193,90 @@ def _least(own: JsonValue, left: Budget) -> JsonObject:
 # reports of children
 
 
+class ChildItem(Part, frozen=True, kw_only=True):
+    """The body of an item from a subagent: which call of which run it is for."""
+
+    run_id: str
+    call_id: str
+    child_run_id: str
+
+
+class ChildAsked(ChildItem, frozen=True, kw_only=True):
+    """A subagent requests input."""
+
+    requests: Sequence[records.JsonObject]
+    session_id: str
+
+
+class ChildSettled(ChildItem, frozen=True, kw_only=True):
+    """Requests of a subagent were settled."""
+
+    resolutions: Sequence[records.JsonObject]
+
+
+class ChildEnded(ChildItem, frozen=True, kw_only=True):
+    """A subagent ended."""
+
+    status: RunStatus | None = None
+    output: str | None = None
+    is_error: bool | None = None
+    is_structured: bool | None = None
+    error: records.ActionError | None = None
+    usage: records.Usage | None = None
+    steps: int | None = None
+    tool_calls: int | None = None
+    taint: Sequence[Taint] | None = None
+
+
+_ITEMS: Final[dict[str, type[ChildAsked | ChildSettled | ChildEnded]]] = {
+    ASK: ChildAsked,
+    SETTLE: ChildSettled,
+    REPORT: ChildEnded,
+}
+
+
 def said(state: LoopState, event: ChildSaid, *, now: Moment) -> list[Draft]:
     """Return the records of a message from a subagent; none if its call is not open."""
-    run, call_id = state.run, str(event.body.get("callId"))
-    note = state.note(call_id)
-    is_ours = run is not None and run.run_id == event.body.get("runId")
-    is_child = note.child is not None and note.child.run_id == event.body.get("childRunId")
-    if not (is_ours and is_child) or note.report is not None or state.call(call_id) is None:
+    item, run = read_body(_ITEMS[event.kind], event.body), state.run
+    note = state.note(item.call_id)
+    is_ours = run is not None and run.run_id == item.run_id
+    is_child = note.child is not None and note.child.run_id == item.child_run_id
+    if not (is_ours and is_child) or note.report is not None or state.call(item.call_id) is None:
         return []
-    if event.kind == ASK:
-        return _asked(state, call_id, event.body, now)
-    if event.kind == SETTLE:
-        return _settled(state, call_id, objects_in(event.body, "resolutions"), now)
-    return _ended(state, call_id, event.body, now)
+    if isinstance(item, ChildAsked):
+        return _asked(state, item, now)
+    if isinstance(item, ChildSettled):
+        resolutions = [InputResolution.model_validate(one) for one in item.resolutions]
+        return _settled(state, item.call_id, resolutions, now)
+    return _ended(state, item, now)
 
 
-def _asked(state: LoopState, call_id: str, body: JsonObject, now: Moment) -> list[Draft]:
-    requests, session_id = body.get("requests"), body.get("sessionId")
-    if not requests:
+def _asked(state: LoopState, item: ChildAsked, now: Moment) -> list[Draft]:
+    if not item.requests:
         return []
-    facts: JsonObject = {"requests": requests, "callId": call_id, "childSessionId": session_id}
-    asked = state.draft("input.requested", {**facts, **state.place()}, now=now)
-    return [told_asked(state, asked, session_id=str(session_id))]
+    body = records.InputRequested(
+        requests=[InputRequest.model_validate(one) for one in item.requests],
+        call_id=item.call_id,
+        child_session_id=item.session_id,
+        **state.place(),
+    )
+    return [told_asked(state, body, session_id=item.session_id, now=now)]
 
 
-def _settled(state: LoopState, call_id: str, resolutions: list[JsonObject], now: Moment) -> list[Draft]:
+def _settled(
+    state: LoopState, call_id: str, resolutions: Sequence[InputResolution], now: Moment
+) -> list[Draft]:
     drafts: list[Draft] = []
     for resolution in resolutions:
-        asked = state.session.family.proxied.get(str(resolution["requestId"]))
+        asked = state.session.family.proxied.get(resolution.request_id)
         if asked is not None and asked.call_id == call_id:
-            facts: JsonObject = {"callId": call_id, "childSessionId": asked.session_id}
-            data: JsonObject = {"resolutions": [resolution], **facts, **state.place()}
-            drafts.append(told_settled(state, state.draft("input.resolved", data, now=now)))
+            body = records.InputResolved(
+                resolutions=[resolution],
+                call_id=call_id,
+                child_session_id=asked.session_id,
+                **state.place(),
+            )
+            drafts.append(told_settled(state, body, now=now))
     return drafts
 
 
@@ -224,93 +288,113 @@ def withdrawn(state: LoopState, now: Moment) -> list[Draft]:
 
 
 def _withdrawn(state: LoopState, call_id: str, now: Moment) -> list[Draft]:
-    left: list[JsonObject] = [
-        {"requestId": request_id, "outcome": InputOutcome.CANCELLED.value}
+    left = [
+        InputResolution(request_id=request_id, outcome=InputOutcome.CANCELLED)
         for request_id, asked in state.session.family.proxied.items()
         if asked.call_id == call_id
     ]
     return _settled(state, call_id, left, now)
 
 
-def _ended(state: LoopState, call_id: str, body: JsonObject, now: Moment) -> list[Draft]:
-    child = state.note(call_id).child
+def _ended(state: LoopState, item: ChildEnded, now: Moment) -> list[Draft]:
+    child = state.note(item.call_id).child
     assert child is not None, "only a child that was called has ended"
-    facts: JsonObject = {
-        "callId": call_id,
-        "subagentName": child.name,
-        "childSessionId": child.session_id,
-        "childRunId": child.run_id,
-        **{name: body[name] for name in _REPORTED if body.get(name) is not None},
-    }
-    completed = state.draft("subagent.completed", {"output": "", **facts}, now=now)
-    return [*_withdrawn(state, call_id, now), completed]
-
-
-_REPORTED: Final = (
-    "output",
-    "isError",
-    "isStructured",
-    "status",
-    "error",
-    "usage",
-    "steps",
-    "toolCalls",
-    "taint",
-)
+    body = records.SubagentCompleted(
+        call_id=item.call_id,
+        subagent_name=child.name,
+        output=item.output or "",
+        is_error=item.is_error,
+        usage=item.usage,
+        child_session_id=child.session_id,
+        child_run_id=child.run_id,
+        status=item.status,
+        is_structured=item.is_structured,
+        error=item.error,
+        taint=item.taint,
+        steps=item.steps,
+        tool_calls=item.tool_calls,
+    )
+    return [*_withdrawn(state, item.call_id, now), state.draft(body, now=now)]
 
 
 # reports to the parent run
 
 
-def told_asked(state: LoopState, asked: Draft, *, session_id: str) -> Draft:
+def told_asked(state: LoopState, body: records.InputRequested, *, session_id: str, now: Moment) -> Draft:
     """Return the draft of a request, with an item for the parent run."""
-    requests = objects_in(asked.data, "requests")
-    facts: JsonObject = {"requests": [*requests], "sessionId": session_id}
-    return _told(state.run, asked, kind=ASK, name=str(requests[0]["requestId"]), facts=facts)
+    asked = state.draft(body, now=now)
+    if (ids := _parent_ids(state.run)) is not None:
+        requests = [one.model_dump(mode="json", by_alias=True) for one in body.requests]
+        item = ChildAsked(requests=requests, session_id=session_id, **ids)
+        _tell(asked, state.run, ASK, item, name=body.requests[0].request_id)
+    return asked
 
 
-def told_settled(state: LoopState, resolved: Draft) -> Draft:
+def told_settled(state: LoopState, body: records.InputResolved, *, now: Moment) -> Draft:
     """Return the draft of a settled request, with an item for the parent run."""
-    resolutions = objects_in(resolved.data, "resolutions")
-    facts: JsonObject = {"resolutions": [*resolutions]}
-    return _told(state.run, resolved, kind=SETTLE, name=str(resolutions[0]["requestId"]), facts=facts)
+    resolved = state.draft(body, now=now)
+    if (ids := _parent_ids(state.run)) is not None:
+        resolutions = [one.model_dump(mode="json", by_alias=True) for one in body.resolutions]
+        item = ChildSettled(resolutions=resolutions, **ids)
+        _tell(resolved, state.run, SETTLE, item, name=body.resolutions[0].request_id)
+    return resolved
 
 
 def told_end(
     run: RunState, ended: Draft, *, used: BudgetState = _NOTHING_USED, taint: Set[str] = frozenset()
 ) -> Draft:
     """Return the end of a run, with a report for the parent run."""
-    data, status = ended.data, ended.type.removeprefix("run.")
-    facts: JsonObject = {"status": status, "steps": used.steps_used, "toolCalls": used.tool_calls_used}
-    if data.get("usage") is not None:
-        facts["usage"] = data["usage"]
-    if taint:
-        facts["taint"] = [*sorted(taint)]
-    if "structuredOutput" in data:
-        facts |= {"output": to_json(data["structuredOutput"]).decode(), "isStructured": True}
-    elif ended.type == "run.completed":
-        facts["output"] = data["output"]
+    body, ids = ended.body, _parent_ids(run)
+    if ids is None or not isinstance(body, RUN_END_BODIES):
+        return ended
+    status, output, error, is_structured = RUN_ENDS[body.TYPE], "", None, None
+    if isinstance(body, records.RunCompleted):
+        is_structured = True if body.structured_output is not UNSET else None
+        value = or_none(body.structured_output)
+        output = to_json(value).decode() if is_structured else body.output or ""
     else:
-        error = data.get("error")
-        message = error["message"] if isinstance(error, dict) else _ENDED[status]
-        facts |= {"output": message, "isError": True}
-        facts["error"] = {"code": f"subagent_{status}", "message": message}
-    return _told(run, ended, kind=REPORT, name="", facts=facts)
+        output = body.error.message if body.error is not None else _ENDED[status]
+        error = records.ActionError(code=f"subagent_{status.value}", message=output)
+    item = ChildEnded(
+        status=status,
+        output=output,
+        is_error=None if error is None else True,
+        is_structured=is_structured,
+        error=error,
+        usage=body.usage,
+        steps=used.steps_used,
+        tool_calls=used.tool_calls_used,
+        taint=[Taint(one) for one in sorted(taint)] or None,
+        **ids,
+    )
+    _tell(ended, run, REPORT, item, name="")
+    return ended
 
 
 _ENDED: Final = {
-    "cancelled": "The subagent was cancelled before it was done.",
-    "failed": "The subagent failed.",
+    RunStatus.CANCELLED: "The subagent was cancelled before it was done.",
+    RunStatus.FAILED: "The subagent failed.",
+    RunStatus.BUDGET_EXHAUSTED: "The subagent used up its budget.",
 }
 
 
-def _told(run: RunState | None, draft: Draft, *, kind: str, name: str, facts: JsonObject) -> Draft:
+class _ParentIds(TypedDict):
+    run_id: str
+    call_id: str
+    child_run_id: str
+
+
+def _parent_ids(run: RunState | None) -> _ParentIds | None:
     if run is None or run.parent is None:
-        return draft
-    above = run.parent
-    body: JsonObject = {"runId": above.run_id, "callId": above.call_id, "childRunId": run.run_id, **facts}
-    post = Post(above.session_id, kind, within_limit(f"{kind}:{run.run_id}:{name}"), body)
-    return replace(draft, posts=(*draft.posts, post))
+        return None
+    return {"run_id": run.parent.run_id, "call_id": run.parent.call_id, "child_run_id": run.run_id}
+
+
+def _tell(draft: Draft, run: RunState | None, kind: str, item: ChildItem, *, name: str) -> None:
+    assert run is not None
+    assert run.parent is not None
+    key = within_limit(f"{kind}:{run.run_id}:{name}")
+    draft.posts = (*draft.posts, Post(run.parent.session_id, kind, key, data_of(item)))
 
 
 def cancelled(state: LoopState, ended: Draft) -> Draft:
@@ -320,26 +404,34 @@ def cancelled(state: LoopState, ended: Draft) -> Draft:
         for call in state.session.history.open_calls()
         if (child := state.note(call.call_id).child) is not None and state.note(call.call_id).report is None
     )
-    return replace(ended, posts=(*ended.posts, *posts)) if posts else ended
+    ended.posts = (*ended.posts, *posts)
+    return ended
 
 
 def _wish(child: Child) -> JsonObject:
     return {"runId": child.run_id, "reason": _CANCELLED}
 
 
-def result_of(state: LoopState, call: Call, *, output: JsonValue) -> JsonObject:
-    """Return the wire form of a result: of a tool, or of a subagent."""
-    child = state.note(call.call_id).child
+def result_of(
+    state: LoopState, call: Call, *, output: JsonValue, is_error: bool = False
+) -> records.RuntimeActionResult:
+    """Return the result of a call: of a tool, or of a subagent."""
+    child, failed = state.note(call.call_id).child, True if is_error else None
     if child is None:
-        return {
-            "kind": "tool-result",
-            "callId": call.call_id,
-            "toolName": call.tool_name,
-            "output": output,
-        }
-    return {
-        "kind": "subagent-result",
-        "callId": call.call_id,
-        "subagentName": child.name,
-        "output": output,
-    }
+        return records.ToolActionResult(
+            call_id=call.call_id, tool_name=call.tool_name, output=output, is_error=failed
+        )
+    return records.SubagentActionResult(
+        call_id=call.call_id, subagent_name=child.name, output=output, is_error=failed
+    )
+
+
+def failed(state: LoopState, call: Call, error: records.ActionError, *, now: Moment) -> Draft:
+    """Return the record of a call that failed without an output."""
+    body = records.ActionResult(
+        result=result_of(state, call, output=None, is_error=True),
+        status=ActionStatus.FAILED,
+        error=error,
+        **state.place_of(call),
+    )
+    return state.draft(body, now=now)

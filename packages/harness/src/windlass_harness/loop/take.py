@@ -2,8 +2,7 @@
 
 from typing import Final, assert_never
 
-from pydantic import JsonValue
-from pydantic_core import from_json
+from msgspec import UNSET, structs
 
 from windlass_harness.loop import (
     authored,
@@ -48,8 +47,10 @@ from windlass_harness.loop.events import (
     RunRefused,
     RunRequested,
     RunWithdrawn,
+    SaidItem,
     SessionClaimed,
     SessionReleased,
+    StartItem,
     StateGiven,
     Stopped,
     ToolAsked,
@@ -59,45 +60,52 @@ from windlass_harness.loop.notes import CONTEXT_OVERFLOW, HANDED_OVER, HELD, Pro
 from windlass_harness.loop.rules import DEFAULT_RULES, OUTPUT_REPAIRS, Rules
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.history import Call, CallStage
-from windlass_harness.views.payloads import CORRECTION
+from windlass_harness.views.payloads import CORRECTION, DECISIONS
+from windlass_harness.views.runs import STEER
 from windlass_harness.views.session import SessionStatus
-from windlass_protocol import AssistantMessage, JsonObject, OutputError, PolicyDecision
+from windlass_protocol import (
+    ActionStatus,
+    AssistantMessage,
+    JsonObject,
+    OutputError,
+    PolicyDecision,
+    PolicyStage,
+    Taint,
+)
+from windlass_protocol.bodies import Body, read_body
+from windlass_protocol.generated import records
 
 
 def _start(state: LoopState, event: RunRequested, now: Moment) -> list[Draft]:
-    body = event.body
-    run_id, agent_id = str(body["runId"]), str(body["agentId"])
+    item = read_body(StartItem, event.body)
+    run_id, agent_id = item.run_id, item.agent_id
     if run_id in state.session.run_ids:
         return []
     assert state.run is None, "a run waits until the one before it has ended"
-    run = ends.facts_of(body)
     turn = state.session.turn
     sequence = 0 if turn is None else turn.sequence + 1
-    given = body.get("turnId")
-    turn_id = given if isinstance(given, str) else f"turn_{sequence}"
-    place: JsonObject = {"sequence": sequence, "turnId": turn_id}
+    turn_id = f"turn_{sequence}" if item.turn_id is None else item.turn_id
 
-    def draft(kind: str, data: JsonObject) -> Draft:
-        return Draft(kind, now.at, data, run_id=run_id, agent_id=agent_id, turn_id=turn_id)
+    def draft(kind: type[Body], data: JsonObject | Body) -> Draft:
+        return Draft(kind.TYPE, now.at, data, run_id=run_id, agent_id=agent_id, turn_id=turn_id)
 
-    message: JsonObject = {"message": "", **_said(body), **place}
+    heard = read_body(SaidItem, event.body).heard(sequence=sequence, turn_id=turn_id)
     # A playground run has its messages in its history.
-    messages, is_said = state.session.history.messages, not body.keys() & {"retryOf", "playground"}
+    messages, is_said = state.session.history.messages, item.retry_of is None and item.playground is None
     if not is_said and (not messages or isinstance(messages[-1], AssistantMessage)):
         # A model answers a message, not its own answer.
-        message["context"] = [_AGAIN]
-        message["delivery"], is_said = CORRECTION, True
+        heard, is_said = structs.replace(heard, context=[_AGAIN], delivery=CORRECTION), True
     drafts: list[Draft] = []
     if state.session.status is SessionStatus.NEW:
-        opening = body.get("session")
-        data: JsonObject = opening if isinstance(opening, dict) else {}
-        drafts.append(Draft("session.started", now.at, data, agent_id=agent_id))
-    drafts += [draft("run.started", run), draft("turn.started", place)]
+        opening = item.session or {}
+        drafts.append(Draft(records.SessionStarted.TYPE, now.at, opening, agent_id=agent_id))
+    drafts.append(draft(records.RunStarted, ends.facts_of(event.body)))
+    drafts.append(draft(records.TurnStarted, records.TurnStarted(sequence=sequence, turn_id=turn_id)))
     if is_said:
-        drafts.append(draft("message.received", message))
-    contract = body.get("contract") or (None if "undo" in body else _unmet_contract(state, agent_id))
+        drafts.append(draft(records.MessageReceived, heard))
+    contract = item.contract or (None if item.undo is not None else _unmet_contract(state, agent_id))
     if contract is not None:
-        drafts.append(draft("output.requested", {"contract": contract, "runId": run_id}))
+        drafts.append(draft(records.OutputRequested, {"contract": contract, "runId": run_id}))
     return drafts
 
 
@@ -117,26 +125,22 @@ def _steered(state: LoopState, event: MessageSent, now: Moment) -> list[Draft]:
     """Record a message; open requests are skipped."""
     if state.run is None or state.is_ending:
         return []
-    source = event.body.get("source")
-    sender: JsonObject = {"sender": source["id"]} if isinstance(source, dict) else {}
-    said = {"message": "", **sender, **_said(event.body)}
-    message: JsonObject = {**said, "delivery": "steer", **state.turn_place()}
-    heard = state.draft("message.received", message, now=now)
+    said = read_body(SaidItem, event.body)
+    body = said.heard(delivery=STEER, **state.turn_place)
+    if said.sender is None and said.source is not None:
+        body = structs.replace(body, sender=said.source.id)
+    heard = state.draft(body, now=now)
     if state.run_notes.waits_on in HELD:
         # The message is a reason to call the model at once.
         return [heard, *resumed(state, "steered", now=now)]
     return [*people.passed_over(state, now), heard]
 
 
-def _said(body: JsonObject) -> JsonObject:
-    return {name: body[name] for name in ends.SAID if body.get(name) is not None}
-
-
 def _cancel(state: LoopState, event: CancelRequested, now: Moment) -> list[Draft]:
     run = state.run
     if run is None or run.run_id != event.run_id or run.is_cancel_requested:
         return []
-    cancel = state.draft("run.cancel_requested", ends.cancel_facts(event.run_id, event), now=now)
+    cancel = state.draft(ends.cancel_body(event.run_id, event), now=now)
     return [cancel, *people.withdrawn(state, now, reason=ends.RUN_CANCELLED)]
 
 
@@ -146,29 +150,39 @@ def checked(state: LoopState, event: OutputChecked, *, now: Moment, rules: Rules
     assert contract is not None
     assert run is not None
     attempt = state.run_notes.rejections + 1
-    facts: JsonObject = {"schemaId": contract.schema_id, "runId": run.run_id}
-    if not event.errors:
-        hashed: JsonObject = {} if event.hash is None else {"hash": event.hash}
-        fits = state.draft("output.validated", {**facts, "attempt": attempt, **hashed}, now=now)
+    schema_id, run_id, errors = contract.schema_id, run.run_id, [*event.errors]
+    if not errors:
+        fits = state.draft(
+            records.OutputValidated(schema_id=schema_id, attempt=attempt, hash=event.hash, run_id=run_id),
+            now=now,
+        )
         if event.veto is not None:
             return [fits, *hooks.vetoed(state, event.veto, now=now, rules=rules)]
-        return [fits, state.draft("result.completed", {"result": event.value, **state.place()}, now=now)]
-    errors: list[JsonValue] = [error.model_dump(mode="json", by_alias=True) for error in event.errors]
+        return [
+            fits,
+            state.draft(records.ResultCompleted(result=event.value, **state.place()), now=now),
+        ]
     repairs = OUTPUT_REPAIRS if contract.max_repair_attempts is None else contract.max_repair_attempts
     if attempt > repairs:
+        failed = records.OutputFailed(schema_id=schema_id, attempts=attempt, errors=errors, run_id=run_id)
         return [
-            state.draft("output.failed", {**facts, "attempts": attempt, "errors": errors}, now=now),
+            state.draft(failed, now=now),
             give_up(state, failures.unfit(attempt, event.errors), now=now),
         ]
-    repair: JsonObject = {
-        "message": "",
-        "context": [repair_prompt(event.errors)],
-        "delivery": CORRECTION,
-        **state.turn_place(),
-    }
     return [
-        state.draft("output.rejected", {**facts, "attempt": attempt, "errors": errors}, now=now),
-        state.draft("message.received", repair, now=now),
+        state.draft(
+            records.OutputRejected(schema_id=schema_id, attempt=attempt, errors=errors, run_id=run_id),
+            now=now,
+        ),
+        state.draft(
+            records.MessageReceived(
+                message="",
+                context=[repair_prompt(event.errors)],
+                delivery=CORRECTION,
+                **state.turn_place,
+            ),
+            now=now,
+        ),
     ]
 
 
@@ -230,12 +244,12 @@ def take(state: LoopState, event: LoopEvent, *, now: Moment, rules: Rules = DEFA
             return authored.given(state, event, now=now)
         case FeedbackGiven():
             # A record of the session alone: it names its run, which may have ended long ago.
-            return [Draft("feedback.given", now.at, event.data)]
+            return [Draft(event.body.TYPE, now.at, event.body)]
         case _:
             assert_never(event)
     if not event.notes or state.run is None:
         return drafts
-    return [*(state.draft(note.type, note.data, now=now) for note in event.notes), *drafts]
+    return [*(state.draft(note, now=now) for note in event.notes), *drafts]
 
 
 _Decided = CallJudged | CallRefused | CallAsks
@@ -273,10 +287,13 @@ def _taken(state: LoopState, event: SessionClaimed, now: Moment) -> list[Draft]:
     run = state.run
     if run is None or not _is_interrupted(state, event.epoch):
         return []
-    data: JsonObject = {"epoch": event.epoch, "reason": event.reason, "runId": run.run_id}
-    if not event.is_alone:
-        data["shared"] = True
-    return [state.draft("recovery.started", data, now=now)]
+    body = records.RecoveryStarted(
+        epoch=event.epoch,
+        reason=event.reason,
+        shared=None if event.is_alone else True,
+        run_id=run.run_id,
+    )
+    return [state.draft(body, now=now)]
 
 
 def _is_interrupted(state: LoopState, epoch: int) -> bool:
@@ -315,7 +332,7 @@ def _handed_over(state: LoopState, now: Moment) -> list[Draft]:
     if step is not None and step.epoch == state.epoch:
         drafts.append(retried(state, HANDED_OVER, now=now))
     turns = [call for call, program in _program_turns(state) if program.epoch == state.epoch]
-    return [*drafts, *(found(state, call, now=now, more={"begun": False}) for call in turns)]
+    return [*drafts, *(found(state, call, now=now, begun=False) for call in turns)]
 
 
 # the model
@@ -327,31 +344,29 @@ def _answered(state: LoopState, event: ModelAnswered, now: Moment, rules: Rules)
     if len(event.calls) > rules.calls_per_step_max:
         error = failures.too_many_calls(len(event.calls), rules)
         return [give_up(state, error, now=now, usage=event.usage)]
-    place = state.place()
-    drafts: list[Draft] = []
+    place, drafts, reason = state.place(), list[Draft](), event.finish_reason
     if event.reasoning or event.provider_data:
-        thought: JsonObject = {"reasoning": event.reasoning, **place}
-        if event.provider_data:
-            thought["providerMetadata"] = event.provider_data
-        drafts.append(state.draft("reasoning.completed", thought, now=now))
-    if event.text or not event.calls:
-        said: JsonObject = {
-            "message": event.text or None,
-            "finishReason": event.finish_reason._value_,
+        thought = records.ReasoningCompleted(
+            reasoning=event.reasoning,
+            is_late=event.is_reasoning_late or None,
+            provider_metadata=event.provider_data or None,
             **place,
-        }
-        drafts.append(state.draft("message.completed", said, now=now))
+        )
+        drafts.append(state.draft(thought, now=now))
+    if event.text or not event.calls:
+        said = records.MessageCompleted(message=event.text or None, finish_reason=reason, **place)
+        drafts.append(state.draft(said, now=now))
     if event.calls:
-        actions: list[JsonValue] = [programs.action_of(call, call.call_id) for call in event.calls]
-        drafts.append(state.draft("actions.requested", {"actions": actions, **place}, now=now))
-    done: JsonObject = {"finishReason": event.finish_reason._value_, **place}
-    if event.usage:
-        done["usage"] = event.usage
-    if event.latency_ms is not None:
-        done["latencyMs"] = event.latency_ms
-    if event.queued_ms is not None:
-        done["queuedMs"] = event.queued_ms
-    drafts.append(state.draft("step.completed", done, now=now))
+        actions = [programs.action_of(call, call.call_id) for call in event.calls]
+        drafts.append(state.draft(records.ActionsRequested(actions=actions, **place), now=now))
+    done = records.StepCompleted(
+        finish_reason=reason,
+        usage=event.usage,
+        latency_ms=event.latency_ms,
+        queued_ms=event.queued_ms,
+        **place,
+    )
+    drafts.append(state.draft(done, now=now))
     return drafts
 
 
@@ -372,23 +387,29 @@ def _model_failed(state: LoopState, event: ModelFailed, now: Moment, rules: Rule
         )
     if delay_ms is None:
         return [give_up(state, error, now=now, usage=event.usage)]
-    retrying = _retrying(state, event, now, code=error.kind.value, delay_ms=delay_ms)
-    if model_id is not None:
-        retrying.data["nextModelId"] = model_id
+    retrying = _retrying(state, event, now, code=error.kind.value, delay_ms=delay_ms, next_model_id=model_id)
     return [retrying, *outage.waiting(state, delay_ms, error.message, now=now)]
 
 
-def _retrying(state: LoopState, event: ModelFailed, now: Moment, *, code: str, delay_ms: int) -> Draft:
-    data: JsonObject = {
-        "code": code,
-        "attempt": state.run_notes.attempt,
-        "delayMs": delay_ms,
-        "message": event.error.message,
+def _retrying(
+    state: LoopState,
+    event: ModelFailed,
+    now: Moment,
+    *,
+    code: str,
+    delay_ms: int,
+    next_model_id: str | None = None,
+) -> Draft:
+    body = records.StepRetrying(
+        code=code,
+        attempt=state.run_notes.attempt,
+        delay_ms=delay_ms,
+        next_model_id=next_model_id,
+        message=event.error.message,
+        usage=event.usage,
         **state.place(),
-    }
-    if event.usage:
-        data["usage"] = event.usage
-    return state.draft("step.retrying", data, now=now)
+    )
+    return state.draft(body, now=now)
 
 
 # calls
@@ -419,15 +440,14 @@ def _judged(state: LoopState, call: Call, event: CallJudged, now: Moment, rules:
     is_repeated = call.stage is CallStage.STARTED
     if is_begun and not is_repeated and state.exceeding(now, tool_call=True):
         return []
-    place = state.place_of(call)
-    decided: JsonObject = {
-        "stage": "pre_tool",
-        "decision": decision_data(decision),
-        "callId": call.call_id,
-        "toolName": call.tool_name,
-        **place,
-    }
-    drafts = [state.draft("policy.decided", decided, now=now)]
+    decided = records.PolicyDecided(
+        stage=PolicyStage.PRE_TOOL,
+        decision=decision_part(decision),
+        call_id=call.call_id,
+        tool_name=call.tool_name,
+        **state.place_of(call),
+    )
+    drafts = [state.draft(decided, now=now)]
     match decision.decision:
         case "allow" | "modify":
             drafts += _begin(state, call, event, now, rules)
@@ -442,18 +462,18 @@ def _judged(state: LoopState, call: Call, event: CallJudged, now: Moment, rules:
     return drafts
 
 
-def decision_data(decision: PolicyDecision) -> JsonObject:
-    """Return the JSON of a decision; cached, because rules repeat the same decision."""
+def decision_part(decision: PolicyDecision) -> records.PolicyDecision:
+    """Return a decision as a part of its record; cached, because rules repeat the same decision."""
     known = _DECISIONS.get(id(decision))
     if known is None or known[0] is not decision:
         if len(_DECISIONS) >= _DECISIONS_MAX:
             _DECISIONS.clear()
-        known = _DECISIONS[id(decision)] = decision, decision.model_dump_json(by_alias=True)
-    data: JsonObject = from_json(known[1])
-    return data
+        made = read_body(DECISIONS[decision.decision], decision.model_dump(mode="json", by_alias=True))
+        known = _DECISIONS[id(decision)] = decision, made
+    return known[1]
 
 
-_DECISIONS: Final[dict[int, tuple[PolicyDecision, str]]] = {}
+_DECISIONS: Final[dict[int, tuple[PolicyDecision, records.PolicyDecision]]] = {}
 _DECISIONS_MAX: Final = 64
 
 
@@ -471,52 +491,47 @@ def _begin(state: LoopState, call: Call, event: CallJudged, now: Moment, rules: 
 def _begun(state: LoopState, call: Call, event: CallJudged, now: Moment) -> Draft:
     run = state.run
     assert run is not None
-    data: JsonObject = {
-        "callId": call.call_id,
-        "toolName": call.tool_name,
-        "effect": event.effect,
-        "idempotencyKey": call.idempotency_key
+    key = (
+        call.idempotency_key
         or undo.own_key(state, call)
-        or within_limit(f"{run.run_id}/{call.step_index}/{call.call_id}"),
-        "argumentsHash": event.arguments_hash,
-        "mode": event.mode,
+        or within_limit(f"{run.run_id}/{call.step_index}/{call.call_id}")
+    )
+    body = records.ActionStarted(
+        call_id=call.call_id,
+        tool_name=call.tool_name,
+        effect=event.effect,
+        idempotency_key=key,
+        arguments_hash=event.arguments_hash,
+        mode=event.mode,
+        arguments=UNSET if event.arguments == call.input else event.arguments,
+        undo=event.undo,
+        interpreter=event.interpreter,
         **state.place_of(call),
-    }
-    if event.arguments != call.input:
-        data["arguments"] = event.arguments
-    if event.interpreter is not None:
-        data["interpreter"] = event.interpreter
-    if event.undo is not None:
-        data["undo"] = event.undo
-    return state.draft("action.started", data, now=now)
+    )
+    return state.draft(body, now=now)
 
 
 def _failed(state: LoopState, call: Call, event: CallRefused, now: Moment) -> Draft:
-    error: JsonObject = {"code": event.code, "message": event.message}
-    result: JsonObject = {**subagents.result_of(state, call, output=None), "isError": True}
-    data: JsonObject = {"result": result, "status": "failed", "error": error, **state.place_of(call)}
-    return state.draft("action.result", data, now=now)
+    error = records.ActionError(code=event.code, message=event.message)
+    return subagents.failed(state, call, error, now=now)
 
 
 def _returned(state: LoopState, call: Call, event: CallReturned, now: Moment) -> list[Draft]:
     kept = authored.keep(state, event, now=now)
     event = kept.returned
-    is_error = event.status != "completed"
-    result = subagents.result_of(state, call, output=event.output)
-    if is_error:
-        result["isError"] = True
-    data: JsonObject = {"result": result, "status": event.status._value_, **state.place_of(call)}
-    if is_error:
-        data["error"] = {"code": event.code or "failed", "message": event.message or "The call failed."}
-    if event.content is not None:
-        data["contentRef"] = event.content
-    if event.duration_ms is not None:
-        data["durationMs"] = event.duration_ms
-    if event.taint:
-        data["taint"] = [*event.taint]
-    if event.log:
-        data["log"] = [*event.log]
-    return [*kept.drafts, state.draft("action.result", data, now=now)]
+    is_error = event.status is not ActionStatus.COMPLETED
+    error = records.ActionError(code=event.code or "failed", message=event.message or "The call failed.")
+    body = records.ActionResult(
+        result=subagents.result_of(state, call, output=event.output, is_error=is_error),
+        status=event.status,
+        error=error if is_error else None,
+        content_ref=event.content,
+        taint=[Taint(one) for one in event.taint] or None,
+        duration_ms=event.duration_ms,
+        log=[*event.log] or None,
+        **state.place_of(call),
+    )
+    return [*kept.drafts, state.draft(body, now=now)]
 
 
 def _unbegun(state: LoopState, event: CallUnbegun, now: Moment) -> list[Draft]:
@@ -524,4 +539,4 @@ def _unbegun(state: LoopState, event: CallUnbegun, now: Moment) -> list[Draft]:
     call = state.call(event.call_id)
     if call is None or call.stage is not CallStage.STARTED or state.note(call.call_id).choice is not None:
         return []
-    return [found(state, call, now=now, more={"begun": False})]
+    return [found(state, call, now=now, begun=False)]

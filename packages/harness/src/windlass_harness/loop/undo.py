@@ -6,16 +6,17 @@ newest first, which is judged, recorded and performed like every other call. The
 call follows from the key of the call that it reverses: it is the same in every attempt and every such run.
 """
 
-from typing import Final, cast
-
-from pydantic import JsonValue
+from collections.abc import Sequence
+from typing import Final
 
 from windlass_harness.loop import ends, failures, subagents
 from windlass_harness.loop.events import Draft, Moment, Plan, joined
 from windlass_harness.loop.notes import CallNotes
 from windlass_harness.loop.state import LoopState
 from windlass_harness.views.history import Call
-from windlass_protocol import ActionStatus, JsonObject, RecoveryChoice, ToolOutputType
+from windlass_protocol import FinishReason, JsonObject, RecoveryChoice, ToolOutputType
+from windlass_protocol.bodies import Body, Part, read_body
+from windlass_protocol.generated import records
 
 UNDONE: Final = "undone"
 """Error code of an interrupted call that was reversed."""
@@ -35,21 +36,38 @@ def own_key(state: LoopState, call: Call) -> str | None:
     return call.call_id if run is not None and run.undo is not None else None
 
 
-def action(*, undo_name: str, call: JsonObject) -> JsonObject:
-    """Return the call that reverses a call; `call` has the fields of an item of the list in the start."""
+class UndoneCall(Part, frozen=True, kw_only=True):
+    """A call that a run reverses, as the list in its start has it."""
+
+    call_id: str
+    tool_name: str
+    arguments: records.JsonValue
+    idempotency_key: str
+    result: records.JsonValue = None
+    undo_name: str = ""
+
+
+class Undo(Part, frozen=True, kw_only=True):
+    """The list in the start of a run that reverses calls."""
+
+    run_id: str
+    calls: Sequence[UndoneCall]
+
+
+def action(call: UndoneCall, *, undo_name: str, call_id: str | None = None) -> records.ToolCallAction:
+    """Return the call that reverses a call."""
     given: JsonObject = {
-        "call_id": call["callId"],
-        "tool_name": call["toolName"],
-        "arguments": call["arguments"],
-        "result": call.get("result"),
-        "idempotency_key": call["idempotencyKey"],
+        "call_id": call.call_id,
+        "tool_name": call.tool_name,
+        "arguments": call.arguments,
+        "result": call.result,
+        "idempotency_key": call.idempotency_key,
     }
-    return {
-        "kind": "tool-call",
-        "callId": key_of(str(call["idempotencyKey"])),
-        "toolName": undo_name,
-        "input": {"call": given},
-    }
+    return records.ToolCallAction(
+        call_id=key_of(call.idempotency_key) if call_id is None else call_id,
+        tool_name=undo_name,
+        input={"call": given},
+    )
 
 
 def next_step(state: LoopState, *, now: Moment) -> Plan:
@@ -58,25 +76,26 @@ def next_step(state: LoopState, *, now: Moment) -> Plan:
     assert run is not None
     assert run.undo is not None
     assert turn is not None
-    calls, done = cast(list[JsonObject], run.undo["calls"]), notes.budget.steps_used
+    undo = read_body(Undo, run.undo)
+    calls, done = undo.calls, notes.budget.steps_used
     if done >= len(calls) and notes.unreversed:
         return Plan(ends.failed(state, failures.not_reversed(notes.unreversed, len(calls)), now=now))
     index = 0 if turn.step_index is None else turn.step_index + 1
     place = state.place(index)
 
-    def draft(kind: str, data: JsonObject) -> Draft:
-        return Draft(kind, now.at, {**data, **place}, run.run_id, run.agent_id, turn.turn_id, index, 1)
+    def draft(body: Body) -> Draft:
+        return Draft(body.TYPE, now.at, body, run.run_id, run.agent_id, turn.turn_id, index, 1)
 
-    count: JsonObject = {"promptMessageCount": len(state.session.history.messages)}
-    started = draft("step.started", count)
+    started = draft(records.StepStarted(prompt_message_count=len(state.session.history.messages), **place))
     if done >= len(calls):
-        said = f"Reversed {len(calls)} call{'s' * (len(calls) > 1)} of run {run.undo['runId']}."
-        told = draft("message.completed", {"message": said, "finishReason": "stop"})
-        return Plan((started, told, draft("step.completed", {"finishReason": "stop"})))
+        said = f"Reversed {len(calls)} call{'s' * (len(calls) > 1)} of run {undo.run_id}."
+        stop = FinishReason.STOP
+        told = draft(records.MessageCompleted(message=said, finish_reason=stop, **place))
+        return Plan((started, told, draft(records.StepCompleted(finish_reason=stop, **place))))
     one = calls[done]
-    made: list[JsonValue] = [action(undo_name=str(one["undoName"]), call=one)]
-    asked = draft("actions.requested", {"actions": made})
-    return Plan((started, asked, draft("step.completed", {"finishReason": "tool-calls"})))
+    asked = draft(records.ActionsRequested(actions=[action(one, undo_name=one.undo_name)], **place))
+    called = FinishReason.TOOL_CALLS
+    return Plan((started, asked, draft(records.StepCompleted(finish_reason=called, **place))))
 
 
 def advance(state: LoopState, call: Call, note: CallNotes, *, now: Moment) -> list[Draft] | None:
@@ -92,23 +111,20 @@ def advance(state: LoopState, call: Call, note: CallNotes, *, now: Moment) -> li
         return []
     if output.type not in (ToolOutputType.TEXT, ToolOutputType.JSON):
         return None
-    result: JsonObject = {**subagents.result_of(state, call, output=None), "isError": True}
-    error: JsonObject = {"code": UNDONE, "message": _UNDONE}
-    data: JsonObject = {"result": result, "status": ActionStatus.FAILED.value, "error": error}
-    return [state.draft("action.result", {**data, **state.place_of(call)}, now=now)]
+    error = records.ActionError(code=UNDONE, message=_UNDONE)
+    return [subagents.failed(state, call, error, now=now)]
 
 
 def _requested(state: LoopState, call: Call, note: CallNotes, *, tried: int, now: Moment) -> Draft:
-    made = action(
-        undo_name=note.undo or "",
-        call={
-            "callId": call.call_id,
-            "toolName": call.tool_name,
-            "arguments": call.input if call.arguments is None else call.arguments,
-            "idempotencyKey": call.idempotency_key,
-        },
+    undone = UndoneCall(
+        call_id=call.call_id,
+        tool_name=call.tool_name,
+        arguments=call.input if call.arguments is None else call.arguments,
+        idempotency_key=call.idempotency_key or "",
     )
-    if tried:
-        made["callId"] = joined(str(made["callId"]), str(tried))
-    data: JsonObject = {"actions": [made], **state.place_of(call), "parentCallId": call.call_id}
-    return state.draft("actions.requested", data, now=now)
+    key = key_of(undone.idempotency_key)
+    made = action(undone, undo_name=note.undo or "", call_id=joined(key, str(tried)) if tried else key)
+    body = records.ActionsRequested(
+        actions=[made], parent_call_id=call.call_id, **state.place(call.step_index)
+    )
+    return state.draft(body, now=now)

@@ -88,6 +88,7 @@ _SECRET: Final = (
         "sharedkey",
     ),
     *("deploykey", "subscriptionkey", "hmackey", "consumerkey", "storagekey"),
+    *("appkey", "applicationkey", "licensekey", "insertkey"),
     # "tokens" is a count, unless the word before names a credential
     *("accesstokens", "authtokens", "apitokens", "bearertokens", "refreshtokens", "sessiontokens"),
     # `pass` alone is a test result and `pwd` alone a directory
@@ -235,7 +236,8 @@ class Shape:
     The pattern has three groups: name, separator and secret; only the third is masked. With `is_named`, the
     first group is any name, and the third is inspected only after a secret name. A text can match only if it
     contains one of the seeds in lower case. Seeds start with a rare letter or a dot and have a bounded
-    length, because every record pays for the search for all seeds.
+    length, because every record pays for the search for all seeds. With `starts_word`, the last letters of
+    an escape (%3D) or of a terminal's colour do not belong to the word after them.
     """
 
     hint: str
@@ -244,6 +246,7 @@ class Shape:
     accept: Callable[[Found], bool] | None
     """Says whether a match is a secret; None if every match is one."""
     is_named: bool = False
+    starts_word: bool = False
 
 
 def has_seed(lowered: str) -> bool:
@@ -283,9 +286,19 @@ def mask_shape(text: str, shape: Shape) -> str:
 def _mask(text: str, shape: Shape, finder: "_Finder") -> str:
     parts: list[str] = []
     at = 0
-    for start, end in finder(text, shape):
+    for start, end in finder(_blank(text) if shape.starts_word else text, shape):
         parts += (text[at:start], f"[redacted{shape.hint}]")
         at = end
+    return "".join((*parts, text[at:])) if parts else text
+
+
+def _blank(text: str) -> str:
+    """Return the text with blanks in the place of escapes and colours."""
+    parts: list[str] = []
+    at = 0
+    for match in _ESCAPES(text):
+        parts += (text[at : match.start(1)], " " * (match.end() - match.start(1)))
+        at = match.end()
     return "".join((*parts, text[at:])) if parts else text
 
 
@@ -356,6 +369,9 @@ def _finder(shape: Shape) -> "_Finder":
 
 WINDOW_CHARS: Final = 16_384
 SEED_CHARS_MAX: Final = 512
+_ESCAPES: Final = _matches(
+    r"()(?:\\(?:[bfnrtv]|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})|%[0-9A-Fa-f]{2}|\[[0-9;]{1,11}m)"
+)
 _Finder = Callable[[str, Shape], Iterator[tuple[int, int]]]
 _SECRET_WORDS: Final = (
     "ken",
@@ -364,12 +380,11 @@ _SECRET_WORDS: Final = (
     "pw",
     "cret",
     "cred",
-    "connectionstr",
-    "connstr",
+    "conn(?:ection)?[_.-]?str",
 )
-_RARER_WORDS: Final = ("zation", "kie", "jwt", "bearer", "uth(?!or)")
+_RARER_WORDS: Final = ("zation", "kie", "jwt", "bearer", "auth(?!or)", "p(?<=otp)")
 _ASSIGNMENT_SEEDS: Final = (
-    "sig=",
+    "g=(?<=sig=)",
     *(
         rf"""{word}[a-z0-9_.-]{{0,32}}+\\{{0,3}}["']?[ \t]{{0,4}}[:=]"""
         for word in (*_SECRET_WORDS, *_RARER_WORDS, "gnature")
@@ -377,6 +392,185 @@ _ASSIGNMENT_SEEDS: Final = (
 )
 
 _LOGIN_SEEDS: Final = tuple(rf"{option}[ \t\n=]{{1,4}}[^ \t\r\n:]{{1,132}}:" for option in ("-u", "-user"))
+
+SERVICES: Final = (
+    # Windlass itself, then other services in the order of their names: the seed and the pattern of a token.
+    ("Windlass", "wl_[a-z0-9]{1,64}_[0-9a-f]{64}", "wl_[a-z0-9]{1,64}_[0-9a-f]{64}"),
+    ("1Password", "ps_eyj", "ops_eyJ[A-Za-z0-9+/=_-]{40,}"),
+    (
+        "1Password account",
+        "a3-[a-z0-9]{6}-",
+        "A3-[A-Z0-9]{6}-[A-Z0-9]{6}-?[A-Z0-9]{5}-[A-Z0-9]{5}-[A-Z0-9]{5}-[A-Z0-9]{5}",
+    ),
+    ("Adobe", "p8e-[a-z0-9]{32}", "p8e-[A-Za-z0-9]{32}"),
+    ("age", "cret-key-1", "AGE-SECRET-KEY-1[A-Z0-9]{58}"),
+    ("Airtable", "pat[a-z0-9]{14}[.]", "pat[A-Za-z0-9]{14}[.][a-f0-9]{64}"),
+    ("Alibaba", "ai[a-z0-9]{20}(?<=ltai.{20})", "LTAI[A-Za-z0-9]{20}(?![A-Za-z0-9])"),
+    ("Atlassian", "xffg[a-z][a-z0-9]", "AT[A-Z]TT3xFfG[A-Z][A-Z0-9][A-Za-z0-9_=-]{20,}"),
+    ("Atlassian, Bitbucket", "atbb[a-z0-9]{32}", "ATBB[A-Za-z0-9]{32}"),
+    (
+        "Authress",
+        "[.]acc[_-][a-z0-9-]{10}",
+        "(?:sc|ext|scauth|authress)_[A-Za-z0-9]{5,30}[.][A-Za-z0-9]{4,6}[.]acc[_-][A-Za-z0-9-]{10,32}"
+        "[.][A-Za-z0-9+/_=-]{30,120}",
+    ),
+    ("AWS Bedrock", "absk[a-z0-9+/]{40}", "ABSK[A-Za-z0-9+/]{40,}={0,2}"),
+    ("AWS Bedrock, short", "key-ymvkcm9jay5h", "bedrock-api-key-[A-Za-z0-9+/=]{28,}"),
+    ("Azure", "q~[a-z0-9_~.-]{31}", "[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}"),
+    ("Brevo", "xkeysib-", "xkeysib-[a-f0-9]{64}-[A-Za-z0-9]{16}"),
+    ("Browserbase", "bb_live_", "bb_live_[A-Za-z0-9_-]{20,}"),
+    ("Buildkite", "bk[a-z]{2,3}_[a-z0-9_-]{36}", "bk[a-z]{2,3}_[A-Za-z0-9_-]{36,}"),
+    ("Cerebras", "k-[a-z0-9_-]{20}", "csk-[A-Za-z0-9]{40,}"),
+    ("CircleCI", "ccip", "CCIP(?:AT|RJ)_[A-Za-z0-9]{20,30}_[A-Fa-f0-9]{40}"),
+    ("Clojars", "clojars_", "CLOJARS_[A-Za-z0-9]{60}"),
+    ("Cloudflare", "cf(?:k|[ua]t)_[a-z0-9]{40}", "cf(?:k|[ua]t)_[A-Za-z0-9]{40,}"),
+    ("Cloudflare, certificates", "v1[.]0-[a-f0-9]{24}-", "v1[.]0-[a-f0-9]{24}-[a-f0-9]{140,}"),
+    ("Contentful", "pat[_-][a-z0-9_-]{20}", "CFPAT-[A-Za-z0-9_-]{43}"),
+    ("crates.io", "cio[a-z0-9]{32}", "cio[A-Za-z0-9]{32}(?![A-Za-z0-9])"),
+    ("Databricks", "pi[a-f0-9]{32}", "dapi[a-f0-9]{32,}(?:-[0-9])?"),
+    (
+        "Defined Networking",
+        "key-[a-z0-9=_-]{26}-[a-z0-9=_-]{52}",
+        "dnkey-[A-Za-z0-9=_-]{26}-[A-Za-z0-9=_-]{52}",
+    ),
+    ("DigitalOcean", "v1_[a-z0-9_-]{20}", "do(?:p_v1_[A-Za-z0-9_-]{20,}|[or]_v1_[a-f0-9]{64})"),
+    ("Docker", "ckr_[op]at_", "dckr_[op]at_[A-Za-z0-9_-]{20,}"),
+    (
+        "Doppler",
+        "p[.][a-z]{2,5}[.][a-z0-9._-]{40}",
+        "dp[.](?:pt|st|ct|sa|scim|audit)[.][A-Za-z0-9._-]{40,}",
+    ),
+    (
+        "Dropbox",
+        "[.][a-z0-9_=-]{60}(?:(?<=sl[.].{60})|(?<=sl[.][a-z][.].{60}))",
+        "sl[.](?:[A-Za-z][.])?[A-Za-z0-9_=-]{60,}",
+    ),
+    ("Duffel", "fel_(?:test|live)_", "duffel_(?:test|live)_[A-Za-z0-9_=-]{43}"),
+    ("Dynatrace", "c01[.][a-z0-9]{24}[.]", "dt0c01[.][A-Za-z0-9]{24}[.][A-Za-z0-9]{64}"),
+    ("E2B", "b_[0-9a-f]{40}", "e2b_[0-9a-f]{40}"),
+    ("EasyPost", "z[at]k[a-z0-9]{54}", "EZ[AT]K[A-Za-z0-9]{54}(?![A-Za-z0-9])"),
+    ("ElevenLabs", "k_[0-9a-f]{48}", "sk_[0-9a-f]{48}"),
+    ("Figma", "fig[a-z]{1,2}_[a-z0-9_-]{36}", "fig(?:d|o[hr]?|u[hr]?)_[A-Za-z0-9_-]{36,}"),
+    ("Firecrawl", "fc-[0-9a-f]{32}", "fc-[0-9a-f]{32}(?![0-9a-f])"),
+    ("Fireworks", "fw_[a-z0-9]{20}", "fw_[A-Za-z0-9]{20,}"),
+    ("Flutterwave", "flwseck", "FLWSECK(?:_TEST)?-[A-Za-z0-9]{12,}"),
+    ("Fly, organisation", "fo1_[a-z0-9_-]{43}", "fo1_[A-Za-z0-9_-]{43}"),
+    ("Fly", "fm[12][ar]?_[a-z0-9+/]{60}", "fm[12][ar]?_[A-Za-z0-9+/]{60,}={0,3}"),
+    ("Frame.io", "fio-u-", "fio-u-[A-Za-z0-9_=-]{64}"),
+    ("GitHub", "gh[pousr]_[a-z0-9]{20}", "gh[pousr]_[A-Za-z0-9]{20,}"),
+    ("GitHub, fine-grained", "pat[_-][a-z0-9_-]{20}", "github_pat_[A-Za-z0-9_]{20,}"),
+    (
+        "GitLab",
+        "gl[a-z]{2,6}-[a-z0-9_-]{20}",
+        "gl(?:pat|dt|rtr?|ft|ffct|ptt|cbt|soat|imt|agent|oas|wt)-[A-Za-z0-9_-]{20,}(?:[.][a-z0-9]{9,})?",
+    ),
+    ("GitLab, runner", "gr1348941", "GR1348941[A-Za-z0-9_-]{20}"),
+    ("Google", "za[a-z0-9_-]{35}", "AIza[A-Za-z0-9_-]{35,}"),
+    ("Google, access", "ya29[.]", "ya29[.][A-Za-z0-9_-]{20,}"),
+    ("Google, client", "gocspx-", "GOCSPX-[A-Za-z0-9_-]{20,}"),
+    ("Grafana", "yjrijoi", "eyJrIjoi[A-Za-z0-9]{70,400}={0,3}"),
+    ("Grafana, cloud", "glc_[a-z0-9+/]{32}", "glc_[A-Za-z0-9+/]{32,}={0,2}"),
+    ("Grafana, service account", "glsa_[a-z0-9]{32}", "glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}"),
+    ("Groq", "k_[a-z0-9]{30}", "gsk_[A-Za-z0-9]{30,}"),
+    (
+        "Harness",
+        "at[.][a-z0-9_-]{22}[.][a-z0-9]{24}[.]",
+        "[ps]at[.][A-Za-z0-9_-]{22}[.][A-Za-z0-9]{24}[.][A-Za-z0-9]{20}",
+    ),
+    ("Heroku", "ku-[a-z0-9_-]{58}", "HRKU-[A-Za-z0-9_-]{58,}"),
+    (
+        "HubSpot",
+        "pat[_-][a-z0-9_-]{20}",
+        "pat-[a-z]{2}[0-9]{1,2}-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
+    ),
+    ("Hugging Face", "f_[a-z0-9]{30}", "hf_[A-Za-z0-9]{30,}"),
+    ("Hugging Face, organisation", "g_[a-z]{34}", "api_org_[A-Za-z]{34}"),
+    ("Intra42", "-s4t2", "s-s4t2(?:ud|af)-[a-f0-9]{64}"),
+    ("JFrog", "akcp[a-z0-9]{69}", "AKCp[A-Za-z0-9]{69}"),
+    ("JFrog, reference", "cmvmd[a-z0-9]{59}", "cmVmd[A-Za-z0-9]{59}(?![A-Za-z0-9])"),
+    ("Jina", "jina_[a-z0-9_-]{40}", "jina_[A-Za-z0-9_-]{40,}"),
+    ("LangSmith", "v2_[ps][kt]_[0-9a-f]{32}", "lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}"),
+    ("Linear", "pi_[a-z0-9_-]{20}", "lin_api_[A-Za-z0-9_-]{20,}"),
+    ("Linear, application", "auth_[a-f0-9]{64}", "lin_oauth_[a-f0-9]{64}"),
+    ("Mailgun", "key-[0-9a-f]{32}", "(?:pub)?key-[0-9a-f]{32}(?![0-9a-f])"),
+    (
+        "Mailgun, new",
+        "-[0-9a-f]{8}-[0-9a-f]{8}(?<=[0-9a-f]{32}.{18})",
+        "[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![0-9A-Za-z-])",
+    ),
+    ("Mapbox", "k[.]eyj", "sk[.]eyJ[A-Za-z0-9_-]{20,}[.][A-Za-z0-9_-]{20,}"),
+    ("Neon", "pi_[a-z0-9_-]{20}", "napi_[A-Za-z0-9]{40,}"),
+    ("Netlify", "f[bcopu]_[a-z0-9]{36}", "nf[bcopu]_[A-Za-z0-9]{36}"),
+    ("New Relic", "k-[a-z0-9]{27}", "NRAK-[A-Z0-9]{27}"),
+    ("Notion, before 2024", "cret_[a-z0-9]{43}", "secret_[A-Za-z0-9]{43}"),
+    ("Notion", "_[a-z0-9]{8}(?<=ntn.{9})[a-z0-9]{35}", "ntn_[0-9]{11}[A-Za-z0-9]{35,}"),
+    ("npm", "pm_[a-z0-9]{30}", "npm_[A-Za-z0-9]{30,}"),
+    ("Nvidia", "vapi-", "nvapi-[A-Za-z0-9_-]{20,}"),
+    ("Octopus", "pi-[a-z0-9]{26}", "API-[A-Z0-9]{26}(?![A-Za-z0-9])"),
+    ("OpenAI and many more", "k-[a-z0-9_-]{20}", "sk-[A-Za-z0-9_-]{20,}"),
+    ("OpenShift", "a256~", "sha256~[A-Za-z0-9_-]{43}"),
+    ("Perplexity", "pplx-", "pplx-[A-Za-z0-9_-]{20,}"),
+    ("Pinecone", "pcsk_", "pcsk_[A-Za-z0-9]{4,8}_[A-Za-z0-9]{40,}"),
+    (
+        "Plaid",
+        "access-[a-z]{7,11}-[0-9a-f]{8}-",
+        "access-(?:sandbox|development|production)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
+    ),
+    ("PlanetScale", "pscale_", "pscale_(?:tkn|oauth|pw)_[A-Za-z0-9=._-]{32,}"),
+    ("Postman", "pmak-", "PMAK-[a-f0-9]{24}-[a-f0-9]{34}"),
+    ("Prefect", "pn[bu]_[a-z0-9]{36}", "pn[bu]_[A-Za-z0-9]{36}"),
+    ("Pulumi", "pul-[a-f0-9]{40}", "pul-[a-f0-9]{40}"),
+    ("PyPI", "pypi-[a-z0-9_-]{50}", "pypi-[A-Za-z0-9_-]{50,}"),
+    ("Render", "_[a-z0-9]{8}(?<=rnd.{9})[a-z0-9]{12}", "rnd_[A-Za-z0-9]{24,}"),
+    ("Replicate", "8_[a-z0-9_-]{20}", "r8_[A-Za-z0-9_-]{20,}"),
+    ("Resend", "_[a-z0-9]{8}_(?<=re.{10})[a-z0-9]{20}", "re_[A-Za-z0-9]{8}_[A-Za-z0-9]{20,}"),
+    ("RubyGems", "bygems_[a-f0-9]{48}", "rubygems_[a-f0-9]{48}"),
+    ("Scalingo", "k-[a-z0-9_-]{20}", "tk-us-[A-Za-z0-9_-]{48}"),
+    ("SendGrid", "g[.][a-z0-9_-]{16}", "SG[.][A-Za-z0-9_-]{16,}[.][A-Za-z0-9_-]{16,}"),
+    ("Sentry, user", "yu_[a-f0-9]{64}", "sntryu_[a-f0-9]{64}"),
+    ("Sentry", "ys_eyj", "sntrys_eyJ[A-Za-z0-9+/=_-]{20,}"),
+    ("SettleMint", "at_[a-z0-9]{16}(?<=sm_.{20})", "sm_[aps]at_[A-Za-z0-9]{16}"),
+    ("Shippo", "ppo_(?:live|test)_", "shippo_(?:live|test)_[A-Fa-f0-9]{40}"),
+    ("Shopify", "p[acpst]{2}_[a-f0-9]{32}", "shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
+    ("Slack", "xox[a-z]-", "xox[a-z]-[A-Za-z0-9-]{10,}"),
+    ("Slack, application", "xapp-", "xapp-[A-Za-z0-9-]{20,}"),
+    ("SonarQube", "q[apu]_[a-z0-9]{40}", "sq[apu]_[A-Za-z0-9]{40}"),
+    ("Sourcegraph", "gp_[a-z0-9_]{0,17}[a-f0-9]{40}", "sgp_(?:[A-Fa-f0-9]{16}_|local_)?[A-Fa-f0-9]{40}"),
+    ("Square", "q0[ac][ts]p-[a-z0-9_-]{22}", "sq0(?:atp-[A-Za-z0-9_-]{22,}|csp-[A-Za-z0-9_-]{43,})"),
+    ("Stripe", "k_(?:live|test|prod)_", "[sr]k_(?:live|test|prod)_[A-Za-z0-9]{16,}"),
+    ("Stripe, webhooks", "whsec_", "whsec_[A-Za-z0-9+/=]{20,}"),
+    ("Supabase, access", "bp_[a-z0-9_-]{20}", "sbp_[A-Za-z0-9_-]{20,}"),
+    ("Supabase", "b_secret_", "sb_secret_[A-Za-z0-9_-]{20,}"),
+    ("Tailscale", "key-[a-z]{1,16}-[a-z0-9-]{20}", "tskey-[a-z]{1,16}-[A-Za-z0-9-]{20,}"),
+    ("Tavily", "vly-", "tvly-[A-Za-z0-9_-]{20,}"),
+    ("Telegram", ":aa[a-z0-9_-]{33}", "[0-9]{8,10}:AA[A-Za-z0-9_-]{33,}"),
+    ("Terraform", "v1[.][a-z0-9_=-]{60}", "[A-Za-z0-9]{14}[.]atlasv1[.][A-Za-z0-9_=-]{60,}"),
+    ("Together", "v1_[a-z0-9_-]{20}", "tgp_v1_[A-Za-z0-9_-]{40,}"),
+    ("Twilio", "k[0-9a-f]{32}", "SK[0-9a-f]{32}(?![0-9A-Za-z])"),
+    ("Typeform", "fp_[a-z0-9_.=-]{40}", "tfp_[A-Za-z0-9_.=-]{40,}"),
+    ("Vault", "v[bsr][.][a-z0-9_-]{20}", "hv[bsr][.][A-Za-z0-9_-]{20,}"),
+    ("Vercel", "vc[aikpr]_[a-z0-9_-]{40}", "vc[aikpr]_[A-Za-z0-9_-]{40,}"),
+    ("Vercel, files", "b_rw_", "vercel_blob_rw_[A-Za-z0-9_]{20,}"),
+    ("Weights & Biases", "v1_[a-z0-9_-]{20}", "wandb_v1_[A-Za-z0-9]{20,40}_[A-Za-z0-9]{40,}"),
+    ("xAI", "xai-[a-z0-9_-]{20}", "xai-[A-Za-z0-9_-]{20,}"),
+    ("Yandex", "aqvn[a-z0-9_-]{35}", "AQVN[A-Za-z0-9_-]{35,38}"),
+)
+
+
+def _tree(alternatives: Iterable[str]) -> str:
+    """Return alternatives as one expression that tests a beginning that several have in common once."""
+    rests: dict[str, list[str]] = {}
+    for alternative in dict.fromkeys(alternatives):
+        unit = _UNIT.match(alternative)
+        head = alternative if unit is None else unit[0]
+        rests.setdefault(head, []).append(alternative[len(head) :])
+    return "|".join(
+        head + (rest[0] if len(rest) == 1 else f"(?:{_tree(rest)})") for head, rest in rests.items()
+    )
+
+
+# One character, or a fixed number of them.
+_UNIT: Final = lazy_pattern(r"(?:[A-Za-z0-9_:/~-]|\[[^\]]{1,16}\])(?:\{[0-9]{1,3}\}(?![+?])|(?![{?+*]))")
 
 SHAPES: Final = (
     Shape(
@@ -389,8 +583,9 @@ SHAPES: Final = (
     Shape(
         ":jwt",
         ("yj[a-z0-9_-]{8}",),
-        r"(?<![A-Za-z0-9_-])()()(eyJ[A-Za-z0-9_-]{8,}[.][A-Za-z0-9_-]*[.][A-Za-z0-9_.-]*)",
+        r"(?<![A-Za-z0-9])()()(eyJ[A-Za-z0-9_-]{8,}[.][A-Za-z0-9_-]*[.][A-Za-z0-9_.-]*)",
         None,
+        starts_word=True,
     ),
     Shape(
         ":authorization",
@@ -409,79 +604,10 @@ SHAPES: Final = (
     ),
     Shape(
         ":token",
-        (
-            *("k-[a-z0-9_-]{20}", "k_live_", "k_test_", "k_[a-z0-9]{30}", "gh[pousr]_[a-z0-9]{20}"),
-            *("pat[_-][a-z0-9_-]{20}", "gl[a-z]{2,4}-[a-z0-9_-]{20}", "xox[a-z]-", "xapp-"),
-            *("xai-[a-z0-9_-]{20}", "pplx-", "vapi-", "vly-", "pm_[a-z0-9]{30}", "pypi-[a-z0-9_-]{50}"),
-            *(
-                "f_[a-z0-9]{30}",
-                "za[a-z0-9_-]{35}",
-                "ya29[.]",
-                "gocspx-",
-                "g[.][a-z0-9_-]{16}",
-                "xffgf0",
-                "whsec_",
-            ),
-            *("v1_[a-z0-9_-]{20}", "pi_[a-z0-9_-]{20}", "bp_[a-z0-9_-]{20}", "8_[a-z0-9_-]{20}"),
-            *("v[sb][.][a-z0-9_-]{20}", "pi[a-f0-9]{32}", ":aa[a-z0-9_-]{33}"),
-        ),
-        r"(?<![A-Za-z0-9])()()(sk-[A-Za-z0-9_-]{20,}|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|gsk_[A-Za-z0-9]{30,}"
-        r"|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"
-        r"|gl(?:pat|dt|rt|ft|ptt|cbt|soat|imt)-[A-Za-z0-9_-]{20,}"
-        r"|xox[a-z]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{20,}|(?:xai|pplx|nvapi|tvly)-[A-Za-z0-9_-]{20,}"
-        r"|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{50,}|hf_[A-Za-z0-9]{30,}"
-        r"|AIza[A-Za-z0-9_-]{35,}|ya29[.][A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,}"
-        r"|SG[.][A-Za-z0-9_-]{16,}[.][A-Za-z0-9_-]{16,}|ATATT3xFfGF0[A-Za-z0-9_=-]{20,}"
-        r"|(?:dop_v1|dckr_pat|shpat|lin_api|sbp|r8)_[A-Za-z0-9_-]{20,}|whsec_[A-Za-z0-9+/=]{20,}"
-        r"|hv[sb][.][A-Za-z0-9_-]{20,}|dapi[a-f0-9]{32,}|[0-9]{8,10}:AA[A-Za-z0-9_-]{33,})",
+        tuple(seed for _, seed, _ in SERVICES),
+        rf"(?<![A-Za-z0-9])()()({_tree(pattern for _, _, pattern in SERVICES)})",
         is_random,
-    ),
-    Shape(
-        # Keys of Windlass, then those of other services, in the order of their names.
-        ":token",
-        (
-            *(
-                "wl_[a-z0-9]{1,64}_[0-9a-f]{64}",
-                "pat[a-z0-9]{14}[.]",
-                "bsk[a-z0-9+/]{40}",
-                "q~[a-z0-9_~.-]{31}",
-            ),
-            *("cio[a-z0-9]{32}", "v1_[a-f0-9]{64}", "p[.][a-z]{2,5}[.][a-z0-9._-]{40}", "k_[0-9a-f]{48}"),
-            *(
-                "b_[0-9a-f]{40}",
-                "gd_[a-z0-9_-]{36}",
-                "c-[0-9a-f]{32}",
-                "glc_[a-z0-9+/]{32}",
-                "glsa_[a-z0-9]{32}",
-            ),
-            *("ku-[a-z0-9_-]{58}", "v2_[ps][kt]_[0-9a-f]{32}", "key-[0-9a-f]{32}", "fp_[a-z0-9]{36}"),
-            *(
-                "k-[a-z0-9]{27}",
-                "cret_[a-z0-9]{43}",
-                "ps_eyj",
-                "pscale_",
-                "pmak-",
-                "pnu_[a-z0-9]{36}",
-                "pul-",
-            ),
-            *("bygems_[a-f0-9]{48}", "xkeysib-", "yu_[a-f0-9]{64}", "ys_eyj", "p[acps]{2}_[a-f0-9]{32}"),
-            *("q0[ac][ts]p-[a-z0-9_-]{22}", "b_secret_", "v1[.][a-z0-9_=-]{60}", "k[0-9a-f]{32}"),
-            *("key-[a-z]{1,16}-[a-z0-9-]{20}", "cret-key-1"),
-        ),
-        r"(?<![A-Za-z0-9])()()(wl_[a-z0-9]{1,64}_[0-9a-f]{64}"
-        r"|AGE-SECRET-KEY-1[A-Z0-9]{58}|pat[A-Za-z0-9]{14}[.][a-f0-9]{64}|ABSK[A-Za-z0-9+/]{40,}={0,2}"
-        r"|[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}|cio[A-Za-z0-9]{32}(?![A-Za-z0-9])"
-        r"|do[or]_v1_[a-f0-9]{64}|dp[.](?:pt|st|ct|sa|scim|audit)[.][A-Za-z0-9._-]{40,}|sk_[0-9a-f]{48}"
-        r"|e2b_[0-9a-f]{40}|figd_[A-Za-z0-9_-]{36,}|fc-[0-9a-f]{32}(?![0-9a-f])|glc_[A-Za-z0-9+/]{32,}={0,2}"
-        r"|glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}|HRKU-[A-Za-z0-9_-]{58,}|lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}"
-        r"|key-[0-9a-f]{32}(?![0-9a-f])|nfp_[A-Za-z0-9]{36}|NRAK-[A-Z0-9]{27}|secret_[A-Za-z0-9]{43}"
-        r"|ops_eyJ[A-Za-z0-9+/=_-]{40,}|pscale_(?:tkn|oauth|pw)_[A-Za-z0-9=._-]{32,}"
-        r"|PMAK-[a-f0-9]{24}-[a-f0-9]{34}|pnu_[A-Za-z0-9]{36}|pul-[a-f0-9]{40}|rubygems_[a-f0-9]{48}"
-        r"|xkeysib-[a-f0-9]{64}-[A-Za-z0-9]{16}|sntryu_[a-f0-9]{64}|sntrys_eyJ[A-Za-z0-9+/=_-]{20,}"
-        r"|shp(?:ca|pa|ss)_[a-fA-F0-9]{32}|sq0atp-[A-Za-z0-9_-]{22,}|sq0csp-[A-Za-z0-9_-]{43,}"
-        r"|sb_secret_[A-Za-z0-9_-]{20,}|[A-Za-z0-9]{14}[.]atlasv1[.][A-Za-z0-9_=-]{60,}"
-        r"|SK[0-9a-f]{32}(?![0-9A-Za-z])|tskey-[a-z]{1,16}-[A-Za-z0-9-]{20,})",
-        is_random,
+        starts_word=True,
     ),
     Shape(
         # A token of Discord begins with the number of its bot, in base64: so do few words.
@@ -490,27 +616,31 @@ SHAPES: Final = (
         r"(?<![A-Za-z0-9_.-])()()([MNO][DTjz][AEIMQUYcgk][wxyz0-5][A-Za-z0-9_-]{19,22}[.][A-Za-z0-9_-]{6}"
         r"[.][A-Za-z0-9_-]{27,})",
         None,
+        starts_word=True,
     ),
     Shape(
         # Square, and Meta. The neighbour checks exclude base64 data.
         ":token",
-        ("eaa[a-z0-9_-]{61}",),
-        r"(?<![A-Za-z0-9+/_-])()()(EAAA[A-Za-z0-9_-]{60}|EAA[A-Za-z0-9]{80,400})(?![A-Za-z0-9+/=_-])",
+        ("aa(?<=eaa)[a-z0-9_-]{61}",),
+        r"(?<![A-Za-z0-9+_-])()()(EAAA[A-Za-z0-9_-]{60}|EAA(?!AAAA)[A-Za-z0-9]{80,400})(?![A-Za-z0-9+/=_-])",
         is_random,
+        starts_word=True,
     ),
     Shape(
         # The account of Twilio is no secret; what follows it is.
         ":token",
-        ("c[0-9a-f]{32}:[0-9a-f]{32}", "k[0-9a-f]{32}:[a-z0-9]{32}"),
+        (":[a-z0-9]{32}(?<=[ck][0-9a-f]{32}.{33})",),
         r"(?<![A-Za-z0-9])(AC[0-9a-f]{32}|SK[0-9a-f]{32})(:)([0-9A-Za-z]{32})(?![0-9A-Za-z])",
         None,
     ),
     Shape(
         ":aws_key",
-        ("kia[a-z0-9]{16}", "sia[a-z0-9]{16}", "bia[a-z0-9]{16}", "cca(?<=acca)[a-z0-9]{16}"),
-        # The neighbour checks exclude base64 data, which contains any four letters by chance.
-        r"(?<![A-Za-z0-9+/])()()(A(?:KI|SI|BI|CC)A[A-Z0-9]{16})(?![A-Za-z0-9+/=])",
+        ("akia[a-z0-9]{16}", "asia[a-z0-9]{16}", "abia[a-z0-9]{16}", "acca[a-z0-9]{16}", "a3t[a-z0-9]{17}"),
+        # Base64 has a plus before any letters, and a row of the letter A for zeros; a diff has one at the
+        # beginning of a line.
+        r"(?:(?<![A-Za-z0-9+])|(?<=^\+)|(?<=\n\+))()()((?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])(?!AAAA)[A-Z0-9]{16})(?![A-Za-z0-9])",
         None,
+        starts_word=True,
     ),
     Shape(
         ":webhook",
@@ -588,7 +718,7 @@ SHAPES: Final = (
     ),
     Shape(
         "",
-        (rf"--(?!-)[a-z0-9_-]{{0,24}}(?:{'|'.join((*_SECRET_WORDS, *_RARER_WORDS, 'otp'))})",),
+        (rf"--(?!-)[a-z0-9_-]{{0,24}}(?:{'|'.join((*_SECRET_WORDS, *_RARER_WORDS))})",),
         r"""(?<![A-Za-z0-9_-])(--[A-Za-z][A-Za-z0-9_-]{1,40})([ \t]{1,4}\\{0,3}["']?)"""
         r"""([^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60:=$%*/.-][^ \t\r\n\f\v"'\\,;&<>(){}[\]|\x60]*)""",
         is_bare_secret,
@@ -598,17 +728,11 @@ SHAPES: Final = (
 
 
 def _gather(seeds: Iterable[str]) -> re.Pattern[str]:
-    """Join seeds into one pattern, grouped by first letter.
+    """Join seeds into one pattern.
 
-    The regex engine then skips ahead to the next of these letters, which makes most of the speed.
+    The regex engine skips ahead to the next of their first letters, which makes most of the speed.
     """
-    by_letter: dict[str, list[str]] = {}
-    for seed in dict.fromkeys(seeds):
-        size = 3 if seed.startswith("[.]") else 1
-        by_letter.setdefault(seed[:size], []).append(seed[size:])
-    return lazy_pattern(
-        "|".join(f"{letter}(?:{'|'.join(rests)})" for letter, rests in by_letter.items()), re.ASCII
-    )
+    return lazy_pattern(_tree(seeds), re.ASCII)
 
 
 _SEEDS: Final = _gather(seed for shape in SHAPES for seed in shape.seeds)

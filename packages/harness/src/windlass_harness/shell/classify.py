@@ -23,12 +23,12 @@ Commands = tuple[tuple[str, ...], ...]
 MESSAGES: Final = {
     "read": "only reads inside the workspace",
     "safe_write": "creates or edits files",
-    "unknown/parse": "is not made of plain commands: variables, substitutions, control flow, comments and"
-    " the like",
+    "unknown/parse": "is not made of plain commands: variables, substitutions, groups, control flow,"
+    " comments and the like",
     "unknown/type": "the command is not text",
     "unknown/empty": "nothing to run; reject rather than approve",
     "unknown/control": "control characters, bidi marks or look-alikes: what is seen is not what runs",
-    "unknown/letters": "a newline, a tab or a letter outside ASCII",
+    "unknown/letters": "a tab or a letter outside ASCII",
     "unknown/size": "too long to be reviewed",
     "unknown/outside": "reads outside the workspace",
     "unknown/option": "an option or operand that is not listed as a read",
@@ -74,9 +74,10 @@ _CONTROL = lazy_pattern(
     "\U000e0000-\U000e0fff\U000f0000-\U0010ffff]"
 )
 _PLAIN_EVERYWHERE = lazy_pattern(r"[A-Za-z0-9_ ./=:-]*")
-_LETTERS = lazy_pattern(r"[^ -~]")
+_LETTERS = lazy_pattern(r"[^\n -~]")
 _UNREADABLE = frozenset({"unknown/parse", "unknown/control", "unknown/size", "unknown/error"})
 _DEFAULT = ShellConfig()
+_MOVES_MAX = 4
 _REPLACEMENT = "\ufffc"
 
 
@@ -125,13 +126,16 @@ def _grade(command: str, config: ShellConfig, findings: list[Finding]) -> Comman
     parsed: tuple[Simple, ...] = ()
     try:
         parsed = parse_literal(text)
+        if not agrees(text, parsed):
+            raise NotLiteral(text)
     except NotLiteral as refused:
         findings.append(("unknown/parse", refused.part))
-    if parsed and not agrees(text, parsed):
-        findings.append(("unknown/parse", text))
         parsed = ()
-    is_moved = any(one.words[0].text == "cd" for one in parsed)
-    problems = [problem_of(one, is_moved=is_moved) for one in parsed]
+    moves = sum(one.words[0].text == "cd" for one in parsed)
+    if moves > _MOVES_MAX:
+        # Whether each is done is not known: the folders double with each.
+        findings.append(("unknown/outside", "cd"))
+    problems = [problem_of(one, is_moved=moves > 0) for one in parsed]
     findings += [problem for problem in problems if problem is not None]
     if findings:
         findings += dangers(text, parsed)

@@ -6,11 +6,11 @@ listed there or an operand of the listed kind, and its redirections lose nothing
 
 import re
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Final
 
 from windlass_harness.shell import programs
+from windlass_harness.shell.credentials import SECRET_PATHS, is_listed, is_secret, may_reach_secret
 from windlass_harness.shell.parser import Redirect, Simple, Word
 from windlass_protocol.frozen import frozen
 from windlass_protocol.lazy import lazy_pattern
@@ -51,30 +51,30 @@ class Use:
 
 
 _GLOB: Final = lazy_pattern(r"[*?\[]")
-_BRACKETS: Final = lazy_pattern(r"\[[!^]?\]?[^\]]*\]")
 _OBJECT: Final = lazy_pattern(r"\^\{(?!tree\}|commit\})")
 """A revision of git that may be the content of any file."""
 _TREE_HASH: Final = lazy_pattern(r"[0-9a-fA-F]{4,64}:")
 """A path below a hash, which may be that of a folder of credentials."""
+_ENDING: Final = lazy_pattern(r"(?<!\.)\.[A-Za-z0-9]+$")
 PATCH: Final = lazy_pattern(
     r"-p|-u|-U.*|--patch|--unified.*|--word-diff.*|--color-words.*|-W|--function-context|-c|--cc|-m|--check"
+    r"|-[SG].*"
 )
-"""Options of git that show what is in files."""
-_NAME_CHARS_MAX: Final = 255
+"""Options of git that show what is in files, or tell whether a text is in them."""
+_JQ_NAMES: Final = lazy_pattern(r'"[^"]*"|(?<![.A-Za-z0-9_])[A-Za-z_][A-Za-z0-9_]*(?=:)|[\[\](){}]')
+"""Texts, names before a colon, and brackets of a program of jq."""
+_ABOUT: Final = ("--help", "--version")
+_COLONS_MAX: Final = 4
+_WILDCARDS_MAX: Final = 4
+_PATTERNS_MAX: Final = 20
 _NUMBER_OPTION: Final = lazy_pattern(r"-[0-9]{1,9}")
-_SECRET_SAMPLES: Final = tuple(
-    ".env .env.local .npmrc .netrc id_rsa id_ed25519 credentials secrets shadow server.pem"
-    " private.key".split()
+_SECRET_BEGINNINGS: Final = tuple(
+    f"/{path[: match.start()].lower()}"
+    for path in SECRET_PATHS
+    if path[0] == "."
+    for match in re.finditer("/", path)
 )
-_GLOB_EVIDENCE_CHARS_MIN: Final = 2
-_VISIBLE_SECRETS: Final = tuple(
-    name.lower().rstrip("*")
-    for name in (*programs.LEFT_OUT_FILES, *programs.LEFT_OUT_FOLDERS)
-    if name[0] != "."
-)
-_SECRET_PATHS: Final = tuple(one.lower() for one in programs.SECRET_PATHS)
-_SECRET_ENDINGS: Final = tuple(one[2:] for one in programs.SECRET_FILES if one.startswith("*."))
-"""Endings of names of files of credentials, such as `pem`."""
+"""Folders above those of credentials, such as `/.config`."""
 _CAUTIONS: Final = {name: category for category, names in programs.CAUTIONS.items() for name in names.split()}
 
 
@@ -97,6 +97,8 @@ def use_of(command: Simple, *, is_moved: bool) -> Use:
         Outside: it is not.
     """
     use = Use(command.words[0].text, [])
+    if sum(word.is_glob for word in command.words) > _PATTERNS_MAX:
+        raise Outside("unknown/pattern", use.program)
     for redirect in command.redirects:
         _check_redirect(redirect, use)
     return _check_program(command, use, is_moved=is_moved)
@@ -133,6 +135,8 @@ def _check_program(command: Simple, use: Use, *, is_moved: bool) -> Use:
                 raise Outside("unknown/exec", "git in another folder")
             return _check_git(words, use)
         case _ if len(words) == 1 and words[0].text in programs.VERSIONS.get(name, ()):
+            pass
+        case _ if len(words) == 1 and name in programs.PROGRAMS and words[0].text in _ABOUT:
             pass
         case _ if longer in programs.PROGRAMS and words:
             _check_words(grammar_of(longer), words[1:], Use(longer, use.paths))
@@ -206,10 +210,19 @@ def _check_words(grammar: Grammar, words: Sequence[Word], use: Use) -> None:
                 raise Outside("unknown/option", text)
             _check_value(words[at], grammar.separate[option], use)
             at += 1
+    if use.program == "diff":
+        _check_diff(operands)
     kinds = grammar.operands
     if not used.isdisjoint(programs.PATTERN_OPTIONS.get(use.program, ())):
         kinds = kinds[1:]
     _check_operands(operands, kinds, use, repeats=grammar.repeats)
+
+
+def _check_diff(operands: Sequence[Word]) -> None:
+    """Refuse a folder beside a file: the file in it that has the same name is read."""
+    texts = [word.text for word in operands]
+    if any(is_secret(f"{left}/{right.rpartition('/')[2]}") for left in texts for right in texts):
+        raise Outside("read/secret", " ".join(texts))
 
 
 def _split_option(grammar: Grammar, text: str) -> tuple[str, str | None]:
@@ -240,7 +253,7 @@ def _check_operands(operands: Sequence[Word], kinds: tuple[str, ...], use: Use, 
 def _check_value(word: Word, kind: str, use: Use) -> None:
     if kind in ("P", "F", "G"):
         _check_path(word, kind, use)
-    elif kind == "ARCHIVE":
+    elif kind in ("ARCHIVE", "PACKED"):
         _check_kind(word.text, kind, word.text)
         _check_path(word, "F", use)
     elif word.is_glob:
@@ -256,17 +269,36 @@ def _check_kind(value: str, kind: str, part: str) -> None:
         is_fit = not value.startswith("-")
     else:
         is_fit = kind == "W" or re.fullmatch(programs.KINDS[kind], value) is not None
+        is_fit = is_fit and not (kind == "JQ" and _has_slice_by_call(value))
     if not is_fit:
         raise Outside("unknown/option", part)
+
+
+def _has_slice_by_call(program: str) -> bool:
+    """Say whether a name before a colon is no key: the error of `.[env:]` shows the environment."""
+    brackets: list[str] = []
+    for match in _JQ_NAMES.finditer(program):
+        text = match.group()
+        if text in "[({":
+            brackets.append(text)
+        elif text in "])}":
+            del brackets[-1:]
+        elif text[0] != '"' and brackets[-1:] != ["{"]:
+            return True
+    return False
 
 
 def _check_path(word: Word, kind: str, use: Use) -> None:
     """Refuse a path that leaves the folder, that may name a secret, or that may become an option."""
     text = word.text
     segments = text.split("/")
-    if is_secret(text) or (kind == "G" and ":" in text and _shows_secret(text)):
+    if _names_secret(text, kind, use.program) or (kind == "G" and ":" in text and _shows_secret(text)):
         raise Outside("read/secret", text)
-    if text == "/dev/null" or (text == "-" and kind != "G"):
+    if text == "/dev/null":
+        return
+    if text == "-" and kind != "G":
+        # Standard input; to a redirection and to some programs the name of a file.
+        use.paths.append(word)
         return
     if text.startswith(("/", "~")) or ".." in segments or ":.." in text:
         raise Outside("unknown/outside", text)
@@ -280,11 +312,25 @@ def _check_path(word: Word, kind: str, use: Use) -> None:
     use.paths.append(word)
 
 
+def _names_secret(text: str, kind: str, program: str) -> bool:
+    """Say whether a path may name credentials; one of words alone may be a folder, or a branch of git."""
+    is_branch = kind == "G" and program != "git blame" and _ENDING.search(text) is None
+    return is_listed(text) if is_branch or program in programs.NAMES_ONLY else is_secret(text)
+
+
 def _shows_secret(text: str) -> bool:
     """Say whether `REVISION:PATH` of git may show credentials: a tree shows paths without their beginning."""
-    path = text.rpartition(":")[2]
-    is_beginning = path.strip("/").rpartition("/")[2].lower() in programs.LEFT_OUT_FOLDERS
-    return is_secret(path) or is_beginning or _TREE_HASH.match(text) is not None
+    if text.count(":") > _COLONS_MAX:
+        return True
+    # A path may have a colon too.
+    paths = [text[at + 1 :] for at, character in enumerate(text) if character == ":"]
+    return any(map(is_secret, paths)) or any(map(_begins_secret, paths)) or _TREE_HASH.match(text) is not None
+
+
+def _begins_secret(path: str) -> bool:
+    """Say whether a path may be that of a folder in which the rest of a path of credentials is."""
+    joined = f"/{'/'.join(segment for segment in path.lower().split('/') if segment not in ('', '.'))}"
+    return joined.endswith(_SECRET_BEGINNINGS)
 
 
 def _check_pattern(text: str, kind: str, program: str) -> None:
@@ -292,83 +338,23 @@ def _check_pattern(text: str, kind: str, program: str) -> None:
     if kind == "F" or (_GLOB.match(text) and not (text[0] == "*" and program in programs.HARMLESS)):
         raise Outside("unknown/pattern", text)
     segments = text.split("/")
+    if len(_GLOB.findall(text)) > _WILDCARDS_MAX:
+        raise Outside("unknown/pattern", text)
     if any(segment.startswith(".") and _GLOB.search(segment) for segment in segments):
         raise Outside("unknown/outside", text)
     if program not in programs.NAMES_ONLY and may_reach_secret(segments):
         raise Outside("unknown/pattern", text)
 
 
-def may_reach_secret(segments: Sequence[str]) -> bool:
-    """Return whether a pattern, by its segments, may match a path with the name of a secret."""
-    if _is_any(segments[-1], programs.PUBLIC_FILES):
-        return False
-    # A wildcard matches no dot at the beginning of a name, so hidden ones are out of reach.
-    return any(
-        len(segment) > _NAME_CHARS_MAX
-        or any(have_common_name(segment.lower(), name) for name in _VISIBLE_SECRETS)
-        for segment in segments
-        if _GLOB.search(segment)
-    )
-
-
-def have_common_name(left: str, right: str) -> bool:
-    """Return whether two patterns of file names match a name in common; brackets count as any character."""
-    left, right = _BRACKETS.sub("?", left), _BRACKETS.sub("?", right)
-    # Row by row: whether the first characters of `left` and of `right` can match the same text.
-    row = [True]
-    for character in right:
-        row.append(row[-1] and character == "*")
-    for mine in left:
-        above, row = row, [row[0] and mine == "*"]
-        for at, theirs in enumerate(right, 1):
-            if mine == "*" or theirs == "*":
-                row.append(above[at] or row[-1] or above[at - 1])
-            else:
-                row.append(above[at - 1] and (mine == theirs or "?" in (mine, theirs)))
-    return row[-1]
-
-
-def is_secret(path: str) -> bool:
-    """Say whether a path, or a pattern of file names, may name a file of credentials."""
-    segments = [segment for segment in path.split("/") if segment not in ("", ".")]
-    if not segments:
-        return False
-    name = segments[-1].lower()
-    if _is_any(name, programs.PUBLIC_FILES):
-        return False
-    # Some file systems make no difference between capital and small letters.
-    joined = f"/{'/'.join(segments).lower()}/"
-    if any(f"/{one}/" in joined for one in _SECRET_PATHS) or _is_any(name, programs.SECRET_FILES):
-        return True
-    if _GLOB.search(name) is None:
-        return False
-    stem, _, ending = name.rpartition(".")
-    if stem and _GLOB.search(ending) and any(map(str.isalnum, ending)):
-        return any(fnmatchcase(one, ending) for one in _SECRET_ENDINGS)
-    evidence = sum(character.isalnum() for character in name)
-    return (name.startswith(".") or evidence >= _GLOB_EVIDENCE_CHARS_MIN) and any(
-        fnmatchcase(sample, name) for sample in _SECRET_SAMPLES
-    )
-
-
-def _is_any(name: str, patterns: tuple[str, ...]) -> bool:
-    return _wildcards(patterns).fullmatch(name) is not None
-
-
-@lru_cache(maxsize=8)
-def _wildcards(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    choices = "|".join(re.escape(pattern).replace(r"\*", ".*") for pattern in patterns)
-    return re.compile(choices, re.IGNORECASE | re.DOTALL)
-
-
 def _check_git(words: Sequence[Word], use: Use) -> Use:
-    at = 0
+    at, folder = 0, ""
     while at < len(words) and (words[at].text in programs.GIT_GLOBAL or words[at].text == "-C"):
         if words[at].text == "-C":
             at += 1
+            folder += f"{words[at].text}/" if at < len(words) else ""
             if at == len(words):
                 raise Outside("unknown/git", "git")
-            _check_path(words[at], "F", Use("git -C", use.paths))
+            _check_cd(words[at : at + 1], Use("git -C", use.paths))
         at += 1
     texts = [word.text for word in words[at : at + 2]]
     for count in (2, 1):
@@ -377,6 +363,10 @@ def _check_git(words: Sequence[Word], use: Use) -> Use:
             git_use = Use(name, use.paths)
             _check_words(grammar_of(name), words[at + count :], git_use)
             _check_follow(words[at + count :], git_use)
+            if folder and any(
+                is_secret(f"{folder}{word.text.rpartition(':')[2]}") for word in words[at + count :]
+            ):
+                raise Outside("read/secret", folder)
             return git_use
     raise Outside("unknown/git", " ".join(texts) or "git")
 
@@ -414,24 +404,8 @@ def _check_find(words: Sequence[Word], use: Use) -> None:
 
 
 def _check_test(words: Sequence[Word], use: Use) -> None:
-    """Accept one test of a file, a text or two numbers, perhaps negated."""
-    if words and words[0].text == "!":
-        words = words[1:]
-    match [word.text for word in words]:
-        case [operator, _] if operator in programs.TEST_FILES:
-            _check_path(words[1], "F", use)
-        case [operator, text] if operator in programs.TEST_TEXTS:
-            _check_test_text(words[1], text)
-        case [left, operator, right] if operator in programs.TEST_EQUALS:
-            _check_test_text(words[0], left)
-            _check_test_text(words[2], right)
-        case [left, operator, right] if operator in programs.TEST_NUMBERS:
-            _check_kind(left, "N", left)
-            _check_kind(right, "N", right)
-        case other:
-            raise Outside("unknown/option", " ".join(other))
-
-
-def _check_test_text(word: Word, text: str) -> None:
-    if word.is_glob or text.startswith(("-", "!", "(", ")")):
-        raise Outside("unknown/option", text)
+    """Accept one test of a file, perhaps negated."""
+    texts = [word.text for word in words]
+    if len(texts) - (texts[:1] == ["!"]) != 2 or texts[-2] not in programs.TEST_FILES:
+        raise Outside("unknown/option", " ".join(texts))
+    _check_path(words[-1], "F", use)

@@ -1,7 +1,7 @@
 """Parser of literal command lines: lists of pipelines of simple commands whose words are plain text.
 
-Everything else that a shell understands (variables, substitutions, assignments, control flow, functions,
-braces, tildes, comments, here-documents, background jobs) is refused, never guessed.
+Everything else that a shell understands (variables, substitutions, assignments, groups, control flow,
+functions, braces, tildes, comments, here-documents, background jobs) is refused, never guessed.
 """
 
 import re
@@ -63,7 +63,10 @@ _RESERVED: Final = frozenset(
     "! [[ case coproc do done elif else esac fi for function if in select then time until while".split()
 )
 _BLANKS: Final = lazy_pattern(r"[ \t]*")
+_LINES: Final = lazy_pattern(r"[ \t\n]*")
 _OPERATOR: Final = lazy_pattern(r"&&|\|\||;|\||\n")
+_OPEN: Final = frozenset(("&&", "||", "|"))
+"""Operators that need another command."""
 _REDIRECT: Final = lazy_pattern(r"([0-9]*)(>>|>&|<&|>|<)[ \t]*|()(&>>?)[ \t]*")
 _PIECE: Final = lazy_pattern(
     r"(?P<plain>[A-Za-z0-9_./,:=+@%^~#*?\[\]!\u0080-\U0010ffff-]+)"
@@ -71,6 +74,7 @@ _PIECE: Final = lazy_pattern(
     r'|"(?P<double>(?:[^"\\$`]|\\[^\n])*)"'
     r"|\\(?P<escaped>[^\n])"
 )
+_WORD_END: Final = lazy_pattern(r"[ \t\n;|&]|$")
 _ESCAPE: Final = lazy_pattern(r'\\([$`"\\])')
 _GLOB: Final = lazy_pattern(r"[*?\[]")
 _ACTIVE: Final = lazy_pattern(r"^#|!|(?<![A-Za-z0-9_^~])~")
@@ -95,32 +99,24 @@ class _Parser:
         self._left = WORDS_MAX
 
     def parse(self) -> tuple[Simple, ...]:
-        found: list[Simple] = []
-        is_open = False  # an operator that needs another command was read
+        commands: list[Simple] = []
+        is_open = True  # Another command is needed.
         while True:
-            self._skip()
+            self._take(_LINES)
             if self._at == len(self._text):
                 break
-            operator = _OPERATOR.match(self._text, self._at)
-            if operator is None:
-                found.append(self._simple())
-                is_open = False
-                self._skip()
-                operator = _OPERATOR.match(self._text, self._at)
-                if operator is None:
-                    break
-            elif operator.group() != "\n":
-                raise self._refusal()
-            self._at = operator.end()
-            is_open = is_open if operator.group() == "\n" else operator.group() != ";"
-        if self._at < len(self._text) or is_open or not found:
+            commands.append(self._simple())
+            operator = self._take(_OPERATOR)
+            is_open = operator is not None and operator.group() in _OPEN
+        if is_open:
             raise self._refusal()
-        return tuple(found)
+        return tuple(commands)
 
-    def _skip(self) -> None:
-        blanks = _BLANKS.match(self._text, self._at)
-        assert blanks is not None, "the pattern matches nothing, too"
-        self._at = blanks.end()
+    def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        match = pattern.match(self._text, self._at)
+        if match is not None:
+            self._at = match.end()
+        return match
 
     def _refusal(self) -> NotLiteral:
         return NotLiteral(self._text[self._at : self._at + 40])
@@ -129,12 +125,11 @@ class _Parser:
         words: list[Word] = []
         redirects: list[Redirect] = []
         while True:
-            self._skip()
+            self._take(_BLANKS)
             if self._at == len(self._text) or _OPERATOR.match(self._text, self._at):
                 break
-            redirect = _REDIRECT.match(self._text, self._at)
+            redirect = self._take(_REDIRECT)
             if redirect is not None:
-                self._at = redirect.end()
                 descriptor, operator = redirect.group(1) or "", redirect.group(2) or redirect.group(4)
                 redirects.append(Redirect(descriptor, operator, self._word()))
             elif redirects:
@@ -159,25 +154,21 @@ class _Parser:
             plain = piece.group("plain")
             if plain is not None:
                 self._check_plain(plain, is_first=self._at == start)
-                is_glob = is_glob or (_GLOB.search(plain) is not None and plain != "[")
+                is_glob = is_glob or _GLOB.search(plain) is not None
             parts.append(_text_of(piece))
             self._at = piece.end()
-        if self._at == start or self._left < 0 or self._text[self._at : self._at + 1] in _STUCK:
+        if self._at == start or self._left < 0 or _WORD_END.match(self._text, self._at) is None:
             raise self._refusal()
-        return Word("".join(parts), start, self._at, is_glob)
+        return Word("".join(parts), start, self._at, is_glob and self._text[start : self._at] != "[")
 
     def _check_plain(self, plain: str, *, is_first: bool) -> None:
         if plain in _EXCLAMATIONS and is_first:
             return
-        if found := _ACTIVE.search(plain if is_first else f"x{plain}"):
-            raise NotLiteral(plain[found.start() :] or plain)
+        if active := _ACTIVE.search(plain if is_first else f"x{plain}"):
+            raise NotLiteral(plain[active.start() :] or plain)
         # A tilde after a quoted piece is plain for bash; refused, because nothing needs it.
         if not is_first and plain.startswith("~"):
             raise NotLiteral(plain)
-
-
-_STUCK: Final = frozenset("<>(){}$`\"'\\")
-"""Characters that may not follow a word without a blank."""
 
 
 def _text_of(piece: re.Match[str]) -> str:

@@ -28,7 +28,7 @@ _SED: Final = (
     rf"(?:{_SED_ADDRESS}(?:,{_SED_ADDRESS})?)? ?"
     rf"(?:[pdq=]|s{_SED_PATTERN}(?:[^/\\]|\\.)*/[gIip0-9]{{0,4}})"
 )
-_AWK_FIELD: Final = r"(?:\$(?:[0-9]{1,4}|NF)|NR|FNR|NF|\"[^\"\\]*\")"
+_AWK_FIELD: Final = r"(?:\$(?:[0-9]{1,4}|NF)(?: [*/+] [0-9]{1,9})?|NR|FNR|NF|\"[^\"\\]*\")"
 _AWK_PATTERN: Final = rf"/(?:[^/\\\[]|\\.|{_BRACKETS})+/"
 _AWK_ATOM: Final = (
     r"(?:(?:NR|FNR|NF|\$[0-9]{1,4}|length(?:\(\$[0-9]{1,4}\))?) ?(?:[<>]=?|[=!]=) ?"
@@ -37,6 +37,14 @@ _AWK_ATOM: Final = (
 )
 _AWK_TEST: Final = rf"{_AWK_ATOM}(?: ?(?:&&|\|\|) ?{_AWK_ATOM})*"
 _AWK_PRINT: Final = rf"\{{ ?print(?: ?{_AWK_FIELD}(?:,? ?{_AWK_FIELD})*)?;? ?\}}"
+_AWK_NUMBER: Final = r"(?:NR|FNR|NF|\$[0-9]{1,4}) ?(?:[<>]=?|[=!]=) ?(?:[0-9]{1,9}|\"[^\"\\]*\")"
+_AWK_IF: Final = rf"\{{ ?if ?\({_AWK_NUMBER}\) ?print(?: {_AWK_FIELD}(?:,? ?{_AWK_FIELD})*)?;? ?\}}"
+_AWK_COUNT: Final = (
+    r"\{ ?(?P<name>[a-z]{1,8})\[\$(?:[0-9]{1,4}|NF)\] ?\+\+;? ?\} ?"
+    r"END ?\{ ?for ?\((?P<key>[a-z]) in (?P=name)\) ?print "
+    r"(?:(?P=key),? ?(?P=name)\[(?P=key)\]|(?P=name)\[(?P=key)\],? ?(?P=key));? ?\}"
+)
+"""How often each value of a field occurs."""
 _AWK_NAME: Final = r"(?:sum|total|count|c|n|s|t|x|i|lines|bytes|size)"
 _AWK_SUM: Final = (
     rf"(?:{_AWK_TEST} ?)?\{{ ?{_AWK_NAME} ?(?:\+\+|\+= ?\$[0-9]{{1,4}});? ?\}} ?"
@@ -71,17 +79,19 @@ KINDS: Final = {
     "NAME": r"[A-Za-z0-9_][A-Za-z0-9_.+-]*",
     "WHEN": r"never|auto|always",
     "SED": rf"{_SED}(?:; ?{_SED})*",
-    "AWK": rf"{_AWK_TEST}|(?:{_AWK_TEST} ?)?{_AWK_PRINT}|{_AWK_SUM}",
+    "AWK": rf"{_AWK_TEST}|(?:{_AWK_TEST} ?)?{_AWK_PRINT}|{_AWK_SUM}|{_AWK_IF}|{_AWK_COUNT}",
     "JQ": rf" ?(?:{_JQ_TOKEN} ?)+",
     "PS": r"(?:aux|ax|axu|x|u|ux)w{0,2}f?",
     "COLUMNS": rf"{_COLUMN}(?:,{_COLUMN})*",
-    "GITKEY": r"user\.(?:name|email|signingkey)|(?:core|branch|init|pull|push|merge|rebase|color|fetch|diff"
-    r"|log|status|commit)\.[A-Za-z0-9_./-]+|remote\.[A-Za-z0-9_-]+\.fetch",
+    "GITKEY": r"user\.(?:name|email)",
     "PSSORT": r"-?(?:%cpu|%mem|pcpu|pmem|rss|vsz|pid|time|etime)",
     "YQ": r"\.|(?:\.[A-Za-z_][A-Za-z0-9_-]*|\.?\[[0-9]{0,9}\])+",
+    "PACKED": r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_.+/-]*\.gz",
     "ARCHIVE": r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_.+/-]*",
-    "PACKAGE": r"[A-Za-z0-9][A-Za-z0-9._-]*",
-    "PRINTF": r"(?:[^%\\]|%[sd%]|\\[nt\\])*",
+    "PRINTF": r"(?:[^%\\]|%%|%[-0]?[0-9]{0,3}[sd]|\\[nt\\])*",
+    "EXPR": r"[0-9]{1,9}|[-+*/%]",
+    # No `TZ="…"`, which names a file.
+    "MOMENT": r"[A-Za-z0-9@+][A-Za-z0-9 ,.:/+-]*",
     "TIME": r"\+(?:[^%]|%[-_0]?[A-Za-z%])*",
     "AGE": r"[-+]?[0-9]{1,9}",
     "SIZE": r"[-+]?[0-9]{1,9}[bcwkMG]?",
@@ -89,7 +99,7 @@ KINDS: Final = {
     "PERM": r"[-/]?[0-7]{3,4}|[-/]?[ugoa]*[+=][rwx]+",
     "RANGE": r"[0-9]{1,9},\+?[0-9]{1,9}",
     "GITDATE": r"[a-z]+(?:-[a-z]+)*(?::[%A-Za-z0-9 :./_-]*)?",
-    "PRETTY": r"oneline|short|medium|full|fuller|reference|raw|t?format:(?:[^%]|%(?![-+ ]?[G(]))*"
+    "PRETTY": r"(?:oneline|short)?|medium|full|fuller|reference|raw|t?format:(?:[^%]|%(?![-+ ]?[G(]))*"
     r"|(?=[^:]*%)(?:[^%:]|%(?![-+ ]?[G(]))(?:[^%]|%(?![-+ ]?[G(]))*",
     "FILTER": r"[ACDMRTUXBacdmrtuxb]{1,10}",
     "SORT": r"-?(?:refname|(?:v|version):refname|creatordate|committerdate|authordate|taggerdate|objectsize)",
@@ -108,7 +118,8 @@ _GREP: Final = (
     " --after-context=N --before-context=N --context=N -m=N --max-count=N --include=GLOB --exclude=T"
     " --exclude-dir=T -#"
 )
-_TAR_LISTS: Final = "-tf -tvf -tvzf -tzf -tzvf tf tvf tzf tzvf".split()
+_TAR_LISTS: Final = "-tvzf -tzf -tzvf tzf tzvf".split()
+"""With `z`: without it tar runs the program that the first bytes of the file ask for."""
 _FD: Final = (
     "+aHIisgupF0 --hidden --no-ignore --absolute-path --glob --fixed-strings --ignore-case -e=NAME"
     " --extension=NAME -t=NAME --type=NAME -d=N --max-depth=N -E=T --exclude=T --color=WHEN"
@@ -131,7 +142,10 @@ PROGRAMS: Final = {
         " -b=LIST --bytes=LIST --output-delimiter=T",
         "P*",
     ),
-    "date": ("-u --utc --universal -I -Iseconds -Iminutes -R --rfc-email --iso-8601 -d=T --date=T", "TIME"),
+    "date": (
+        "-u --utc --universal -I -Iseconds -Iminutes -R --rfc-email --iso-8601 -d=MOMENT --date=MOMENT",
+        "TIME",
+    ),
     "df": ("+ahHikmPT --human-readable --total --local --print-type --inodes", "P*"),
     "diff": (
         "+abBdEiNpqrstuwy --brief --recursive --side-by-side --ignore-case --ignore-all-space"
@@ -143,7 +157,7 @@ PROGRAMS: Final = {
     ),
     "dirname": ("", "T*"),
     "du": (
-        "+abchHkmsSx --all --human-readable --summarize --total --apparent-size --bytes --one-file-system"
+        "+abchkmsSx --all --human-readable --summarize --total --apparent-size --bytes --one-file-system"
         " --inodes"
         " -d=N --max-depth=N",
         "P*",
@@ -164,14 +178,14 @@ PROGRAMS: Final = {
         "JQ P*",
     ),
     "ls": (
-        "+aAbBcCdfFgGhHiklmnNopqQrRsStuUvxX1 --all --almost-all --human-readable --recursive --reverse"
+        "+aAbBcCdfFgGhiklmnNopqQrRsStuUvxX1 --all --almost-all --human-readable --recursive --reverse"
         " --directory"
         " --inode --size --full-time --group-directories-first --numeric-uid-gid --classify --color"
         " --color:WHEN"
         " --sort:NAME --time:NAME --time-style:NAME --format:NAME",
         "P*",
     ),
-    "md5sum": ("", "P*"),
+    "md5sum": ("-b -t --tag", "P*"),
     "nl": ("-b=NAME -w=N -s=T", "P*"),
     "nproc": ("--all", ""),
     "od": ("+abcdfiloxsv -A=NAME -t=NAME -N=N -j=N", "P*"),
@@ -195,9 +209,9 @@ PROGRAMS: Final = {
     ),
     "sed": ("+nEr --quiet --silent --regexp-extended -s -e=SED --expression=SED", "SED P*"),
     "seq": ("-w -s=T", "SMALL SMALL SMALL"),
-    "sha1sum": ("", "P*"),
-    "sha256sum": ("", "P*"),
-    "sha512sum": ("", "P*"),
+    "sha1sum": ("-b -t --tag", "P*"),
+    "sha256sum": ("-b -t --tag", "P*"),
+    "sha512sum": ("-b -t --tag", "P*"),
     "sleep": ("", "SECONDS"),
     "sort": (
         "+bcdfghiMnrRsuVz --reverse --unique --numeric-sort --human-numeric-sort --version-sort --ignore-case"
@@ -205,7 +219,7 @@ PROGRAMS: Final = {
         " --field-separator=CHAR",
         "P*",
     ),
-    "stat": ("-L -t --terse -c=T --format=T", "P*"),
+    "stat": ("-t --terse -c=T --format=T", "P*"),
     "tail": ("+qvz --quiet --silent --verbose -n=COUNT --lines=COUNT -c=COUNT --bytes=COUNT -#", "P*"),
     "tr": ("+cCdst --delete --squeeze-repeats --complement", "T T"),
     "tree": (
@@ -223,6 +237,7 @@ PROGRAMS: Final = {
     "whoami": ("", ""),
     "awk": ("-F=T", "AWK P*"),
     ":": ("", ""),
+    "expr": ("", "EXPR*"),
     "cal": ("-3 -1 -y -m", "N N"),
     "command -v": ("", "NAME*"),
     "egrep": (_GREP, "T P*"),
@@ -235,8 +250,6 @@ PROGRAMS: Final = {
     "lscpu": ("", ""),
     "numfmt": ("--to=NAME --from=NAME", "N*"),
     "pgrep": ("+aflnoxc -u=NAME", "T"),
-    **dict.fromkeys(("pip list", "pip3 list"), ("-l --local --user -e -i --format=NAME --not-required", "")),
-    **dict.fromkeys(("pip show", "pip3 show"), ("-f --files -v --verbose", "PACKAGE*")),
     "ps": (
         "-e -ef -A -a -f -F -l -x -w -ww -efww --forest -p=N -C=NAME -u=NAME -U=NAME -o=COLUMNS -eo=COLUMNS"
         " -Ao=COLUMNS --sort:PSSORT --no-headers --ppid=N",
@@ -246,37 +259,30 @@ PROGRAMS: Final = {
     "tac": ("", "P*"),
     **dict.fromkeys((f"tar {word}" for word in _TAR_LISTS), ("", "ARCHIVE")),
     "tty": ("-s", ""),
-    "unzip -l": ("", "ARCHIVE"),
     "xxd": ("+bpuei -l=N -s=N -c=N -g=N", "F"),
     "yq": ("-r -c --raw-output --compact-output", "YQ P*"),
-    "zcat": ("", "P*"),
-    "zipinfo": ("-1", "ARCHIVE"),
+    "zcat": ("", "PACKED*"),
 }
 """Options and operands. `uniq` and `base64` take one path: to `uniq` a second one is the output."""
 
 VERSIONS: Final = {
-    **dict.fromkeys("python python2 python3".split(), ("-V", "--version")),
-    "perl": ("-v", "--version"),
-    **dict.fromkeys("node deno bun".split(), ("-v", "--version")),
-    **dict.fromkeys("pip pip3".split(), ("-V", "--version")),
-    **dict.fromkeys("gcc g++ cc clang make cmake docker uv ruff bash".split(), ("--version",)),
-    "openssl": ("version",),
-    "ruby": ("--version",),
-    "tmux": ("-V",),
+    **dict.fromkeys("bash cc clang cmake curl docker g++ gcc make".split(), ("--version",)),
+    **dict.fromkeys("node npm ruby".split(), ("-v", "--version")),
+    **dict.fromkeys("pip pip3 python python3".split(), ("-V", "--version")),
 }
-"""Programs that may only say their version: the single word that asks for it. Not here are cargo, rustc, go
-and npm, which look for a version of themselves that the folder names, or write."""
+"""Programs that may only say their version: the single word that asks for it. They run outside of the folder,
+because a version manager runs, fetches or shows what a file of the folder names (`.python-version`). Cargo
+and go, which do so by themselves, are not here."""
+
+GREPS: Final = frozenset(("grep", "egrep", "fgrep"))
 
 HARMLESS: Final = frozenset(
     "cat cksum cut du grep head ls md5sum nl sha1sum sha256sum sha512sum stat tac wc".split()
 )
 """Programs of which no option writes, runs, connects or waits, listed here or not: a file may have the name
 of an option, and a pattern that begins with `*` may match it."""
-NAMES_ONLY: Final = frozenset(
-    "[ cd cksum df du fd fdfind file find ls md5sum readlink realpath sha1sum sha256sum sha512sum stat test"
-    " tree wc".split()
-) | {"git -C"}
-"""Programs that show names, sizes and sums of files, and not what is in them."""
+NAMES_ONLY: Final = frozenset("cd du fd fdfind find ls readlink realpath stat tree".split()) | {"git -C"}
+"""Programs that show names and sizes of files, and open none: a link is shown, and not followed."""
 
 OPTIONS_FIRST: Final = frozenset({"xxd", "git config"})
 """Programs to which any word after the operand is a file or a value to write."""
@@ -302,7 +308,7 @@ _DIFF: Final = (
     " -U:N --unified:N --diff-filter:FILTER -S=T -G=T --pickaxe-regex --pickaxe-all --merge-base"
 )
 _LOG: Final = (
-    f"{_DIFF} -# -n=N --max-count:N --skip:N --oneline --graph --all --branches --tags --remotes --decorate"
+    f"{_DIFF} -# -n=N --max-count:N --skip:N --oneline --graph --decorate"
     " --no-decorate --decorate:NAME --since:T --after:T --until:T --before:T --author:T --committer:T"
     " --grep:T -i -E"
     " -F --all-match --invert-grep --reverse --merges --no-merges --first-parent --abbrev-commit"
@@ -339,7 +345,8 @@ GIT: Final = {
         " --no-color --all-match --and --or --not -e=T -A=N -B=N -C=N --max-depth=N",
         "T G*",
     ),
-    "log": (_LOG, "G*"),
+    # Not of show: among all references there may be one to a file, which show prints without its name.
+    "log": (f"{_LOG} --all --branches --tags --remotes", "G*"),
     "ls-files": (
         "-c -d -m -o -i -s -u -z -t -v --cached --deleted --modified --others --ignored --stage --unmerged"
         " --killed"
@@ -349,14 +356,8 @@ GIT: Final = {
     "ls-tree": ("-r -t -l -d -z --long --name-only --name-status --full-name --full-tree", "G*"),
     "merge-base": ("-a --all --is-ancestor --fork-point --octopus", "G*"),
     "name-rev": ("--name-only --tags --always", "G*"),
-    "reflog": (
-        "-# -n=N --max-count:N --skip:N --oneline --all --decorate --no-decorate --since:T --until:T --grep:T"
-        " --date:GITDATE --format:PRETTY --pretty --pretty:PRETTY --abbrev-commit --no-abbrev-commit"
-        " --relative-date",
-        "",
-    ),
-    "remote": ("-v --verbose", ""),
-    "remote get-url": ("", "NAME"),
+    # Not its addresses, which may have a token in them; nor `reflog`, which has those of pulls.
+    "remote": ("", ""),
     "rev-list": (
         "-# -n=N --max-count:N --count --all --since:T --until:T --author:T --no-merges --merges"
         " --first-parent"
@@ -421,10 +422,8 @@ FIND: Final = {
 """Expressions of find and the kind of their value; what runs, writes or deletes is not here."""
 
 TEST_FILES: Final = frozenset("-e -f -d -r -w -x -s -L -h -p -S -b -c -k -u -g -O -G -N".split())
-TEST_TEXTS: Final = frozenset(("-n", "-z"))
-TEST_EQUALS: Final = frozenset(("=", "==", "!="))
-TEST_NUMBERS: Final = frozenset("-eq -ne -lt -le -gt -ge".split())
-"""Operators of `test` and `[`. `-v`, `-R` and `-o` evaluate names; connectives change what words mean."""
+"""Operators of `test` and `[` on a file. `-v`, `-R` and `-o` evaluate names; connectives change what words
+mean."""
 
 CAUTIONS: Final = {
     "safe_write": "cp install ln mkdir mkfifo mktemp mv patch rmdir split tar tee touch unzip zip gzip"
@@ -440,66 +439,3 @@ CAUTIONS: Final = {
     "unknown/editor": "ed emacs ex micro nano nvim pico vi vim",
 }
 """Why a program that is not in the language is not: shown to people, of no effect on the grade."""
-
-SECRET_FILES: Final = tuple(
-    """
-    .env .env.* *.env .envrc .flaskenv .dev.vars id_rsa id_rsa.* id_dsa id_ecdsa id_ecdsa_* id_ed25519
-    id_ed25519_* *.pem *.key *.priv
-    *.p12 *.pkcs12 *.ovpn
-    *.pfx *.jks *.keystore *.kdbx *.kdb *.ppk *.gpg *.age .netrc _netrc .authinfo .npmrc .pypirc .pgpass
-    .my.cnf .mylogin.cnf .git-credentials .htpasswd htpasswd credentials credentials.* secrets secrets.*
-    secret.* *.secret *.secrets .secret .secrets .*_history .*history fish_history .lesshst .viminfo
-    .dockercfg .dockerconfigjson shadow shadow- gshadow sudoers
-    master.key token token.* *.token .token tokens.json .vault-token .vault_pass* vault_pass*
-    terraform.tfstate terraform.tfstate.* *.tfstate *.tfvars .terraformrc wallet.dat *.keychain
-    *.keychain-db key4.db key3.db logins.json cookies.sqlite
-    service-account*.json *service-account.json *service_account*.json application_default_credentials.json
-    *firebase-adminsdk*.json client_secret*.json local.settings.json sftp-config.json wp-config.php
-    kubeconfig *.kubeconfig password password.* passwords passwords.* passwd.txt .s3cfg .boto rclone.conf
-    auth.json api_key api_key.* apikey apikey.* .api_key
-    .msmtprc .fetchmailrc ssh_host_*_key *_rsa *_ed25519 *_ecdsa *.keytab gha-creds-*.json .credentials.json
-    """.split()
-)
-PUBLIC_FILES: Final = tuple(
-    """
-    *.example *.sample *.template *.dist *.pub *.defaults *.tmpl *.md *.rst *.py *.pyi *.ts *.tsx *.js *.jsx
-    *.mjs *.cjs *.go *.rs *.java *.kt *.c *.h *.cc *.cpp *.hpp *.cs *.rb *.swift *.scala *.css *.scss *.html
-    *.vue *.svelte
-    """.split()
-)
-"""Endings that say: the file only looks like a secret."""
-SECRET_PATHS: Final = tuple(
-    """
-    .ssh .aws .gnupg .azure .kube .docker .password-store .mozilla .secrets secrets Keychains .vault .gcloud
-    .config/gh .config/gcloud .config/google-chrome .config/chromium .config/op .config/hub
-    .config/git/credentials .config/rclone .config/doctl .config/heroku .cargo/credentials
-    .cargo/credentials.toml .gem/credentials
-    .vnc .svn/auth .subversion/auth .config/fish
-    .terraform.d/credentials.tfrc.json .local/share/keyrings etc/ssl/private run/secrets etc/shadow
-    etc/gshadow etc/sudoers etc/sudoers.d etc/security/opasswd etc/krb5.keytab etc/kubernetes .m2/settings.xml
-    .gradle/gradle.properties .composer/auth.json .databricks .snowsql .bundle/config .git/config
-    var/lib/docker var/backups etc/NetworkManager etc/wireguard etc/openvpn etc/letsencrypt .windlass/secrets
-    """.split()
-)
-"""Folders and files of credentials, wherever they lie below."""
-
-_ENDINGS: Final = (
-    "json yaml yml toml ini cfg conf txt xml csv properties enc bak old orig db dat tar zip gz".split()
-)
-"""Endings of files that are credentials by their name, such as `credentials`."""
-LEFT_OUT_FILES: Final = tuple(
-    dict.fromkeys(
-        pattern
-        for name in SECRET_FILES
-        for pattern in (
-            [f"{name[:-1]}{ending}" for ending in _ENDINGS]
-            if name.endswith(".*") and not name.startswith((".", "terraform"))
-            else [name]
-        )
-    )
-)
-"""Names of files that a search through a folder leaves out: no ending of source code is among them."""
-LEFT_OUT_FOLDERS: Final = tuple(
-    dict.fromkeys(path.partition("/")[0] for path in SECRET_PATHS if path.startswith(".") or "/" not in path)
-)
-"""Names of folders that a search through a folder leaves out."""

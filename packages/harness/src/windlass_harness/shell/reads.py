@@ -1,15 +1,25 @@
 """Safe commands as they are run: the paths that they open, and their text with files of credentials left out.
 
 A grade is about text. The target of a path, and the matches of a pattern, depend on the folder: a runtime
-looks at the paths right before it runs the text. A read through a whole folder cannot be listed; it gets
-options that leave the names of credentials out.
+looks at the paths right before it runs the text. A read through a whole folder gets options that leave the
+names of credentials out: those of the lists, and those that a runtime saw below the folder.
 """
 
 import shlex
+from collections.abc import Iterable
 from typing import Final
 
 from windlass_harness.shell import programs
 from windlass_harness.shell.classify import classify_shell_command
+from windlass_harness.shell.credentials import (
+    BACKUP_ENDING,
+    BACKUPS,
+    LEFT_OUT_FOLDERS,
+    LEFT_OUT_WORDS,
+    SECRET_FILES,
+    SECRET_FOLDERS,
+    SECRET_PATHS,
+)
 from windlass_harness.shell.language import PATCH, Use, grammar_of, use_of
 from windlass_harness.shell.parser import Simple, Word, parse_literal
 from windlass_protocol.frozen import sealed
@@ -33,32 +43,96 @@ class ReadPath:
 class Read:
     """A safe command as it is run."""
 
-    text: str
+    command: str
+    """The text, with the names of lists for names that are left out."""
     paths: tuple[ReadPath, ...]
     repositories: tuple[str, ...]
     """Folders in which git is run."""
+    searches: tuple[ReadPath, ...]
+    """Folders that are read through; git reads through all of its files, wherever it is run."""
+
+    @property
+    def text(self) -> str:
+        """The text to run, without the names of credentials that are known before."""
+        return self.text_without(())
+
+    def text_without(self, names: Iterable[str]) -> str:
+        """Return the text to run, that also leaves out further names of files, or `LEFT_OUT_WORDS`."""
+        # A pattern for the name: what is special to one of the programs becomes a wildcard.
+        patterns = [name if name in LEFT_OUT_WORDS else _SPECIAL.sub("*", name) for name in names]
+        # Each list stands once before the command, however often it is used: a command line has a limit.
+        lists = [
+            f"{name}=({' '.join(map(shlex.quote, _list_of(name, patterns)))})\n"
+            for name in _LISTS
+            if name in self.command
+        ]
+        functions = [_GIT_OF_COMMITS] if "git_of_commits" in self.command else []
+        return "".join([*lists, *functions, self.command])
 
 
-_FILES: Final = programs.LEFT_OUT_FILES
-_FOLDERS: Final = programs.LEFT_OUT_FOLDERS
-_LISTS: Final = {
-    "left_out_of_grep": [
-        *(f"--exclude={name}" for name in _FILES),
-        *(f"--exclude-dir={name}" for name in _FOLDERS),
-    ],
-    "left_out_of_rg": [f"--iglob=!{name}" for name in (*_FILES, *_FOLDERS)],
-    "left_out_of_diff": [*_FILES, *_FOLDERS],
-    "left_out_of_git": [
-        f":(top,exclude,icase,glob)**/{name}" for name in (*_FILES, *(f"{name}/**" for name in _FOLDERS))
-    ],
-}
-"""The words that leave the names of credentials out, by the name of their list in the text."""
-_GREPS: Final = frozenset({"grep", "egrep", "fgrep"})
-_HASH: Final = lazy_pattern(r"\^?(?:.*-g)?[0-9a-fA-F]{4,64}")
-"""The hash of an object, also as `git describe` writes it."""
-_RANGE: Final = lazy_pattern(r"(\.{2,3})")
+_ELSEWHERE: Final = "(cd / && "
+"""The beginning of a command that is run outside of the folder."""
+_ENDING: Final = lazy_pattern(r"\*[^*?\[]+")
+_SPECIAL: Final = lazy_pattern(r"[^A-Za-z0-9._-]+")
+_LISTS: Final = (
+    "left_out_of_grep",
+    "left_out_of_rg",
+    "left_out_of_diff",
+    "left_out_of_git",
+)
+"""The lists of words that leave the names of credentials out, as they are called in the text."""
+
+
+def _list_of(name: str, patterns: list[str]) -> list[str]:
+    files, folders = (*SECRET_FILES, *patterns), LEFT_OUT_FOLDERS
+    match name:
+        case "left_out_of_grep":
+            return [*(f"--exclude={file}" for file in files), *(f"--exclude-dir={name}" for name in folders)]
+        case "left_out_of_rg":
+            return [f"--iglob=!{name}" for name in (*files, *folders)]
+        case "left_out_of_diff":
+            return [*files, *folders]
+        case _:
+            # Many patterns make git slow; those that are one ending are compared at once, without `glob`.
+            endings = [file for file in files if _ENDING.fullmatch(file)]
+            below = [f"{folder}/**" for folder in (*folders, *SECRET_FOLDERS)]
+            paths = [path for path in SECRET_PATHS if path[0] != "."]
+            others = (
+                *(file for file in files if file not in endings),
+                *(f"{file}{BACKUP_ENDING}" for file in SECRET_FILES),
+                *(*BACKUPS, *LEFT_OUT_WORDS, *below, *paths, *(f"{path}/**" for path in paths)),
+            )
+            return [
+                *(f":(top,exclude,icase){ending}" for ending in endings),
+                *(f":(top,exclude,icase,glob)**/{other}" for other in others),
+            ]
+
+
 _CONTENT: Final = frozenset({"git cat-file", "git diff", "git grep", "git log", "git show"})
 """Subcommands of git that show what is in files, with the right options."""
+_GIT_OF_COMMITS: Final = r"""git_of_commits() { # SUBCOMMAND FOLDER COUNT NAMES WORDS
+  local folder=./$2 names=("${@:4:$3}") format='%(objecttype)' types copy status name gone=()
+  types=$(cd "$folder" && printf '%s^{}\n' "${names[@]}" | git cat-file --batch-check="$format") || return
+  case $'\n'$types$'\n' in *$'\n'blob$'\n'* | *$'\n'tree$'\n'*)
+    printf '%s\n' 'git: a revision of this command is no commit; name a file as COMMIT:PATH' >&2
+    return 128 ;;
+  esac
+  [ "$1" != grep ] || while IFS= read -r -d '' name; do
+    gone+=(":(top,exclude,literal)$name")
+  done < <(cd "$folder" && for stage in 1 2 3; do git diff-files -$stage -z --name-only --diff-filter=D; done)
+  [ "$1" = diff ] && copy=$(mktemp -d) || { git "${@:4+$3}" "${gone[@]}"; return; }
+  (cd "$folder" && cp -p "$(git rev-parse --git-path index)" "$copy/index") 2> /dev/null
+  GIT_INDEX_FILE=$copy/index git -c core.splitIndex=false "${@:4+$3}"
+  status=$?
+  rm "$copy/index" 2> /dev/null
+  rmdir "$copy"
+  return $status
+}
+"""
+"""Runs git unless one of the names is that of a file or a folder, which would be shown without its path: a
+tag may name any object. `git grep` reads no file that is gone, in any stage of a merge: its folder may be a
+link, which git would follow. `git diff` gets a copy of the index, because it writes the index anew; in one
+piece, since a shared one would lie in `.git`."""
 _SUMMARY: Final = lazy_pattern(
     r"--stat|--numstat|--shortstat|--dirstat|--summary|--name-only|--name-status|--raw|-s|--no-patch|--quiet"
 )
@@ -72,23 +146,33 @@ def read_of(command: str) -> Read | None:
     paths: list[ReadPath] = []
     edits: list[Edit] = []
     repositories: list[str] = []
+    searches: list[ReadPath] = []
     for simple in parse_literal(command):
         use = use_of(simple, is_moved=False)
         names_only = use.program in programs.NAMES_ONLY
         paths += [ReadPath(word.text, word.is_glob, names_only, folders) for word in use.paths]
-        edits += _edits(simple, use)
+        if use.program in programs.VERSIONS:
+            start, end = simple.words[0].start, simple.words[-1].end
+            edits += [(start, start, _ELSEWHERE), (end, end, ")")]
+        elif changes := _edits(simple, use):
+            edits += changes
+            folder = Word(".", 0, 0, is_glob=False)
+            searches += [
+                ReadPath(word.text, word.is_glob, names_only, folders)
+                for word in ([] if use.program in _CONTENT else use.paths) or [folder]
+            ]
         if simple.words[0].text == "git":
             repositories.append("/".join(_folders(simple)))
         if use.program == "cd":
             folders += tuple(f"{folder}{use.paths[0].text}/" for folder in folders)
     text = command
-    for start, end, piece in sorted(edits, reverse=True):
+    following = len(command)
+    for start, end, piece in sorted(set(edits), reverse=True):
+        # Two changes of one place would eat what comes after it.
+        assert end <= following, "the changes of a command overlap"
+        following = start
         text = f"{text[:start]}{piece}{text[end:]}"
-    # Each list of names stands once before the command, however often it is used: a command line has a limit.
-    lists = [
-        f"{name}=({' '.join(map(shlex.quote, words))})\n" for name, words in _LISTS.items() if name in text
-    ]
-    return Read("".join([*lists, text]), tuple(paths), tuple(repositories))
+    return Read(text, tuple(paths), tuple(repositories), tuple(searches))
 
 
 def _folders(simple: Simple) -> list[str]:
@@ -105,7 +189,7 @@ def _folders(simple: Simple) -> list[str]:
 
 def _edits(simple: Simple, use: Use) -> list[Edit]:
     """Return what changes in the text of one command."""
-    if use.program in _GREPS:
+    if use.program in programs.GREPS:
         return _grep(simple)
     if use.program == "rg":
         return [_add_options(simple, _expansion("left_out_of_rg"))]
@@ -133,19 +217,41 @@ def _git(simple: Simple, use: Use) -> list[Edit]:
     before = _before_dashes(simple)
     texts = [word.text for word in before]
     edits: list[Edit] = []
-    for word in use.paths:
-        # The hash of a commit: that of a file would show it without its name.
-        parts = [f"{part}^{{commit}}" if _HASH.fullmatch(part) else part for part in _RANGE.split(word.text)]
-        if word in before and "".join(parts) != word.text:
-            edits.append((word.start, word.end, shlex.quote("".join(parts))))
+    if use.program != "git log" and not (use.program == "git cat-file" and "-p" not in texts):
+        # HEAD is read where no other revision is named. `git log` shows commits and nothing else.
+        names = dict.fromkeys(
+            ["HEAD", *(name for word in use.paths if word in before for name in _revisions(word.text))]
+        )
+        subcommand = use.program.removeprefix("git ")
+        values = [subcommand, "/".join(_folders(simple)), str(len(names)), *names]
+        start, end = simple.words[0].start, simple.words[0].end
+        edits.append((start, end, f"git_of_commits {' '.join(map(shlex.quote, values))}"))
     is_patch = any(PATCH.fullmatch(text) for text in texts)
-    is_summary = any(_SUMMARY.fullmatch(text) for text in texts)
+    is_summary = use.program != "git grep" and any(_SUMMARY.fullmatch(text) for text in texts)
     if use.program == "git cat-file":
         return edits
     if is_patch or (use.program != "git log" and not is_summary):
         end = simple.words[-1].end
         edits.append((end, end, f" {_expansion('left_out_of_git')}"))
     return edits
+
+
+def _revisions(text: str) -> list[str]:
+    """Return the names of objects in a word, as git reads it: a range, or one name, perhaps with a path."""
+    left, _, right = text.partition("..")
+    names = [_name(part) for part in (text, left, right.removeprefix("."))]
+    return [name for name in names if name]
+
+
+def _name(revision: str) -> str:
+    """Return a revision without its mark, its path and the kind of its object."""
+    depth = 0
+    for at, character in enumerate(revision):
+        depth += {"{": 1, "}": -min(depth, 1)}.get(character, 0)
+        if character == ":" and not depth:
+            revision = revision[:at]
+            break
+    return revision.removeprefix("^").removesuffix("^{tree}")
 
 
 def _before_dashes(simple: Simple) -> tuple[Word, ...]:

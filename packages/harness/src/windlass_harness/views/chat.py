@@ -5,15 +5,16 @@ one for each result. Ids never change: a retried answer replaces the text in its
 reasoning and compactions are not part of the conversation.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import Final
 
 from windlass_harness.record import Record
-from windlass_harness.views.fold import START, Position, fold, read
+from windlass_harness.views.fold import START, Handlers, Position, fold
 from windlass_harness.views.payloads import (
     CORRECTION,
     SKIPPED,
+    Action,
     as_text,
     question_outcome,
     started_action,
@@ -21,26 +22,17 @@ from windlass_harness.views.payloads import (
     tool_output,
     tool_result,
 )
-from windlass_harness.views.runs import RUN_ENDS, run_id_of
+from windlass_harness.views.runs import RUN_END_BODIES, RunEnd, run_id_of
 from windlass_protocol import (
-    ActionResultData,
-    ActionsRequestedData,
-    ActionStartedData,
     ChatMessage,
     ChatRole,
     InputRequest,
-    InputRequestedData,
-    InputResolvedData,
-    MessageCompletedData,
-    MessageReceivedData,
     RecoveryChoice,
-    RecoveryEffectSettledData,
-    RuntimeActionRequest,
-    StepStartedData,
     ToolOutput,
     ToolOutputType,
 )
 from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import records
 
 
 @sealed
@@ -70,18 +62,21 @@ class ChatState:
     run_id: str | None = None
 
 
-def fold_chat(records: Iterable[Record], state: ChatState | None = None) -> ChatState:
+def fold_chat(entries: Iterable[Record], state: ChatState | None = None) -> ChatState:
     """Fold records of a session into the messages of a chat.
 
     Raises:
         Gap: a record is not the next one of the session.
     """
-    return fold(_Draft(state or ChatState()), records)
+    return fold(_Draft(state or ChatState()), entries)
 
 
 def step_message_id(session_id: str, *, turn_id: str, step_index: int) -> str:
     """Return the id of the message with the model's answer of a step."""
     return f"{session_id}/{turn_id}/{step_index}"
+
+
+_ON: Final = Handlers["_Draft", Record, [], None]()
 
 
 class _Draft:
@@ -99,28 +94,28 @@ class _Draft:
         )
 
     def apply(self, record: Record) -> None:
-        handle = _HANDLERS.get(record.type)
+        handle = _ON.by_type.get(record.type)
         if handle is not None:
-            handle(self, record)
+            handle(self, record, record.body)
 
-    def message_received(self, record: Record) -> None:
-        data = read(MessageReceivedData, record.data)
-        if data.delivery == CORRECTION:
+    @_ON.on(records.MessageReceived)
+    def message_received(self, record: Record, body: records.MessageReceived) -> None:
+        if body.delivery == CORRECTION:
             return
         self._messages.append(
             ChatMessage(
-                id=data.message_id or f"{record.session_id}/{record.seq}",
+                id=body.message_id or f"{record.session_id}/{record.seq}",
                 role=ChatRole.USER,
-                content=data.message,
+                content=body.message,
                 created_at=record.at,
             )
         )
 
-    def step_started(self, record: Record) -> None:
-        data = read(StepStartedData, record.data)
+    @_ON.on(records.StepStarted)
+    def step_started(self, record: Record, body: records.StepStarted) -> None:
         step = self._step
-        if step is None or (step.turn_id, step.step_index) != (data.turn_id, data.step_index):
-            self._step = ChatStep(data.turn_id, data.step_index)
+        if step is None or (step.turn_id, step.step_index) != (body.turn_id, body.step_index):
+            self._step = ChatStep(body.turn_id, body.step_index)
         elif step.at == len(self._messages) - 1 and not step.has_begun:
             self._step = replace(step, is_tried_again=True)
         elif step.at is not None:
@@ -128,28 +123,28 @@ class _Draft:
             # message.
             self._step = replace(step, at=None, is_id_free=False, has_begun=False)
 
-    def message_completed(self, record: Record) -> None:
-        data = read(MessageCompletedData, record.data)
-        if data.message:
-            at = self._message_of(record, data.turn_id, data.step_index, data.message_id)
+    @_ON.on(records.MessageCompleted)
+    def message_completed(self, record: Record, body: records.MessageCompleted) -> None:
+        if body.message:
+            at = self._message_of(record, body.turn_id, body.step_index, body.message_id)
             before = self._messages[at]
-            content = f"{before.content}\n\n{data.message}" if before.content else data.message
+            content = f"{before.content}\n\n{body.message}" if before.content else body.message
             self._change(record, at, content=content)
 
-    def actions_requested(self, record: Record) -> None:
-        data = read(ActionsRequestedData, record.data)
-        self._add_calls(record, data.turn_id, data.step_index, data.actions, parent_id=data.parent_call_id)
+    @_ON.on(records.ActionsRequested)
+    def actions_requested(self, record: Record, body: records.ActionsRequested) -> None:
+        self._add_calls(record, body.turn_id, body.step_index, body.actions, parent_id=body.parent_call_id)
 
-    def action_started(self, record: Record) -> None:
-        data = read(ActionStartedData, record.data)
-        asked_in, step = self._open_calls.get(data.call_id), self._step
+    @_ON.on(records.ActionStarted)
+    def action_started(self, record: Record, body: records.ActionStarted) -> None:
+        asked_in, step = self._open_calls.get(body.call_id), self._step
         # The calls of a message that is about to be replaced are not marked.
         is_going = step is not None and step.is_tried_again and asked_in == self._step_message()
         if asked_in is None or is_going:
             self._add_calls(
-                record, data.turn_id, data.step_index, [started_action(data)], parent_id=data.parent_call_id
+                record, body.turn_id, body.step_index, [started_action(body)], parent_id=body.parent_call_id
             )
-        if self._step is not None and self._open_calls[data.call_id] == self._step_message():
+        if self._step is not None and self._open_calls[body.call_id] == self._step_message():
             self._step = replace(self._step, has_begun=True)
 
     def _step_message(self) -> str | None:
@@ -157,37 +152,39 @@ class _Draft:
         at = None if self._step is None else self._step.at
         return None if at is None else self._messages[at].id
 
-    def action_result(self, record: Record) -> None:
-        data = read(ActionResultData, record.data)
-        self._add_result(record, data.result.call_id, tool_output(data))
+    @_ON.on(records.ActionResult)
+    def action_result(self, record: Record, body: records.ActionResult) -> None:
+        self._add_result(record, body.result.call_id, tool_output(body))
 
-    def effect_settled(self, record: Record) -> None:
-        data = read(RecoveryEffectSettledData, record.data)
-        if data.choice is RecoveryChoice.SKIP:
-            self._add_result(record, data.call_id, SKIPPED)
+    @_ON.on(records.RecoveryEffectSettled)
+    def effect_settled(self, record: Record, body: records.RecoveryEffectSettled) -> None:
+        if body.choice is RecoveryChoice.SKIP:
+            self._add_result(record, body.call_id, SKIPPED)
 
-    def input_requested(self, record: Record) -> None:
-        data = read(InputRequestedData, record.data)
-        self._requests |= {request.request_id: request for request in data.requests}
-        if data.child_session_id is None:
+    @_ON.on(records.InputRequested)
+    def input_requested(self, record: Record, body: records.InputRequested) -> None:
+        self._requests |= {request.request_id: request for request in body.requests}
+        if body.child_session_id is None:
             actions = [
-                request.action for request in data.requests if request.action.call_id not in self._open_calls
+                request.action for request in body.requests if request.action.call_id not in self._open_calls
             ]
-            self._add_calls(record, data.turn_id, data.step_index, actions)
+            self._add_calls(record, body.turn_id, body.step_index, actions)
 
-    def input_resolved(self, record: Record) -> None:
-        data = read(InputResolvedData, record.data)
-        for resolution in data.resolutions:
+    @_ON.on(records.InputResolved)
+    def input_resolved(self, record: Record, body: records.InputResolved) -> None:
+        for resolution in body.resolutions:
             request = self._requests.pop(resolution.request_id, None)
             answer = None if request is None else question_outcome(request, resolution)
             # A request of a subagent is about its own calls, even if their ids are equal.
-            if request is not None and answer is not None and data.child_session_id is None:
+            if request is not None and answer is not None and body.child_session_id is None:
                 self._add_result(record, request.action.call_id, answer)
 
-    def run_started(self, record: Record) -> None:
+    @_ON.on(records.RunStarted)
+    def run_started(self, record: Record, body: records.RunStarted) -> None:
         self._run_id = run_id_of(record)
 
-    def run_ended(self, record: Record) -> None:
+    @_ON.on(*RUN_END_BODIES)
+    def run_ended(self, record: Record, body: RunEnd) -> None:
         """Drop the open requests; a result that comes later still counts."""
         if self._run_id in (None, run_id_of(record)):
             self._requests.clear()
@@ -224,7 +221,7 @@ class _Draft:
         record: Record,
         turn_id: str,
         step_index: int,
-        actions: Iterable[RuntimeActionRequest],
+        actions: Iterable[Action],
         *,
         parent_id: str | None = None,
     ) -> None:
@@ -256,18 +253,3 @@ class _Draft:
         if record.at != message.created_at:
             changes["updated_at"] = record.at
         self._messages[at] = message.model_copy(update=changes)
-
-
-_HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
-    "run.started": _Draft.run_started,
-    "message.received": _Draft.message_received,
-    "step.started": _Draft.step_started,
-    "message.completed": _Draft.message_completed,
-    "actions.requested": _Draft.actions_requested,
-    "action.started": _Draft.action_started,
-    "recovery.effect_settled": _Draft.effect_settled,
-    "action.result": _Draft.action_result,
-    "input.requested": _Draft.input_requested,
-    "input.resolved": _Draft.input_resolved,
-    **dict.fromkeys(RUN_ENDS, _Draft.run_ended),
-}

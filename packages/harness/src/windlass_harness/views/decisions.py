@@ -15,84 +15,59 @@ from pydantic_core import to_json
 
 from windlass_harness.record import Record
 from windlass_harness.times import elapsed_ms
-from windlass_harness.views.fold import START, Position, fold, read, text_in
+from windlass_harness.views.fold import START, Handlers, Position, fold
 from windlass_harness.views.ledger import narrate
 from windlass_harness.views.payloads import (
     CORRECTIONS,
     SKIPPED,
     SKIPPED_CODE,
+    part_of,
     question_outcome,
-    read_reasoning,
-    read_requested,
-    read_said,
+    said_parts,
+    thought_part,
+    usage_model,
 )
-from windlass_harness.views.runs import run_id_of
+from windlass_harness.views.runs import RUN_END_BODIES, RunEnd, run_id_of
 from windlass_harness.views.usage import NO_USAGE, add_usage
 from windlass_protocol import (
-    ActionResultData,
     ActionStatus,
     AssistantPart,
-    CompactionCompletedData,
-    CompactionFailedData,
     Decision,
-    DecisionEvaluatedData,
     DecisionEvaluation,
-    DecisionOutcomeData,
-    DecisionRecordedData,
     DecisionRun,
     DecisionRunStatus,
     DecisionType,
     ErrorKind,
-    HookFailedData,
     InputKind,
     InputOutcome,
     InputRequest,
-    InputRequestedData,
-    InputResolvedData,
-    InterruptDecision,
     JsonObject,
-    MessageReceivedData,
     Option,
     Outcome,
-    OutputFailedData,
-    OutputRejectedData,
-    PolicyDecidedData,
     Problem,
-    ProblemReportedData,
     ProblemSeverity,
     ReasoningPart,
     RecoveryChoice,
-    RecoveryEffectFoundData,
-    RecoveryEffectSettledData,
-    RunBudgetExhaustedData,
-    RunFailedData,
     RunMetrics,
-    RunStartedData,
-    SessionMovedData,
-    StepCompletedData,
-    StepFailedData,
-    StepRetryingData,
-    SubagentCalledData,
-    SubagentCompletedData,
     TextPart,
     ToolCallPart,
     ToolSpec,
-    Usage,
 )
 from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import records
 from windlass_protocol.limits import INTEGER_MAX
 from windlass_protocol.unchecked import changed
 
 ENDS: Final = {
-    "run.completed": DecisionRunStatus.COMPLETED,
-    "run.failed": DecisionRunStatus.FAILED,
-    "run.cancelled": DecisionRunStatus.CANCELLED,
-    "run.budget_exhausted": DecisionRunStatus.FAILED,
+    records.RunCompleted.TYPE: DecisionRunStatus.COMPLETED,
+    records.RunFailed.TYPE: DecisionRunStatus.FAILED,
+    records.RunCancelled.TYPE: DecisionRunStatus.CANCELLED,
+    records.RunBudgetExhausted.TYPE: DecisionRunStatus.FAILED,
 }
 """The records that end a run, with the final status."""
 
 
-def begun(data: RunStartedData, at: str) -> DecisionRun:
+def begun(data: records.RunStarted, at: str) -> DecisionRun:
     """Return a run that has just started."""
     return DecisionRun(
         id=data.run_id,
@@ -179,10 +154,11 @@ class RunDraft:
         """Add a problem."""
         self._problems.append(problem)
 
-    def charge(self, usage: Usage | None) -> None:
+    def charge(self, usage: records.Usage | None) -> None:
         """Add the usage of a model call."""
-        if usage is not None:
-            total = add_usage(self.run.usage or NO_USAGE, usage)
+        used = usage_model(usage)
+        if used is not None:
+            total = add_usage(self.run.usage or NO_USAGE, used)
             self.run = changed(self.run, {"usage": total})
 
     def pursue(self, words: str) -> None:
@@ -196,16 +172,17 @@ class RunDraft:
 
     def end(self, record: Record) -> None:
         """Set the end of the run; only the first end counts."""
-        output = record.data.get("outputData")
+        body = record.body
+        told = body if isinstance(body, records.RunCompleted | records.RunFailed) else None
         self.run = self.run.model_copy(
             update={
                 "status": ENDS[record.type],
                 "completed_at": record.at,
                 "duration_ms": elapsed_ms(self.run.started_at, record.at),
-                "output_data": output if isinstance(output, dict) else None,
+                "output_data": None if told is None else told.output_data,
             }
         )
-        given = text_in(record.data, "narrative")
+        given = None if told is None else told.narrative
         narrative = narrate(self.freeze()) if given is None else given
         self.run = self.run.model_copy(update={"narrative": narrative})
 
@@ -291,10 +268,10 @@ class Pending:
 
 
 def choices(
-    words: Words, data: StepCompletedData, *, run: DecisionRun, at: str
+    words: Words, data: records.StepCompleted, *, run: DecisionRun, at: str
 ) -> list[tuple[str | None, Decision, Pending]]:
     """Return the decisions of a step with the ids of their calls; an answer without calls has no id."""
-    usage = data.usage or NO_USAGE
+    usage = data.usage or records.Usage()
     spent = (usage.input_tokens or 0) + (usage.output_tokens or 0), data.latency_ms or 0
     context: JsonObject = {"turnId": data.turn_id, "stepIndex": data.step_index}
     if words.model_id is not None:
@@ -393,7 +370,7 @@ def with_time(pending: Pending, took_ms: int) -> Pending:
     return replace(pending, latency_ms=pending.latency_ms + took_ms)
 
 
-def result_error(data: ActionResultData) -> tuple[str, str] | None:
+def result_error(data: records.ActionResult) -> tuple[str, str] | None:
     """Return the code and the message of a failed or refused result."""
     if data.status is ActionStatus.COMPLETED and not data.result.is_error:
         return None
@@ -448,6 +425,9 @@ _GIVEN_UP: Final = "An answer was sent back: "
 _ANSWERED_BY_PEOPLE: Final = (InputKind.QUESTION, None)
 
 
+_STEPS: Final = Handlers["StepsDraft", Record, [RunDraft], None]()
+
+
 class StepsDraft:
     """The current steps while records are applied."""
 
@@ -467,16 +447,19 @@ class StepsDraft:
     def apply(self, record: Record, run: RunDraft) -> None:
         """Apply the next record of a run; a finished run does not change."""
         if run.is_open:
-            _STEP_HANDLERS[record.type](self, record, run)
+            _STEPS.by_type[record.type](self, record, record.body, run)
 
     def end(self, record: Record, run: RunDraft) -> None:
         """Apply the end of a run, before `RunDraft.end`."""
-        if record.type == "run.completed":
-            self._settle_answer(record, run)
-        elif record.type == "run.failed":
-            self._failed(record, run)
-        elif record.type == "run.budget_exhausted":
-            self._exhausted(record, run)
+        match record.body:
+            case records.RunCompleted():
+                self._settle_answer(record, run)
+            case records.RunFailed() as body:
+                self._failed(record, body, run)
+            case records.RunBudgetExhausted() as body:
+                self._exhausted(record, body, run)
+            case _:
+                pass
         run_id = run.run.id
         self.words = None if self.words is None or self.words.run_id == run_id else self.words
         self.answer = None if self.answer is None or self.answer.run_id == run_id else self.answer
@@ -485,32 +468,32 @@ class StepsDraft:
             one: asked for one, asked in self.questions.items() if asked.action.call_id in self.calls
         }
 
-    def _failed(self, record: Record, run: RunDraft) -> None:
-        error = read(RunFailedData, record.data).error
+    def _failed(self, record: Record, body: records.RunFailed, run: RunDraft) -> None:
+        error = body.error
         self._settle_answer(record, run, error=error.message)
         # Only a run of a package has steps that give the reason; a run recorded by a program has its own
         # problems.
         if run.run.package_fingerprint is not None and not run.has_critical_problem:
             self._report(record, run, told=error.message, cause=error.kind.value, severity=_CRITICAL)
 
-    def _exhausted(self, record: Record, run: RunDraft) -> None:
-        data = read(RunBudgetExhaustedData, record.data)
-        named = ", ".join(name.value for name in data.exceeded)
-        told = f"The budget is used up: {named}." if data.error is None else data.error.message
+    def _exhausted(self, record: Record, body: records.RunBudgetExhausted, run: RunDraft) -> None:
+        named = ", ".join(name.value for name in body.exceeded)
+        told = f"The budget is used up: {named}." if body.error is None else body.error.message
         self._report(record, run, told=told, cause=_BUDGET, severity=_CRITICAL)
 
     # the run
 
-    def moved(self, record: Record, run: RunDraft) -> None:
-        run.move(read(SessionMovedData, record.data).to_fingerprint)
+    @_STEPS.on(records.SessionMoved)
+    def moved(self, record: Record, body: records.SessionMoved, run: RunDraft) -> None:
+        run.move(body.to_fingerprint)
 
-    def heard(self, record: Record, run: RunDraft) -> None:
-        data = read(MessageReceivedData, record.data)
-        if data.delivery in CORRECTIONS:
-            self._send_back(record, run, why=" ".join(data.context or ()))
-        elif data.delivery in (None, "turn"):
-            parts = [part.text for part in data.parts or () if isinstance(part, TextPart)]
-            words = data.message or "\n".join(parts)
+    @_STEPS.on(records.MessageReceived)
+    def heard(self, record: Record, body: records.MessageReceived, run: RunDraft) -> None:
+        if body.delivery in CORRECTIONS:
+            self._send_back(record, run, why=" ".join(body.context or ()))
+        elif body.delivery in (None, "turn"):
+            parts = [part.text for part in body.parts or () if isinstance(part, TextPart)]
+            words = body.message or "\n".join(parts)
             if words:
                 run.pursue(cut(words))
 
@@ -520,105 +503,107 @@ class StepsDraft:
         if self._settle_answer(record, run, error=why) and answer is not None:
             self._report(record, run, told=_GIVEN_UP + why, cause=_SENT_BACK, decision_id=answer.decision_id)
 
-    def summarised(self, record: Record, run: RunDraft) -> None:
-        run.charge(read(CompactionCompletedData, record.data).usage)
+    @_STEPS.on(records.CompactionCompleted)
+    def summarised(self, record: Record, body: records.CompactionCompleted, run: RunDraft) -> None:
+        run.charge(body.usage)
 
-    def not_summarised(self, record: Record, run: RunDraft) -> None:
-        data = read(CompactionFailedData, record.data)
-        run.charge(data.usage)
-        self._report(record, run, told=f"compaction: {data.message}", cause=data.code, severity=_MINOR)
+    @_STEPS.on(records.CompactionFailed)
+    def not_summarised(self, record: Record, body: records.CompactionFailed, run: RunDraft) -> None:
+        run.charge(body.usage)
+        self._report(record, run, told=f"compaction: {body.message}", cause=body.code, severity=_MINOR)
 
     # the model
 
-    def step_started(self, record: Record, run: RunDraft) -> None:
+    @_STEPS.on(records.StepStarted)
+    def step_started(self, record: Record, body: records.StepStarted, run: RunDraft) -> None:
         self._settle_answer(record, run)  # a message after the answer does not change its outcome
-        self.words = Words(run.run.id, text_in(record.data, "modelId"))
+        self.words = Words(run.run.id, body.model_id)
 
-    def reasoned(self, record: Record, run: RunDraft) -> None:
-        _, part = read_reasoning(record.data)
-        self.words = self._words(run).with_parts((part,))
+    @_STEPS.on(records.ReasoningCompleted)
+    def reasoned(self, record: Record, body: records.ReasoningCompleted, run: RunDraft) -> None:
+        self.words = self._words(run).with_parts((thought_part(body),))
 
-    def said(self, record: Record, run: RunDraft) -> None:
-        _, parts = read_said(record.data)
-        self.words = self._words(run).with_parts(parts)
+    @_STEPS.on(records.MessageCompleted)
+    def said(self, record: Record, body: records.MessageCompleted, run: RunDraft) -> None:
+        self.words = self._words(run).with_parts(said_parts(body))
 
-    def requested(self, record: Record, run: RunDraft) -> None:
-        if "parentCallId" in record.data:
+    @_STEPS.on(records.ActionsRequested)
+    def requested(self, record: Record, body: records.ActionsRequested, run: RunDraft) -> None:
+        if body.parent_call_id is not None:
             return  # a program made the calls: they follow from the decision to run it
-        _, parts = read_requested(record.data)
-        self.words = self._words(run).with_parts(parts)
+        self.words = self._words(run).with_parts(part_of(action) for action in body.actions)
 
     def _words(self, run: RunDraft) -> Words:
         words = self.words
         return words if words is not None and words.run_id == run.run.id else Words(run.run.id)
 
-    def step_completed(self, record: Record, run: RunDraft) -> None:
-        data, words = read(StepCompletedData, record.data), self._words(run)
+    @_STEPS.on(records.StepCompleted)
+    def step_completed(self, record: Record, body: records.StepCompleted, run: RunDraft) -> None:
+        words = self._words(run)
         self.words = None
-        run.charge(data.usage)
-        for call_id, decision, pending in choices(words, data, run=run.run, at=record.at):
+        run.charge(body.usage)
+        for call_id, decision, pending in choices(words, body, run=run.run, at=record.at):
             run.decide(decision)
             if call_id is None:
                 self.answer = pending
             else:
                 self.calls[call_id] = pending
 
-    def step_retrying(self, record: Record, run: RunDraft) -> None:
-        data = read(StepRetryingData, record.data)
+    @_STEPS.on(records.StepRetrying)
+    def step_retrying(self, record: Record, body: records.StepRetrying, run: RunDraft) -> None:
         self.words = None
-        run.charge(data.usage)
-        if data.code != _HANDED_OVER:
-            told = f"model call {data.step_index + 1}, attempt {data.attempt}: {data.message or data.code}"
-            self._report(record, run, told=told, cause=data.code, severity=_MINOR)
+        run.charge(body.usage)
+        if body.code != _HANDED_OVER:
+            told = f"model call {body.step_index + 1}, attempt {body.attempt}: {body.message or body.code}"
+            self._report(record, run, told=told, cause=body.code, severity=_MINOR)
 
-    def step_failed(self, record: Record, run: RunDraft) -> None:
-        data = read(StepFailedData, record.data)
+    @_STEPS.on(records.StepFailed)
+    def step_failed(self, record: Record, body: records.StepFailed, run: RunDraft) -> None:
         self.words = None
-        run.charge(data.usage)
-        if data.code == ErrorKind.STRUCTURED_OUTPUT_FAILURE:
+        run.charge(body.usage)
+        if body.code == ErrorKind.STRUCTURED_OUTPUT_FAILURE:
             return  # `output.failed` has told it
         # Without the number of the step: runs that fail for the same reason have one cause.
-        self._report(record, run, told=data.message, cause=data.code, severity=_CRITICAL)
+        self._report(record, run, told=body.message, cause=body.code, severity=_CRITICAL)
 
     # outcomes
 
-    def policy_decided(self, record: Record, run: RunDraft) -> None:
-        decided = record.data.get("decision")
-        if not isinstance(decided, dict) or decided.get("decision") != "interrupt":
+    @_STEPS.on(records.PolicyDecided)
+    def policy_decided(self, record: Record, body: records.PolicyDecided, run: RunDraft) -> None:
+        if not isinstance(body.decision, records.InterruptDecision):
             return  # every call has one, and no other is a problem
-        data = read(PolicyDecidedData, record.data)
-        assert isinstance(data.decision, InterruptDecision), "its field says so"
-        pending = self._pending(data.call_id, run)
+        pending = self._pending(body.call_id, run)
         decision_id = None if pending is None else pending.decision_id
-        told, cause = data.decision.reason, data.decision.code
+        told, cause = body.decision.reason, body.decision.code
         self._report(record, run, told=told, cause=cause, severity=_CRITICAL, decision_id=decision_id)
 
-    def hook_failed(self, record: Record, run: RunDraft) -> None:
-        data = read(HookFailedData, record.data)
-        pending = self._pending(data.call_id, run)
+    @_STEPS.on(records.HookFailed)
+    def hook_failed(self, record: Record, body: records.HookFailed, run: RunDraft) -> None:
+        pending = self._pending(body.call_id, run)
         decision_id = None if pending is None else pending.decision_id
-        told = f"hook {data.hook_id} at {data.point}: {data.error.message}"
-        self._report(record, run, told=told, cause=f"hook_{data.error.code}", decision_id=decision_id)
+        told = f"hook {body.hook_id} at {body.point}: {body.error.message}"
+        self._report(record, run, told=told, cause=f"hook_{body.error.code}", decision_id=decision_id)
 
-    def subagent_called(self, record: Record, run: RunDraft) -> None:
-        data = read(SubagentCalledData, record.data)
-        pending = self._pending(data.call_id, run)
+    @_STEPS.on(records.SubagentCalled)
+    def subagent_called(self, record: Record, body: records.SubagentCalled, run: RunDraft) -> None:
+        pending = self._pending(body.call_id, run)
         if pending is not None:
-            run.delegate(pending.decision_id, {"childSessionId": data.child_session_id})
+            run.delegate(pending.decision_id, {"childSessionId": body.child_session_id})
 
-    def subagent_completed(self, record: Record, run: RunDraft) -> None:
-        run.charge(read(SubagentCompletedData, record.data).usage)
+    @_STEPS.on(records.SubagentCompleted)
+    def subagent_completed(self, record: Record, body: records.SubagentCompleted, run: RunDraft) -> None:
+        run.charge(body.usage)
 
-    def action_result(self, record: Record, run: RunDraft) -> None:
-        data = read(ActionResultData, record.data)
-        failure = result_error(data)
+    @_STEPS.on(records.ActionResult)
+    def action_result(self, record: Record, body: records.ActionResult, run: RunDraft) -> None:
+        failure = result_error(body)
         pending = self._settle_call(
             record,
             run,
-            call_id=data.result.call_id,
-            result=data.result.output,
+            call_id=body.result.call_id,
+            result=body.result.output,
             failure=failure,
-            took_ms=data.duration_ms or 0,
+            took_ms=body.duration_ms or 0,
         )
         if failure is not None and failure[0] == SKIPPED_CODE:
             # The interruption was reported.
@@ -626,32 +611,33 @@ class StepsDraft:
         if pending is not None and failure is not None:
             told = f"{pending.what}: {failure[1]}"
             self._report(record, run, told=told, cause=failure[0], decision_id=pending.decision_id)
-        program = self._pending(data.parent_call_id, run)
+        program = self._pending(body.parent_call_id, run)
         if program is not None and failure is not None:
             told = f"a call in {program.what}: {failure[1]}"
             self._report(record, run, told=told, cause=failure[0], decision_id=program.decision_id)
 
-    def effect_found(self, record: Record, run: RunDraft) -> None:
-        data = read(RecoveryEffectFoundData, record.data)
-        pending = self._pending(data.call_id, run)
-        if pending is not None and data.begun is not False:
-            told = f"{data.tool_name}: the call was interrupted before its result was known"
+    @_STEPS.on(records.RecoveryEffectFound)
+    def effect_found(self, record: Record, body: records.RecoveryEffectFound, run: RunDraft) -> None:
+        pending = self._pending(body.call_id, run)
+        if pending is not None and body.begun is not False:
+            told = f"{body.tool_name}: the call was interrupted before its result was known"
             self._report(record, run, told=told, cause="interrupted", decision_id=pending.decision_id)
 
-    def effect_settled(self, record: Record, run: RunDraft) -> None:
-        data = read(RecoveryEffectSettledData, record.data)
-        if data.choice is RecoveryChoice.SKIP:
-            self._settle_call(record, run, call_id=data.call_id, failure=(SKIPPED_CODE, SKIPPED.reason or ""))
+    @_STEPS.on(records.RecoveryEffectSettled)
+    def effect_settled(self, record: Record, body: records.RecoveryEffectSettled, run: RunDraft) -> None:
+        if body.choice is RecoveryChoice.SKIP:
+            self._settle_call(record, run, call_id=body.call_id, failure=(SKIPPED_CODE, SKIPPED.reason or ""))
 
-    def asked(self, record: Record, run: RunDraft) -> None:
-        data = read(InputRequestedData, record.data)
+    @_STEPS.on(records.InputRequested)
+    def asked(self, record: Record, body: records.InputRequested, run: RunDraft) -> None:
         # A request of a subagent is about its own calls, even if their ids are equal.
-        for request in data.requests if data.child_session_id is None else ():
+        for request in body.requests if body.child_session_id is None else ():
             if request.kind in _ANSWERED_BY_PEOPLE and self._pending(request.action.call_id, run) is not None:
                 self.questions[request.request_id] = request
 
-    def answered(self, record: Record, run: RunDraft) -> None:
-        for resolution in read(InputResolvedData, record.data).resolutions:
+    @_STEPS.on(records.InputResolved)
+    def answered(self, record: Record, body: records.InputResolved, run: RunDraft) -> None:
+        for resolution in body.resolutions:
             request = self.questions.pop(resolution.request_id, None)
             told = None if request is None else question_outcome(request, resolution)
             if request is None or told is None:
@@ -667,13 +653,15 @@ class StepsDraft:
                     record, run, told=failure[1], cause=failure[0], severity=_MINOR, decision_id=decision_id
                 )
 
-    def output_rejected(self, record: Record, run: RunDraft) -> None:
-        errors = read(OutputRejectedData, record.data).errors
+    @_STEPS.on(records.OutputRejected)
+    def output_rejected(self, record: Record, body: records.OutputRejected, run: RunDraft) -> None:
+        errors = body.errors
         told = "; ".join(f"{error.path or '/'}: {error.message}" for error in errors)
         self._reject(record, run, told=f"The answer did not fit its contract: {told}", severity=_WARNING)
 
-    def output_failed(self, record: Record, run: RunDraft) -> None:
-        attempts = read(OutputFailedData, record.data).attempts
+    @_STEPS.on(records.OutputFailed)
+    def output_failed(self, record: Record, body: records.OutputFailed, run: RunDraft) -> None:
+        attempts = body.attempts
         told = f"No answer fitted its contract in {attempts} attempts"
         if attempts == 1:
             told = "The answer did not fit its contract, and no repair was allowed"
@@ -738,31 +726,7 @@ class StepsDraft:
 _CRITICAL: Final = ProblemSeverity.CRITICAL
 _WARNING: Final = ProblemSeverity.WARNING
 _MINOR: Final = ProblemSeverity.MINOR
-_STEP_HANDLERS: Final[dict[str, Callable[[StepsDraft, Record, RunDraft], None]]] = {
-    "session.moved": StepsDraft.moved,
-    "message.received": StepsDraft.heard,
-    "compaction.completed": StepsDraft.summarised,
-    "compaction.failed": StepsDraft.not_summarised,
-    "step.started": StepsDraft.step_started,
-    "reasoning.completed": StepsDraft.reasoned,
-    "message.completed": StepsDraft.said,
-    "actions.requested": StepsDraft.requested,
-    "step.completed": StepsDraft.step_completed,
-    "step.retrying": StepsDraft.step_retrying,
-    "step.failed": StepsDraft.step_failed,
-    "policy.decided": StepsDraft.policy_decided,
-    "hook.failed": StepsDraft.hook_failed,
-    "subagent.called": StepsDraft.subagent_called,
-    "subagent.completed": StepsDraft.subagent_completed,
-    "action.result": StepsDraft.action_result,
-    "recovery.effect_found": StepsDraft.effect_found,
-    "recovery.effect_settled": StepsDraft.effect_settled,
-    "input.requested": StepsDraft.asked,
-    "input.resolved": StepsDraft.answered,
-    "output.rejected": StepsDraft.output_rejected,
-    "output.failed": StepsDraft.output_failed,
-}
-STEP_RECORDS: Final = frozenset(_STEP_HANDLERS)
+STEP_RECORDS: Final = frozenset(_STEPS.by_type)
 """The records of the loop that the ledger reads."""
 
 
@@ -784,13 +748,16 @@ class DecisionsState:
     """Open questions of the model to people, by request id."""
 
 
-def fold_decisions(records: Iterable[Record], state: DecisionsState | None = None) -> DecisionsState:
+def fold_decisions(entries: Iterable[Record], state: DecisionsState | None = None) -> DecisionsState:
     """Fold records of a session into its recorded runs.
 
     Raises:
         Gap: a record is not the next one of the session.
     """
-    return fold(_Draft(state or DecisionsState()), records)
+    return fold(_Draft(state or DecisionsState()), entries)
+
+
+_ON: Final = Handlers["_Draft", Record, [], None]()
 
 
 class _Draft:
@@ -816,57 +783,63 @@ class _Draft:
         )
 
     def apply(self, record: Record) -> None:
-        handle = _HANDLERS.get(record.type)
+        handle = _ON.by_type.get(record.type)
         if handle is not None:
-            handle(self, record)
+            handle(self, record, record.body)
         elif record.type in STEP_RECORDS:
             run = self._run_of(record)
             if run is not None:
                 self._steps.apply(record, run)
 
-    def run_started(self, record: Record) -> None:
-        data = read(RunStartedData, record.data)
-        if data.run_id not in self._runs:
-            self._run_id = data.run_id
-            self._runs[data.run_id] = begun(data, record.at)
+    @_ON.on(records.RunStarted)
+    def run_started(self, record: Record, body: records.RunStarted) -> None:
+        if body.run_id not in self._runs:
+            self._run_id = body.run_id
+            self._runs[body.run_id] = begun(body, record.at)
 
-    def forked(self, record: Record) -> None:
+    @_ON.on(records.SessionForked)
+    def forked(self, record: Record, body: records.SessionForked) -> None:
         """Drop the runs so far: they belong to the session that this one was copied from."""
         self.__init__(DecisionsState(self.position))
 
-    def run_ended(self, record: Record) -> None:
-        unstarted, run_id = record.data.get("unstarted"), run_id_of(record)
-        if isinstance(unstarted, dict) and run_id not in self._runs:
-            data = read(RunStartedData, unstarted)
-            self._runs[data.run_id] = begun(data, record.at)
+    @_ON.on(*RUN_END_BODIES)
+    def run_ended(self, record: Record, body: RunEnd) -> None:
+        is_early = isinstance(body, records.RunFailed | records.RunCancelled)
+        unstarted = body.unstarted if is_early else None
+        if unstarted is not None and run_id_of(record) not in self._runs:
+            self._runs[unstarted.run_id] = begun(unstarted, record.at)
         run = self._run_of(record)
         if run is not None and run.is_open:
             self._steps.end(record, run)
             run.end(record)
 
-    def decided(self, record: Record) -> None:
+    @_ON.on(records.DecisionRecorded)
+    def decided(self, record: Record, body: records.DecisionRecorded) -> None:
         run = self._run_of(record)
         if run is None:
             self._orphans += 1
         else:
-            run.decide(read(DecisionRecordedData, record.data).decision)
+            run.decide(body.decision)
 
-    def settled(self, record: Record) -> None:
-        run, data = self._run_of(record), read(DecisionOutcomeData, record.data)
-        if run is None or not run.settle(data.decision_id, data.outcome):
+    @_ON.on(records.DecisionOutcome)
+    def settled(self, record: Record, body: records.DecisionOutcome) -> None:
+        run = self._run_of(record)
+        if run is None or not run.settle(body.decision_id, body.outcome):
             self._orphans += 1
 
-    def judged(self, record: Record) -> None:
-        run, data = self._run_of(record), read(DecisionEvaluatedData, record.data)
-        if run is None or not run.judge(data.decision_id, data.evaluation):
+    @_ON.on(records.DecisionEvaluated)
+    def judged(self, record: Record, body: records.DecisionEvaluated) -> None:
+        run = self._run_of(record)
+        if run is None or not run.judge(body.decision_id, body.evaluation):
             self._orphans += 1
 
-    def reported(self, record: Record) -> None:
+    @_ON.on(records.ProblemReported)
+    def reported(self, record: Record, body: records.ProblemReported) -> None:
         run = self._run_of(record)
         if run is None:
             self._orphans += 1
         else:
-            run.report(read(ProblemReportedData, record.data).problem)
+            run.report(body.problem)
 
     def _run_of(self, record: Record) -> RunDraft | None:
         """Return the run that a record names, or else the newest one."""
@@ -876,14 +849,3 @@ class _Draft:
         if run_id not in self._thawed:
             self._thawed[run_id] = RunDraft(self._runs[run_id])
         return self._thawed[run_id]
-
-
-_HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
-    "run.started": _Draft.run_started,
-    "session.forked": _Draft.forked,
-    "decision.recorded": _Draft.decided,
-    "decision.outcome": _Draft.settled,
-    "decision.evaluated": _Draft.judged,
-    "problem.reported": _Draft.reported,
-    **dict.fromkeys(ENDS, _Draft.run_ended),
-}

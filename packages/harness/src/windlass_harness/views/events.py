@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from windlass_harness.record import Record
-from windlass_harness.views.fold import text_in
+from windlass_harness.record import Record, body_of
 from windlass_harness.views.payloads import tool_call, tool_result
 from windlass_harness.views.stream import CallRequested, CallSettled, Change, TextDelta
-from windlass_protocol import ActionResultData, Event, EventMeta, JsonObject, SSEEvent, SSEEventType
+from windlass_protocol import Event, EventMeta, JsonObject, SSEEvent, SSEEventType
+from windlass_protocol.generated import records
 
 
 def to_event(record: Record) -> Event:
@@ -44,14 +44,14 @@ def to_sse(event: Event, changes: Iterable[Change]) -> tuple[SSEEvent, ...]:
 def _shown(change: Change) -> Iterable[SSEEvent]:
     match change:
         case TextDelta(kind="text"):
-            name = "message.completed" if change.is_whole else None
+            name = records.MessageCompleted.TYPE if change.is_whole else None
             text, message_id = change.delta, change.message_id
             yield SSEEvent(type=SSEEventType.CONTENT, content=text, message_id=message_id, event=name)
         case CallRequested():
             call = tool_call(change.action)
             payload: JsonObject = {"id": call.id, "name": call.name, "arguments": call.arguments}
             yield SSEEvent(type=SSEEventType.TOOL_CALL, payload=payload)
-        case CallSettled(result=ActionResultData()):
+        case CallSettled(result=records.ActionResult()):
             result = tool_result(change.call_id, change.output)
             yield SSEEvent(type=SSEEventType.TOOL_RESULT, payload=result.model_dump(mode="json"))
         case _:
@@ -59,8 +59,9 @@ def _shown(change: Change) -> Iterable[SSEEvent]:
 
 
 def _error(event: Event) -> Iterable[SSEEvent]:
-    code, message = text_in(event.data, "code"), text_in(event.data, "message")
-    yield SSEEvent(type=SSEEventType.ERROR, code=code, message=message)
+    body = body_of(event)
+    assert isinstance(body, records.StepFailed | records.TurnFailed | records.SessionFailed)
+    yield SSEEvent(type=SSEEventType.ERROR, code=body.code, message=body.message)
 
 
 def _error_and_done(event: Event) -> Iterable[SSEEvent]:
@@ -83,22 +84,25 @@ def _agent(event: Event) -> Iterable[SSEEvent]:
 
 
 def _orchestration(event: Event) -> Iterable[SSEEvent]:
-    call_id = text_in(event.data, "callId")
-    yield SSEEvent(type=SSEEventType.ORCHESTRATION, event=event.type, task_id=call_id, payload=event.data)
+    body = body_of(event)
+    assert isinstance(body, records.SubagentCalled | records.SubagentCompleted)
+    yield SSEEvent(
+        type=SSEEventType.ORCHESTRATION, event=event.type, task_id=body.call_id, payload=event.data
+    )
 
 
 _PASSED_ON: Final[dict[str, Callable[[Event], Iterable[SSEEvent]]]] = {
-    "input.requested": _agent,
-    "input.resolved": _agent,
-    "subagent.called": _orchestration,
-    "subagent.completed": _orchestration,
-    "step.failed": _error,
-    "turn.failed": _error,
-    "session.failed": _error_and_done,
-    "run.completed": _done,
-    "run.failed": _done,
-    "run.cancelled": _done,
-    "run.budget_exhausted": _exhausted,
-    "session.waiting": _done,
-    "session.completed": _done,
+    records.InputRequested.TYPE: _agent,
+    records.InputResolved.TYPE: _agent,
+    records.SubagentCalled.TYPE: _orchestration,
+    records.SubagentCompleted.TYPE: _orchestration,
+    records.StepFailed.TYPE: _error,
+    records.TurnFailed.TYPE: _error,
+    records.SessionFailed.TYPE: _error_and_done,
+    records.RunCompleted.TYPE: _done,
+    records.RunFailed.TYPE: _done,
+    records.RunCancelled.TYPE: _done,
+    records.RunBudgetExhausted.TYPE: _exhausted,
+    records.SessionWaiting.TYPE: _done,
+    records.SessionCompleted.TYPE: _done,
 }

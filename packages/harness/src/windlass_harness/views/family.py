@@ -3,11 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from windlass_harness.record import Record
-from windlass_harness.views.fold import read
 from windlass_protocol import InputRequest, RunStatus
 from windlass_protocol.frozen import sealed
-from windlass_protocol.generated import event_data
+from windlass_protocol.generated import records
 
 
 @sealed
@@ -39,23 +37,21 @@ class FamilyDraft:
         self.children = {child.session_id: child for child in children}
         self.proxied = {one.request.request_id: one for one in proxied}
 
-    def ask(self, data: "event_data.InputRequestedData", session_id: str) -> None:
+    def ask(self, body: records.InputRequested, session_id: str) -> None:
         """Add the requests of a session below."""
-        for request in data.requests:
-            asked = ProxiedRequest(request, session_id, data.call_id or "")
+        for request in body.requests:
+            asked = ProxiedRequest(request, session_id, body.call_id or "")
             self.proxied[request.request_id] = asked
 
-    def called(self, record: Record) -> None:
+    def called(self, body: records.SubagentCalled) -> None:
         """Add a call of a subagent."""
-        data = read(event_data.SubagentCalledData, record.data)
-        child = ChildSession(data.child_session_id, data.name, data.call_id, data.child_run_id)
+        child = ChildSession(body.child_session_id, body.name, body.call_id, body.child_run_id)
         self.children[child.session_id] = child
 
-    def completed(self, record: Record) -> None:
+    def completed(self, body: records.SubagentCompleted) -> None:
         """Apply the end of a subagent; its requests are dropped."""
-        data = read(event_data.SubagentCompletedData, record.data)
-        child = self.children.get(data.child_session_id or "")
+        child = self.children.get(body.child_session_id or "")
         if child is not None:
-            self.children[child.session_id] = replace(child, status=data.status)
-        for asked in [one for one in self.proxied.values() if one.call_id == data.call_id]:
+            self.children[child.session_id] = replace(child, status=body.status)
+        for asked in [one for one in self.proxied.values() if one.call_id == body.call_id]:
             del self.proxied[asked.request.request_id]

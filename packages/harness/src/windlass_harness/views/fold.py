@@ -6,17 +6,22 @@ draft: a state is copied once for each call, not for each record. Unknown record
 ignored.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Final, Protocol, TypeVar
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from windlass_harness.record import Record
+from windlass_protocol.bodies import Body, data_of
 from windlass_protocol.frozen import sealed
 
-ModelT = TypeVar("ModelT", bound=BaseModel)
+BodyT = TypeVar("BodyT", bound=Body)
+DraftT = TypeVar("DraftT")
+EntryT = TypeVar("EntryT")
+ChangeT = TypeVar("ChangeT")
+MoreP = ParamSpec("MoreP")
 StateT = TypeVar("StateT")
 StateT_co = TypeVar("StateT_co", covariant=True)
 
@@ -82,13 +87,35 @@ def fold(draft: Draft[StateT], records: Iterable[Record]) -> StateT:
     return draft.freeze()
 
 
-def read(model: type[ModelT], data: Mapping[str, object]) -> ModelT:
-    """Return a payload as its type; only wire names are accepted.
+class Handlers(Generic[DraftT, EntryT, MoreP, ChangeT]):
+    """The handlers of a fold, by the class of the data that each applies.
 
-    Raises:
-        ValidationError: the payload does not have that type.
+    A handler is called with the draft, the record, its body, and what else the fold passes.
     """
-    return model.model_validate(data, by_alias=True, by_name=False)
+
+    def __init__(self) -> None:
+        self.by_type: dict[str, Callable[Concatenate[DraftT, EntryT, Any, MoreP], ChangeT]] = {}
+
+    def on(
+        self, *body_types: type[BodyT]
+    ) -> Callable[
+        [Callable[Concatenate[DraftT, EntryT, BodyT, MoreP], ChangeT]],
+        Callable[Concatenate[DraftT, EntryT, BodyT, MoreP], ChangeT],
+    ]:
+        """Register a function, or a method of the draft, for the records of some types."""
+
+        def register(
+            handle: Callable[Concatenate[DraftT, EntryT, BodyT, MoreP], ChangeT],
+        ) -> Callable[Concatenate[DraftT, EntryT, BodyT, MoreP], ChangeT]:
+            self.by_type |= {body_type.TYPE: handle for body_type in body_types}
+            return handle
+
+        return register
+
+
+def types_of(*body_types: type[Body]) -> frozenset[str]:
+    """Return the record types of classes."""
+    return frozenset(body_type.TYPE for body_type in body_types)
 
 
 def text_in(mapping: Mapping[str, object] | None, key: str) -> str | None:
@@ -104,7 +131,7 @@ VIEW_VERSION: Final = 8
 def dump_state(state: object) -> bytes:
     """Return a state as bytes: a line with its type and version, then JSON."""
     # A pydantic adapter takes twenty milliseconds to build; only reading needs one.
-    return _head(type(state)) + to_json(state)
+    return _head(type(state)) + to_json(state, fallback=data_of)
 
 
 def load_state(state_type: type[StateT], snapshot: bytes) -> StateT | None:

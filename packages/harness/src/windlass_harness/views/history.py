@@ -9,21 +9,19 @@ Such an answer stays in the tail until its call has a result or its work ends. T
 there is no result, and takes the real one if it arrives later.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import field
 from enum import StrEnum
 from typing import Final
 
-from pydantic import JsonValue
-
 from windlass_harness.compaction import Origin, compact, mark
 from windlass_harness.views.payloads import (
     Place,
-    Started,
     assistant_message,
-    call_part,
     part_of,
+    place_of,
     result_part,
+    started_action,
     tool_message,
 )
 from windlass_protocol import (
@@ -40,8 +38,9 @@ from windlass_protocol import (
     ToolResultPart,
     UserMessage,
 )
+from windlass_protocol.bodies import State, or_none
 from windlass_protocol.frozen import frozen, mutable
-from windlass_protocol.generated import event_data
+from windlass_protocol.generated import records
 
 INTERRUPTED: Final = "No result: the call was interrupted. It may or may not have taken effect."
 STOPPED_READING: Final = "No result: the call was cancelled. It only reads, so nothing was changed."
@@ -58,19 +57,18 @@ class CallStage(StrEnum):
     FINISHED = "finished"
 
 
-@frozen
-class Call:
+class Call(State, frozen=True):
     """A call that the model requested; if only started, an intent without a result."""
 
     call_id: str
     tool_name: str
-    input: JsonValue
+    input: records.JsonValue
     turn_id: str
     step_index: int
     stage: CallStage = CallStage.REQUESTED
     effect: EffectClass | None = None
     idempotency_key: str | None = None
-    arguments: JsonValue = None
+    arguments: records.JsonValue = None
     """Set if a policy or hook changed the input."""
     epoch: int | None = None
     """The epoch of the owner that started it; only that owner knows whether it is still running."""
@@ -80,7 +78,7 @@ class Call:
     parent_id: str | None = None
     """The call of the program that made it; None if the model requested it."""
 
-    def started(self, data: Started, epoch: int | None) -> "Call":
+    def started(self, body: records.ActionStarted, epoch: int | None) -> "Call":
         """Return the call after it was started, or started again."""
         return Call(
             self.call_id,
@@ -89,9 +87,9 @@ class Call:
             self.turn_id,
             self.step_index,
             CallStage.STARTED,
-            data.effect,
-            data.idempotency_key,
-            data.arguments,
+            body.effect,
+            body.idempotency_key,
+            or_none(body.arguments),
             epoch,
             self.attempt + 1,
             None,
@@ -159,7 +157,8 @@ class Step:
         """Return the immutable step."""
         calls = tuple(self.calls.values())
         return OpenStep(
-            *self.place,
+            self.place.turn_id,
+            self.place.step_index,
             tuple(self.parts),
             calls,
             is_answered=self.is_answered,
@@ -177,13 +176,13 @@ class Step:
         """Whether a call of it may have had an effect."""
         return any(call.stage is not CallStage.REQUESTED for call in self.calls.values())
 
-    def start(self, data: Started, *, epoch: int | None) -> None:
+    def start(self, body: records.ActionStarted, *, epoch: int | None) -> None:
         """Apply the intent of a call; a closed call is open again."""
-        call = self.calls[data.call_id]
+        call = self.calls[body.call_id]
         if call.stage is CallStage.FINISHED:
             return
         self.unfinished += call.stage is CallStage.CLOSED
-        self.calls[data.call_id] = call.started(data, epoch)
+        self.calls[body.call_id] = call.started(body, epoch)
 
     def finish(self, call_id: str, output: ToolOutput, *, stage: CallStage = CallStage.FINISHED) -> None:
         """Set the output of a call; the first real one counts."""
@@ -202,30 +201,21 @@ class Step:
         return [call.call_id for call in closed]
 
     def messages(self) -> list[ModelMessage]:
-        """Return the messages that a settled step adds to the history; calls of programs are in none."""
-        names = {call.call_id: call.tool_name for call in self.calls.values() if call.parent_id is None}
-        outputs = {call.call_id: call.output for call in self.calls.values() if call.output is not None}
-        return settled_messages(self.parts, names, outputs)
+        """Return the messages that a settled step adds to the history: its answer, and the results of calls.
 
-
-def settled_messages(
-    parts: list[AssistantPart], names: Mapping[str, str], outputs: Mapping[str, ToolOutput]
-) -> list[ModelMessage]:
-    """Return the messages of a settled step: the answer, and the results of its calls.
-
-    `names` holds the tool of each call by call id, in the order of the calls.
-    """
-    messages: list[ModelMessage] = []
-    if parts:
-        messages.append(assistant_message(content=_content(parts)))
-    if names:
+        Calls of programs are in none.
+        """
+        messages: list[ModelMessage] = []
+        if self.parts:
+            messages.append(assistant_message(content=_content(self.parts)))
         results = [
-            result_part(tool_call_id=call_id, tool_name=name, output=outputs[call_id])
-            for call_id, name in names.items()
-            if call_id in outputs
+            result_part(tool_call_id=call.call_id, tool_name=call.tool_name, output=call.output)
+            for call in self.calls.values()
+            if call.parent_id is None and call.output is not None
         ]
-        messages.append(tool_message(content=tuple(results)))
-    return messages
+        if results:
+            messages.append(tool_message(content=tuple(results)))
+        return messages
 
 
 def _content(parts: list[AssistantPart]) -> str | tuple[AssistantPart, ...]:
@@ -281,36 +271,6 @@ class HistoryDraft:
         tail = tuple(item.freeze() if isinstance(item, Step) else item for item in self._tail)
         return History(tuple(self.messages), tail, tuple(self._unsettled))
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether the history has no tail, and every call in it has its real result."""
-        return not self._tail and not self._unsettled
-
-    @property
-    def lone_step(self) -> Step | None:
-        """The step of the tail, if the tail has nothing else."""
-        tail = self._tail
-        step = tail[0] if len(tail) == 1 else None
-        return step if isinstance(step, Step) else None
-
-    def begin_lone_call(self, step: Step, part: ToolCallPart, call: Call) -> None:
-        """Apply the end of the answer of the lone step, with its only call, and the intent of that call."""
-        step.parts.append(part)
-        step.calls[call.call_id] = call
-        step.unfinished, step.is_answered = 1, True
-        self._by_call[call.call_id] = [step]
-        self.unanswered = None
-
-    def end_lone_call(self, output: ToolOutput) -> None:
-        """Apply the result of the only call of the lone step."""
-        step = self._tail.pop()
-        assert isinstance(step, Step)
-        ((call_id, call),) = step.calls.items()
-        self.messages += settled_messages(step.parts, {call_id: call.tool_name}, {call_id: output})
-        del self._by_call[call_id]
-        if self._unsettled:
-            self._unsettled.pop(call_id, None)
-
     def open_calls(self) -> list[Call]:
         """Return the calls of the tail without an output, in order."""
         return [
@@ -327,11 +287,11 @@ class HistoryDraft:
         call = None if steps is None else steps[-1].calls[call_id]
         return None if call is None or call.output is not None else call
 
-    def receive(self, data: "event_data.MessageReceivedData") -> None:
+    def receive(self, body: records.MessageReceived) -> None:
         """Add a message: its context texts first, then its text."""
-        for text in data.context or ():
+        for text in body.context or ():
             self._tail.append(mark(UserMessage(content=text), Origin.CONTEXT))
-        content = data.parts or data.message
+        content = tuple(body.parts or ()) or body.message
         if content:
             self._tail.append(UserMessage(content=content))
         self._flush()
@@ -387,24 +347,22 @@ class HistoryDraft:
         steps = self._by_call.get(parent_id, ())
         return [call for step in steps[-1:] for call in step.calls.values() if call.parent_id == parent_id]
 
-    def ask(self, data: "event_data.InputRequestedData", *, run_id: str | None) -> None:
+    def ask(self, body: records.InputRequested, *, run_id: str | None) -> None:
         """Add calls that appear only in requests to people to their step."""
-        for request in data.requests:
+        for request in body.requests:
             if request.action.call_id not in self._by_call:
-                self._adopt(part_of(request.action), Place(data.turn_id, data.step_index), run_id)
+                self._adopt(part_of(request.action), place_of(body), run_id)
 
     def start_call(
-        self, place: Place, data: Started, *, run_id: str | None, epoch: int | None = None
+        self, body: records.ActionStarted, *, run_id: str | None, epoch: int | None = None
     ) -> None:
         """Apply the intent of a call, even if the call was never requested."""
-        steps = self._by_call.get(data.call_id)
+        steps = self._by_call.get(body.call_id)
         if steps is None:
-            arguments = {} if data.arguments is None else data.arguments
-            part = call_part(tool_call_id=data.call_id, tool_name=data.tool_name, input=arguments)
-            step = self._adopt(part, place, run_id)
+            step = self._adopt(part_of(started_action(body)), place_of(body), run_id)
         else:
             step = steps[-1]
-        step.start(data, epoch=epoch)
+        step.start(body, epoch=epoch)
 
     def finish_call(self, call_id: str, output: ToolOutput) -> None:
         """Apply the result of a call; the first one counts."""
@@ -461,17 +419,17 @@ class HistoryDraft:
     def is_open(self, call_id: str) -> bool:
         return any(step.calls[call_id].output is None for step in self._by_call.get(call_id, ()))
 
-    def compact(self, data: "event_data.CompactionCompletedData") -> None:
+    def compact(self, body: records.CompactionCompleted) -> None:
         """Apply a compaction as it was planned."""
         self.revision += 1
         self.messages = list(
             compact(
                 self.messages,
-                summary=data.summary,
-                kept_from=data.kept_from or 0,
-                pinned=data.pinned or (),
-                trimmed_call_ids=frozenset(data.trimmed_call_ids or ()),
-                result_chars_max=data.result_chars_max or 0,
+                summary=body.summary,
+                kept_from=body.kept_from or 0,
+                pinned=body.pinned or (),
+                trimmed_call_ids=frozenset(body.trimmed_call_ids or ()),
+                result_chars_max=body.result_chars_max or 0,
             )
         )
 
@@ -523,7 +481,14 @@ class HistoryDraft:
             return
         if parent_id is None:
             step.parts.append(part)
-        step.calls[call_id] = Call(call_id, part.tool_name, part.input, *step.place, parent_id=parent_id)
+        step.calls[call_id] = Call(
+            call_id,
+            part.tool_name,
+            part.input,
+            step.place.turn_id,
+            step.place.step_index,
+            parent_id=parent_id,
+        )
         step.unfinished += 1
         steps = self._by_call.setdefault(call_id, [])
         steps.append(step)

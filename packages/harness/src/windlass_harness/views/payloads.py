@@ -1,17 +1,17 @@
-"""Record payloads as message parts: calls, results, text and reasoning."""
+"""Records as message parts: calls, results, text and reasoning."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, cast
+from collections.abc import Sequence
+from typing import Final, Protocol
 
+from msgspec import Struct
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from windlass_harness.views.fold import read
 from windlass_protocol import (
     ActionStatus,
     AssistantMessage,
     AssistantPart,
-    EffectClass,
+    ContentRef,
     InputKind,
     InputOutcome,
     InputRequest,
@@ -28,8 +28,10 @@ from windlass_protocol import (
     ToolOutputType,
     ToolResult,
     ToolResultPart,
+    Usage,
 )
-from windlass_protocol.generated import event_data
+from windlass_protocol.bodies import data_of, or_none, read_body
+from windlass_protocol.generated import records
 from windlass_protocol.unchecked import maker
 
 LOAD_SKILL: Final = "load_skill"
@@ -47,27 +49,51 @@ SKIPPED_CODE: Final = "skipped"
 APPROVAL_OPTIONS: Final = ["approve", "deny"]
 
 
-def action_name(action: RuntimeActionRequest) -> str:
+Action = RuntimeActionRequest | records.RuntimeActionRequest
+"""An action of a request to a person, or of a record."""
+
+
+def action_name(action: Action) -> str:
     """Return the tool name under which the model requested an action."""
-    if isinstance(action, ToolCallAction):
+    if isinstance(action, records.ToolCallAction | ToolCallAction):
         return action.tool_name
-    return LOAD_SKILL if isinstance(action, LoadSkillAction) else action.name
+    return LOAD_SKILL if isinstance(action, records.LoadSkillAction | LoadSkillAction) else action.name
 
 
-def started_action(data: "event_data.ActionStartedData") -> ToolCallAction:
+DECISIONS: Final[dict[str, type[records.PolicyDecision]]] = {
+    "allow": records.AllowDecision,
+    "deny": records.DenyDecision,
+    "ask": records.AskDecision,
+    "modify": records.ModifyDecision,
+    "interrupt": records.InterruptDecision,
+    "defer": records.DeferDecision,
+}
+DECISION_NAMES: Final = {kind: name for name, kind in DECISIONS.items()}
+
+
+def result_name(result: records.RuntimeActionResult) -> str:
+    """Return the name of what was called, as the record of its result has it."""
+    if isinstance(result, records.ToolActionResult):
+        return result.tool_name
+    return result.subagent_name if isinstance(result, records.SubagentActionResult) else LOAD_SKILL
+
+
+def started_action(body: records.ActionStarted) -> records.ToolCallAction:
     """Return the call of an intent that no request announced."""
-    arguments = {} if data.arguments is None else data.arguments
-    return ToolCallAction(call_id=data.call_id, tool_name=data.tool_name, input=arguments)
+    arguments = or_none(body.arguments)
+    return records.ToolCallAction(
+        call_id=body.call_id, tool_name=body.tool_name, input={} if arguments is None else arguments
+    )
 
 
-def tool_output(data: "event_data.ActionResultData") -> ToolOutput:
+def tool_output(body: records.ActionResult) -> ToolOutput:
     """Return a result as the model sees it: an output, an error or a refusal."""
-    output = data.result.output
-    message = None if data.error is None else data.error.message
-    if data.status is ActionStatus.REJECTED:
-        return ToolOutput(type=ToolOutputType.EXECUTION_DENIED, reason=message or DENIED)
-    if data.status is ActionStatus.COMPLETED and not data.result.is_error:
+    output = body.result.output
+    if body.status is ActionStatus.COMPLETED and not body.result.is_error:
         return output_of(output)
+    message = None if body.error is None else body.error.message
+    if body.status is ActionStatus.REJECTED:
+        return ToolOutput(type=ToolOutputType.EXECUTION_DENIED, reason=message or DENIED)
     value = message if output is None and message is not None else output
     kind = ToolOutputType.ERROR_TEXT if isinstance(value, str) else ToolOutputType.ERROR_JSON
     return ToolOutput(type=kind, value=value)
@@ -76,10 +102,10 @@ def tool_output(data: "event_data.ActionResultData") -> ToolOutput:
 def output_of(value: JsonValue) -> ToolOutput:
     """Return the output of a successful call."""
     kind = ToolOutputType.TEXT if isinstance(value, str) else ToolOutputType.JSON
-    return ToolOutput(type=kind, value=value)
+    return output_part(type=kind, value=value)
 
 
-def tool_call(action: RuntimeActionRequest, parent_id: str | None = None) -> ToolCall:
+def tool_call(action: Action, parent_id: str | None = None) -> ToolCall:
     """Return a call as chat clients see it; arguments must be an object there.
 
     `parent_id` is the call of the program that made it.
@@ -102,6 +128,21 @@ def tool_result(call_id: str, output: ToolOutput) -> ToolResult:
         case _:
             facts = {"success": True, "data": output.value}
     return ToolResult.model_validate({**facts, "id": call_id})
+
+
+def usage_model(usage: records.Usage | None) -> Usage | None:
+    """Return the usage in a record as a model."""
+    return None if usage is None else Usage.model_validate(data_of(usage))
+
+
+def content_model(ref: records.ContentRef) -> ContentRef:
+    """Return the reference in a record as a model."""
+    return ContentRef.model_validate(data_of(ref))
+
+
+def content_part(ref: ContentRef) -> records.ContentRef:
+    """Return a reference as a part of a record."""
+    return read_body(records.ContentRef, ref.model_dump(mode="json", by_alias=True))
 
 
 def as_text(value: JsonValue) -> str:
@@ -132,166 +173,43 @@ output_part: Final = maker(ToolOutput, "type", "value")
 result_part: Final = maker(ToolResultPart, "tool_call_id", "tool_name", "output")
 assistant_message: Final = maker(AssistantMessage, "content")
 tool_message: Final = maker(ToolMessage, "content")
-JsonObject = Mapping[str, JsonValue]
 
 
-class Place(NamedTuple):
+class Place(Struct, frozen=True, gc=False):
     """A step: the turn, and the number of the step in it. A retry of the step has the same place."""
 
     turn_id: str
     step_index: int
 
 
-class Started(NamedTuple):
-    """The intent of a call."""
+class OfStep(Protocol):
+    """The data of a record about a step."""
 
-    call_id: str
-    tool_name: str
-    effect: EffectClass
-    idempotency_key: str
-    arguments: JsonValue
-
-
-def read_step_started(data: JsonObject) -> tuple[Place, int | None]:
-    """Return the place of a step, and the number of messages in its prompt."""
-    place, count = _place(data), data.get("promptMessageCount")
-    if place is None or not (count is None or type(count) is int):
-        found = read(event_data.StepStartedData, data)
-        return Place(found.turn_id, found.step_index), found.prompt_message_count
-    return place, count
+    @property
+    def turn_id(self) -> str: ...
+    @property
+    def step_index(self) -> int: ...
 
 
-def read_step_completed(data: JsonObject) -> tuple[Place, int | None]:
-    """Return the place of a finished step, and the prompt tokens that the provider counted."""
-    place, usage = _place(data), data.get("usage", _NOTHING)
-    tokens = usage.get("inputTokens") if type(usage) is dict else _UNUSUAL
-    if place is None or not (tokens is None or type(tokens) is int):
-        found = read(event_data.StepCompletedData, data)
-        counted = None if found.usage is None else found.usage.input_tokens
-        return Place(found.turn_id, found.step_index), counted
-    return place, tokens
+def place_of(body: OfStep) -> Place:
+    """Return the step that a record is about."""
+    return Place(body.turn_id, body.step_index)
 
 
-def read_reasoning(data: JsonObject) -> tuple[Place, ReasoningPart]:
-    """Return reasoning of the model, and its place."""
-    place, text = _place(data), data.get("reasoning")
-    if place is None or type(text) is not str or "providerMetadata" in data:
-        found = read(event_data.ReasoningCompletedData, data)
-        part = ReasoningPart(text=found.reasoning, provider_options=found.provider_metadata)
-        return Place(found.turn_id, found.step_index), part
-    return place, reasoning_part(text=text)
+def said_parts(body: records.MessageCompleted) -> Sequence[AssistantPart]:
+    """Return text of the model as parts of its answer."""
+    if body.parts:
+        return body.parts
+    return (text_part(text=body.message),) if body.message else ()
 
 
-def read_said(data: JsonObject) -> tuple[Place, Sequence[AssistantPart]]:
-    """Return text of the model, and its place."""
-    place, text = _place(data), data.get("message", _UNUSUAL)
-    if place is None or "parts" in data or not (text is None or type(text) is str):
-        found = read(event_data.MessageCompletedData, data)
-        place, text = Place(found.turn_id, found.step_index), found.message
-        if found.parts:
-            return place, found.parts
-    return place, (text_part(text=text),) if text else ()
+def thought_part(body: records.ReasoningCompleted) -> ReasoningPart:
+    """Return reasoning of the model as a part of its answer."""
+    if body.provider_metadata is None:
+        return reasoning_part(text=body.reasoning)
+    return ReasoningPart(text=body.reasoning, provider_options=body.provider_metadata)
 
 
-def read_requested(data: JsonObject) -> tuple[Place, Sequence[ToolCallPart]]:
-    """Return the calls that the model requested, and their place."""
-    place, parts = _place(data), usual_calls(data.get("actions"))
-    if place is None or parts is None:
-        found = read(event_data.ActionsRequestedData, data)
-        return Place(found.turn_id, found.step_index), [part_of(action) for action in found.actions]
-    return place, parts
-
-
-def part_of(action: RuntimeActionRequest) -> ToolCallPart:
+def part_of(action: Action) -> ToolCallPart:
     """Return an action as the part of the answer that requested it."""
     return call_part(tool_call_id=action.call_id, tool_name=action_name(action), input=action.input)
-
-
-def read_started(data: JsonObject) -> tuple[Place, Started]:
-    """Return the intent of a call, and its place."""
-    place = _place(data)
-    if place is None or not is_usual_intent(data):
-        found = read(event_data.ActionStartedData, data)
-        started = Started(
-            found.call_id, found.tool_name, found.effect, found.idempotency_key, found.arguments
-        )
-        return Place(found.turn_id, found.step_index), started
-    call_id, name, key = str(data["callId"]), str(data["toolName"]), str(data["idempotencyKey"])
-    return place, Started(call_id, name, EFFECTS[str(data["effect"])], key, own(data.get("arguments")))
-
-
-def is_usual_intent(data: JsonObject) -> bool:
-    """Return whether the intent of a call can be read without validation."""
-    return (
-        type(data.get("callId")) is str
-        and type(data.get("toolName")) is str
-        and type(data.get("idempotencyKey")) is str
-        and str(data.get("effect")) in EFFECTS
-    )
-
-
-def own(value: JsonValue) -> JsonValue:
-    """Return a copy that is independent of the record."""
-    if type(value) is dict:
-        return {name: own(member) for name, member in value.items()}
-    if type(value) is list:
-        return [own(item) for item in value]
-    return value
-
-
-def taken(value: JsonValue) -> JsonValue:
-    """Return the value of a record that is not used again."""
-    return value
-
-
-def read_result(data: JsonObject, keep: Callable[[JsonValue], JsonValue] = own) -> tuple[str, ToolOutput]:
-    """Return the id of the call of a result, and the result as the model sees it.
-
-    `keep` is `own` or `taken`.
-    """
-    result = data.get("result")
-    if type(result) is dict and data.get("status") == "completed" and not result.get("isError"):
-        call_id, value = result.get("callId"), result.get("output")
-        if type(call_id) is str and "output" in result and result.get("kind") == "tool-result":
-            kind = ToolOutputType.TEXT if type(value) is str else ToolOutputType.JSON
-            return call_id, output_part(type=kind, value=value if type(value) is str else keep(value))
-    found = read(event_data.ActionResultData, data)
-    return found.result.call_id, tool_output(found)
-
-
-_new_place: Final = cast("Callable[[type[Place], tuple[str, int]], Place]", tuple.__new__)  # pyright: ignore[reportUnknownMemberType]
-"""Makes a place without the constructor of the named tuple, which is Python code."""
-
-
-def _place(data: JsonObject) -> Place | None:
-    """Return the place of a payload; None if it does not have the usual shape."""
-    turn_id, step_index = data.get("turnId"), data.get("stepIndex")
-    if type(turn_id) is str and type(step_index) is int:
-        return _new_place(Place, (turn_id, step_index))
-    return None
-
-
-def usual_calls(
-    actions: JsonValue, keep: Callable[[JsonValue], JsonValue] = own
-) -> list[ToolCallPart] | None:
-    """Return requested calls as parts; None if one of them does not have the usual shape.
-
-    `keep` is `own` or `taken`.
-    """
-    if type(actions) is not list:
-        return None
-    parts: list[ToolCallPart] = []
-    for action in actions:
-        if type(action) is not dict or action.get("kind") != "tool-call" or "input" not in action:
-            return None
-        call_id, name = action.get("callId"), action.get("toolName")
-        if type(call_id) is not str or type(name) is not str:
-            return None
-        parts.append(call_part(tool_call_id=call_id, tool_name=name, input=keep(action["input"])))
-    return parts
-
-
-_UNUSUAL: Final = True
-"""A marker for a missing text or number, which equals no real value."""
-_NOTHING: Final[dict[str, JsonValue]] = {}
-EFFECTS: Final = {effect.value: effect for effect in EffectClass}

@@ -4,13 +4,16 @@ The first terminal record of a run seals its result; later records do not change
 request stays `cancelling` until it ends, also while it waits or resumes.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final
 
+from msgspec import UNSET
+
 from windlass_harness.record import Record
-from windlass_harness.views.fold import START, Position, fold, read, text_in
+from windlass_harness.views.fold import START, Handlers, Position, fold, types_of
+from windlass_harness.views.payloads import usage_model
 from windlass_protocol import (
     BudgetLimits,
     ErrorInfo,
@@ -23,10 +26,10 @@ from windlass_protocol import (
     RunStatus,
     RunWait,
     SourceRef,
-    Usage,
 )
+from windlass_protocol.bodies import BodyError
 from windlass_protocol.frozen import frozen, mutable
-from windlass_protocol.generated import event_data
+from windlass_protocol.generated import records
 
 
 class DeliveryStage(StrEnum):
@@ -72,45 +75,39 @@ class Deliveries:
 
     def apply(self, record: Record) -> None:
         """Apply a record about a delivery; other records are ignored."""
-        match record.type:
-            case "delivery.intended":
-                self._intend(record)
-            case "delivery.completed":
-                done = read(event_data.DeliveryCompletedData, record.data)
-                self._settle(done.delivery_id, DeliveryStage.COMPLETED, receipt=done.receipt)
-            case "delivery.failed":
-                failed = read(event_data.DeliveryFailedData, record.data)
-                self._settle(failed.delivery_id, DeliveryStage.FAILED, error=failed.error)
-            case "delivery.unknown":
-                lost = read(event_data.DeliveryUnknownData, record.data)
-                self._settle(lost.delivery_id, DeliveryStage.UNKNOWN, reason=lost.reason)
-            case "delivery.deduped":
-                self._skip(record)
+        match record.body:
+            case records.DeliveryIntended() as body:
+                self._intend(body, record)
+            case records.DeliveryCompleted() as body:
+                self._settle(body.delivery_id, DeliveryStage.COMPLETED, receipt=body.receipt)
+            case records.DeliveryFailed() as body:
+                self._settle(body.delivery_id, DeliveryStage.FAILED, error=body.error)
+            case records.DeliveryUnknown() as body:
+                self._settle(body.delivery_id, DeliveryStage.UNKNOWN, reason=body.reason)
+            case records.DeliveryDeduped() as body:
+                self._skip(body, record)
             case _:
                 pass
 
-    def _intend(self, record: Record) -> None:
-        data = read(event_data.DeliveryIntendedData, record.data)
-        self.by_id[data.delivery_id] = DeliveryState(
-            data.delivery_id,
-            data.sink_id,
+    def _intend(self, body: records.DeliveryIntended, record: Record) -> None:
+        self.by_id[body.delivery_id] = DeliveryState(
+            body.delivery_id,
+            body.sink_id,
             DeliveryStage.INTENDED,
-            run_id=data.run_id or record.run_id,
-            dedupe_key=data.dedupe_key,
-            kind=data.kind,
+            run_id=body.run_id or record.run_id,
+            dedupe_key=body.dedupe_key,
+            kind=body.kind,
         )
-        self.open_ids[data.delivery_id] = None
-        self.keys.setdefault(data.dedupe_key, data.delivery_id)
+        self.open_ids[body.delivery_id] = None
+        self.keys.setdefault(body.dedupe_key, body.delivery_id)
 
-    def _skip(self, record: Record) -> None:
-        data = read(event_data.DeliveryDedupedData, record.data)
-        run_id = text_in(record.data, "runId") or record.run_id
-        self.by_id[data.delivery_id] = DeliveryState(
-            data.delivery_id,
-            data.sink_id,
+    def _skip(self, body: records.DeliveryDeduped, record: Record) -> None:
+        self.by_id[body.delivery_id] = DeliveryState(
+            body.delivery_id,
+            body.sink_id,
             DeliveryStage.DEDUPED,
-            run_id=run_id,
-            dedupe_key=data.dedupe_key,
+            run_id=body.run_id or record.run_id,
+            dedupe_key=body.dedupe_key,
         )
 
     def _settle(
@@ -132,26 +129,32 @@ class Deliveries:
             del self.keys[known.dedupe_key]
 
 
-DELIVERY_RECORDS: Final = frozenset(
-    {
-        "delivery.intended",
-        "delivery.completed",
-        "delivery.failed",
-        "delivery.deduped",
-        "delivery.unknown",
-    }
+DELIVERY_BODIES: Final = (
+    records.DeliveryIntended,
+    records.DeliveryCompleted,
+    records.DeliveryFailed,
+    records.DeliveryDeduped,
+    records.DeliveryUnknown,
 )
+DELIVERY_RECORDS: Final = types_of(*DELIVERY_BODIES)
 
 UNKNOWN_MODEL: Final = "unknown"
 """The model of a run that names none."""
+RunEnd = records.RunCompleted | records.RunFailed | records.RunCancelled | records.RunBudgetExhausted
+RUN_END_BODIES: Final = (
+    records.RunCompleted,
+    records.RunFailed,
+    records.RunCancelled,
+    records.RunBudgetExhausted,
+)
 RUN_ENDS: Final = {
-    "run.completed": RunStatus.COMPLETED,
-    "run.failed": RunStatus.FAILED,
-    "run.cancelled": RunStatus.CANCELLED,
-    "run.budget_exhausted": RunStatus.BUDGET_EXHAUSTED,
+    records.RunCompleted.TYPE: RunStatus.COMPLETED,
+    records.RunFailed.TYPE: RunStatus.FAILED,
+    records.RunCancelled.TYPE: RunStatus.CANCELLED,
+    records.RunBudgetExhausted.TYPE: RunStatus.BUDGET_EXHAUSTED,
 }
 """The records that end a run, with the final status."""
-AFTER_END: Final = DELIVERY_RECORDS | {"hook.completed", "hook.failed"}
+AFTER_END: Final = DELIVERY_RECORDS | types_of(records.HookCompleted, records.HookFailed)
 """All records of a run that may follow its end: output deliveries and its last hooks.
 
 An answer that comes too late is a record of the session, without a run.
@@ -227,13 +230,13 @@ class RunsState:
     runs: Mapping[str, RunState] = field(default_factory=dict[str, RunState])
 
 
-def fold_runs(records: Iterable[Record], state: RunsState | None = None) -> RunsState:
+def fold_runs(entries: Iterable[Record], state: RunsState | None = None) -> RunsState:
     """Fold records of a session into its runs.
 
     Raises:
         Gap: a record is not the next one of the session.
     """
-    return fold(_Draft(state or RunsState()), records)
+    return fold(_Draft(state or RunsState()), entries)
 
 
 class _Draft:
@@ -256,154 +259,160 @@ class _Draft:
 
 def run_id_of(record: Record) -> str | None:
     """Return the run of a record; records about a run hold its id in their data."""
-    run_id = record.data.get("runId") if record.type.startswith("run.") else None
-    return run_id if isinstance(run_id, str) else record.run_id
+    if not record.type.startswith("run."):
+        return record.run_id
+    try:
+        body = record.body
+    except BodyError:
+        # A fold refuses the record; a feed finds it all the same.
+        named = record.data.get("runId")
+        return named if isinstance(named, str) else record.run_id
+    return body.run_id if isinstance(body, _OF_RUN) else record.run_id
+
+
+_OF_RUN: Final = (
+    records.RunStarted,
+    records.RunResumed,
+    records.RunWaiting,
+    records.RunCancelRequested,
+    records.RunCompleted,
+    records.RunFailed,
+    records.RunCancelled,
+    records.RunBudgetExhausted,
+)
 
 
 def start_run(record: Record) -> RunState | None:
     """Return the run that a record starts; None if it starts none."""
-    if record.type != "run.started":
+    if record.type != records.RunStarted.TYPE:
         return None
-    return _run_of(read(event_data.RunStartedData, record.data), record)
+    body = record.body
+    return _run_of(body, record) if isinstance(body, records.RunStarted) else None
 
 
 def unstarted_run(record: Record) -> RunState | None:
     """Return the run that a record ends before it started; None if there is none."""
-    facts = record.data.get("unstarted") if record.type in _UNSTARTED else None
-    if not isinstance(facts, dict):
+    body = record.body if record.type in RUN_ENDS else None
+    if not isinstance(body, records.RunCancelled | records.RunFailed) or body.unstarted is None:
         return None
-    run = _run_of(read(event_data.RunStartedData, facts), record)
-    return advance_run(_cancel(run, record) if record.type == "run.cancelled" else run, record)
+    run = _run_of(body.unstarted, record)
+    if isinstance(body, records.RunCancelled):
+        run = _cancelling(run, body.reason)
+    return advance_run(run, record)
 
 
-_UNSTARTED: Final = frozenset({"run.cancelled", "run.failed"})
-"""The end of a run that never started."""
-
-
-def _run_of(data: "event_data.RunStartedData", record: Record) -> RunState:
+def _run_of(body: records.RunStarted, record: Record) -> RunState:
     return RunState(
-        run_id=data.run_id,
-        agent_id=data.agent_id,
+        run_id=body.run_id,
+        agent_id=body.agent_id,
         session_id=record.session_id,
         started_at=record.at,
         turn_id=record.turn_id,
-        source=data.source,
-        owner=data.owner,
-        metadata=data.metadata,
-        mode=data.mode,
-        can_ask=data.capabilities is None or data.capabilities.request_input is not False,
-        budget=data.budget,
-        parent=data.parent,
-        undo=data.undo,
-        playground=data.playground,
-        package_id=data.package_id,
-        package_fingerprint=data.package_fingerprint,
-        route_id=data.route_id,
-        model_id=data.model_id,
+        source=body.source,
+        owner=body.owner,
+        metadata=body.metadata,
+        mode=body.mode,
+        can_ask=body.capabilities is None or body.capabilities.request_input is not False,
+        budget=body.budget,
+        parent=body.parent,
+        undo=body.undo,
+        playground=body.playground,
+        package_id=body.package_id,
+        package_fingerprint=body.package_fingerprint,
+        route_id=body.route_id,
+        model_id=body.model_id,
     )
+
+
+_CHANGES: Final = Handlers[RunState, Record, [], RunState]()
 
 
 def advance_run(run: RunState, record: Record) -> RunState:
     """Return the run after one of its records."""
-    change = _CHANGES.get(record.type)
-    return run if change is None or run.result is not None else change(run, record)
+    change = _CHANGES.by_type.get(record.type)
+    return run if change is None or run.result is not None else change(run, record, record.body)
 
 
-def _wait(run: RunState, record: Record) -> RunState:
+@_CHANGES.on(records.RunWaiting)
+def _wait(run: RunState, _: Record, body: records.RunWaiting) -> RunState:
     if run.is_cancel_requested:
         return run
-    data = read(event_data.RunWaitingData, record.data)
-    wait = RunWait(on=data.on, until=data.until, reason=data.reason)
+    wait = RunWait(on=body.on, until=body.until, reason=body.reason)
     return replace(run, status=RunStatus.WAITING, waiting=wait)
 
 
-def _resume(run: RunState, record: Record) -> RunState:
+@_CHANGES.on(records.RunResumed)
+def _resume(run: RunState, _record: Record, _: records.RunResumed) -> RunState:
     return run if run.is_cancel_requested else replace(run, status=RunStatus.RUNNING, waiting=None)
 
 
-def _cancel(run: RunState, record: Record) -> RunState:
-    reason = record.data.get("reason")
+@_CHANGES.on(records.RunCancelRequested)
+def _cancel(run: RunState, _: Record, body: records.RunCancelRequested) -> RunState:
+    return _cancelling(run, body.reason)
+
+
+def _cancelling(run: RunState, reason: str | None) -> RunState:
     return replace(
-        run,
-        status=RunStatus.CANCELLING,
-        waiting=None,
-        is_cancel_requested=True,
-        cancel_reason=reason if isinstance(reason, str) else None,
+        run, status=RunStatus.CANCELLING, waiting=None, is_cancel_requested=True, cancel_reason=reason
     )
 
 
-def _turn(run: RunState, record: Record) -> RunState:
-    turn_id = record.data.get("turnId")
-    return replace(run, turn_id=turn_id) if isinstance(turn_id, str) else run
+@_CHANGES.on(records.TurnStarted)
+def _turn(run: RunState, _: Record, body: records.TurnStarted) -> RunState:
+    return replace(run, turn_id=body.turn_id)
 
 
-def _hear(run: RunState, record: Record) -> RunState:
-    sender = record.data.get("sender")
-    speaker = sender if isinstance(sender, str) else None
-    if record.data.get("delivery") != "steer" or speaker in run.speakers:
+@_CHANGES.on(records.MessageReceived)
+def _hear(run: RunState, _: Record, body: records.MessageReceived) -> RunState:
+    if body.delivery != STEER or body.sender in run.speakers:
         return run
-    return replace(run, speakers=(*run.speakers, speaker))
+    return replace(run, speakers=(*run.speakers, body.sender))
 
 
-def _move(run: RunState, record: Record) -> RunState:
-    data = read(event_data.SessionMovedData, record.data)
-    return replace(run, package_fingerprint=data.to_fingerprint)
+STEER: Final = "steer"
+"""The delivery of a message to a run under way."""
 
 
-def _complete(run: RunState, record: Record) -> RunState:
-    data = read(event_data.RunCompletedData, record.data)
+@_CHANGES.on(records.SessionMoved)
+def _move(run: RunState, _: Record, body: records.SessionMoved) -> RunState:
+    return replace(run, package_fingerprint=body.to_fingerprint)
+
+
+@_CHANGES.on(records.RunCompleted)
+def _complete(run: RunState, record: Record, body: records.RunCompleted) -> RunState:
     result = RunResult(
         run_id=run.run_id,
         status=RunStatus.COMPLETED,
-        output=data.output or "",
+        output=body.output or "",
         session_id=run.session_id,
-        usage=data.usage,
+        usage=usage_model(body.usage),
     )
-    if "structured_output" in data.model_fields_set:
+    if body.structured_output is not UNSET:
         # Null is an output too; only a run without a contract has none.
-        result = result.model_copy(update={"structured_output": data.structured_output})
+        result = result.model_copy(update={"structured_output": body.structured_output})
     return _seal(run, record, result)
 
 
-def _fail(run: RunState, record: Record) -> RunState:
-    data = read(event_data.RunFailedData, record.data)
-    return _seal(run, record, _unsuccessful(run, RunStatus.FAILED, data.usage, data.error))
-
-
-def _cancelled(run: RunState, record: Record) -> RunState:
-    data = read(event_data.RunCancelledData, record.data)
-    result = _unsuccessful(run, RunStatus.CANCELLED, data.usage, data.error)
-    return _seal(run, record, result.model_copy(update={"reason": data.reason}) if data.reason else result)
-
-
-def _exhausted(run: RunState, record: Record) -> RunState:
-    data = read(event_data.RunBudgetExhaustedData, record.data)
-    return _seal(run, record, _unsuccessful(run, RunStatus.BUDGET_EXHAUSTED, data.usage, data.error))
-
-
-def _unsuccessful(
-    run: RunState, status: RunStatus, usage: Usage | None, error: ErrorInfo | None = None
-) -> RunResult:
-    return RunResult(
-        run_id=run.run_id, status=status, output="", session_id=run.session_id, usage=usage, error=error
+@_CHANGES.on(records.RunFailed, records.RunCancelled, records.RunBudgetExhausted)
+def _fail(
+    run: RunState, record: Record, body: records.RunFailed | records.RunCancelled | records.RunBudgetExhausted
+) -> RunState:
+    result = RunResult(
+        run_id=run.run_id,
+        status=RUN_ENDS[record.type],
+        output="",
+        session_id=run.session_id,
+        usage=usage_model(body.usage),
+        error=body.error,
     )
+    if isinstance(body, records.RunCancelled) and body.reason:
+        result = result.model_copy(update={"reason": body.reason})
+    return _seal(run, record, result)
 
 
 def _seal(run: RunState, record: Record, result: RunResult) -> RunState:
     return replace(run, status=result.status, waiting=None, ended_at=record.at, result=result)
 
 
-_CHANGES: Final[dict[str, Callable[[RunState, Record], RunState]]] = {
-    "run.waiting": _wait,
-    "run.resumed": _resume,
-    "run.cancel_requested": _cancel,
-    "run.completed": _complete,
-    "run.failed": _fail,
-    "run.cancelled": _cancelled,
-    "run.budget_exhausted": _exhausted,
-    "session.moved": _move,
-    "turn.started": _turn,
-    "message.received": _hear,
-}
-RUN_CHANGES: Final = frozenset(_CHANGES)
+RUN_CHANGES: Final = frozenset(_CHANGES.by_type)
 """The records that change a started run."""

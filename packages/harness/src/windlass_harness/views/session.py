@@ -1,27 +1,26 @@
 """Session state: input of the next step and of crash recovery."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import field
 from enum import StrEnum
 from typing import Final
 
+from msgspec import structs
 from pydantic import JsonValue, ValidationError
 
 from windlass_harness.record import Record
 from windlass_harness.views.family import ChildSession, FamilyDraft, ProxiedRequest
-from windlass_harness.views.fold import START, Position, read, text_in
+from windlass_harness.views.fold import START, Handlers, Position, types_of
 from windlass_harness.views.history import Call, CallStage, History, HistoryDraft, OpenStep
 from windlass_harness.views.payloads import (
     SKIPPED,
-    Place,
+    content_model,
+    part_of,
+    place_of,
     question_outcome,
-    read_reasoning,
-    read_requested,
-    read_result,
-    read_said,
-    read_started,
-    read_step_completed,
-    read_step_started,
+    said_parts,
+    thought_part,
+    tool_output,
 )
 from windlass_harness.views.runs import (
     RUN_CHANGES,
@@ -38,7 +37,6 @@ from windlass_protocol import (
     HarnessSession,
     InputRequest,
     JsonObject,
-    ModelMessage,
     ModelReference,
     RecoveryChoice,
     ResolverScope,
@@ -46,8 +44,9 @@ from windlass_protocol import (
     SessionAgent,
     Taint,
 )
+from windlass_protocol.bodies import State
 from windlass_protocol.frozen import frozen
-from windlass_protocol.generated import event_data
+from windlass_protocol.generated import records
 
 
 @frozen
@@ -64,11 +63,10 @@ def resolved_key(agent_id: str, resolver: str) -> str:
     return f"{agent_id}/{resolver}"
 
 
-def resolved_by(
-    data: "event_data.AgentResolvedData", *, agent_id: str, run_id: str | None
-) -> dict[str, Resolved]:
+def resolved_by(body: records.AgentResolved, *, agent_id: str, run_id: str | None) -> dict[str, Resolved]:
     """Return the result of a resolver in a record, by its key."""
-    return {resolved_key(agent_id, data.resolver): Resolved(data.scope, data.content_ref, run_id)}
+    content = content_model(body.content_ref)
+    return {resolved_key(agent_id, body.resolver): Resolved(body.scope, content, run_id)}
 
 
 SANDBOX_KEY: Final = "windlass.sandbox"
@@ -109,8 +107,7 @@ class SessionStatus(StrEnum):
     FAILED = "failed"
 
 
-@frozen
-class TurnState:
+class TurnState(State, frozen=True):
     """The newest turn. `step_index` is that of its newest step, None before the first."""
 
     turn_id: str
@@ -195,33 +192,19 @@ class SessionState:
         return any(isinstance(item, OpenStep) and not item.is_answered for item in self.history.tail)
 
 
-TAINTING: Final = frozenset({"action.result", "session.started", "subagent.completed"})
-"""The records that may taint a session. A taint is never removed.
-
-Content that was read once may be in any later text of the model.
-"""
-
-
-def taint_of(record: Record) -> frozenset[str]:
-    """Return the taint that a record adds to its session.
-
-    Raises:
-        ValueError: a taint label is unknown.
-    """
-    found = record.data.get("taint")
-    return frozenset(Taint(one).value for one in found) if isinstance(found, list) else frozenset()
-
-
-def fold_session(records: Iterable[Record], state: SessionState | None = None) -> SessionState:
+def fold_session(entries: Iterable[Record], state: SessionState | None = None) -> SessionState:
     """Fold records of a session, from the first one, into its state.
 
     Raises:
         Gap: a record is not the next one of the session.
     """
     draft = SessionDraft(state or SessionState())
-    for record in records:
+    for record in entries:
         draft.apply(record)
     return draft.freeze()
+
+
+_ON: Final = Handlers["SessionDraft", Record, [], None]()
 
 
 class SessionDraft:
@@ -305,57 +288,28 @@ class SessionDraft:
         self.seq = record.seq
         kind, epoch = record.type, record.epoch
         if epoch is None and kind in _TELLS_EPOCH:
-            epoch = record.data.get("epoch")
-        if isinstance(epoch, int) and epoch > self.epoch:
+            body = record.body
+            assert isinstance(body, _EPOCHS)
+            epoch = body.epoch
+        if epoch is not None and epoch > self.epoch:
             self.epoch = epoch
+        if kind not in _OF_WORK:
+            handle = _ON.by_type.get(kind)
+            if handle is not None:
+                handle(self, record, record.body)
+            return
         is_ours = kind not in _MOVES or self._follow_run(record)
         if is_ours and kind in _ENDS_OF_WAIT:
             self.waiting = None
-        handle = _HANDLERS.get(kind)
+        handle = _ON.by_type.get(kind)
         if handle is not None:
-            handle(self, record)
-        if kind in TAINTING:
-            self.taint |= taint_of(record)
+            handle(self, record, record.body)
         if kind in _ENDS_OF_WORK:
             self._end_work(record, is_ours=is_ours)
 
     def skip_to(self, record: Record) -> None:
         """Continue at this record; every earlier record of a type in `WITHOUT_STEPS` was applied."""
         self.seq = record.seq - 1
-
-    def is_next(self, record: Record) -> bool:
-        """Return whether a record follows the last applied one, in the same session."""
-        return record.seq == self.seq + 1 and record.session_id == self._session_id
-
-    def apply_steps(
-        self, last: Record, messages: list[ModelMessage], *, counted: tuple[int, int] | None
-    ) -> None:
-        """Apply settled steps up to their last record; the record after it has to start a step.
-
-        `counted` is their newest token count of the provider, with the number of messages in that prompt.
-        """
-        self.seq = last.seq
-        self.history.messages += messages
-        if counted is not None:
-            self._counted = counted
-
-    def follow_answer(self, last: Record, *, tokens: JsonValue) -> None:
-        """Apply an answer up to the intent of its only call; the history has it already."""
-        self.seq = last.seq
-        if isinstance(tokens, int) and self.prompt_message_count is not None:
-            self._counted = tokens, self.prompt_message_count
-
-    def begin_next_step(self, record: Record) -> None:
-        """Apply the start of the next step of the turn, while no answer is open."""
-        turn, index = self.turn, record.step_index
-        assert turn is not None
-        assert index is not None
-        self.seq = record.seq
-        self.waiting = None
-        self.status = SessionStatus.RUNNING
-        self.prompt_message_count = len(self.history.messages)
-        self.turn = TurnState(turn.turn_id, turn.sequence, TurnStatus.RUNNING, index, 1)
-        self.history.start_step(Place(turn.turn_id, index), run_id=record.run_id, epoch=record.epoch)
 
     def _follow_run(self, record: Record) -> bool:
         """Apply the status of the run; False if the record is about another run or turn."""
@@ -371,17 +325,19 @@ class SessionDraft:
             self.run = advance_run(run, record)
         if record.type in RUN_ENDS:
             return run is None or run_id_of(record) == run.run_id
-        turn = self.turn
-        return turn is None or record.type not in _ENDS_OF_TURN or record.data.get("turnId") == turn.turn_id
+        turn, body = self.turn, record.body
+        is_end = isinstance(body, records.TurnFailed | records.TurnCancelled)
+        return turn is None or not is_end or body.turn_id == turn.turn_id
 
     def _end_work(self, record: Record, *, is_ours: bool) -> None:
         """Close the open calls and questions of this work."""
-        if record.type in RUN_ENDS:
-            closed = self.history.close_run(run_id_of(record))
-        elif record.type in _ENDS_OF_TURN:
-            closed = self.history.close_turn(text_in(record.data, "turnId") or "")
-        else:
-            closed = self.history.close_all()
+        match record.body:
+            case records.TurnFailed(turn_id=turn_id) | records.TurnCancelled(turn_id=turn_id):
+                closed = self.history.close_turn(turn_id)
+            case records.SessionFailed() | records.SessionCompleted():
+                closed = self.history.close_all()
+            case _:
+                closed = self.history.close_run(run_id_of(record))
         if is_ours:
             self.family.proxied.clear()
         for request in [*self.requests.values()]:
@@ -396,131 +352,149 @@ class SessionDraft:
 
     # session
 
-    def session_started(self, record: Record) -> None:
-        data = read(event_data.SessionStartedData, record.data)
+    @_ON.on(records.SessionStarted)
+    def session_started(self, _: Record, body: records.SessionStarted) -> None:
         self.status = SessionStatus.RUNNING
-        self.agent = data.agent or self.agent
-        if data.compaction is not None:
-            self._compaction, self._counted = data.compaction, None
-        self.output_schema = data.output_schema or self.output_schema
-        self.root_session_id = data.root_session_id
+        self.agent = body.agent or self.agent
+        if body.compaction is not None:
+            self._compaction, self._counted = body.compaction, None
+        self.output_schema = body.output_schema or self.output_schema
+        self.root_session_id = body.root_session_id
+        self._add_taint(body.taint)
 
-    def session_moved(self, record: Record) -> None:
-        self.agent = read(event_data.SessionMovedData, record.data).agent or self.agent
+    def _add_taint(self, taint: Sequence[Taint] | None) -> None:
+        if taint:
+            self.taint |= {one.value for one in taint}
 
-    def session_forked(self, record: Record) -> None:
+    @_ON.on(records.SessionMoved)
+    def session_moved(self, _: Record, body: records.SessionMoved) -> None:
+        self.agent = body.agent or self.agent
+
+    @_ON.on(records.SessionForked)
+    def session_forked(self, _: Record, body: records.SessionForked) -> None:
         # Subagents stay with the session that called them.
         self.family = FamilyDraft((), ())
-        messages = read(event_data.SessionForkedData, record.data).messages
-        if messages is not None:
-            self.history = HistoryDraft(History(messages))
+        if body.messages is not None:
+            self.history = HistoryDraft(History(tuple(body.messages)))
 
-    def session_waiting(self, record: Record) -> None:
-        data = read(event_data.SessionWaitingData, record.data)
-        self._wait(Wait(data.wait, data.until))
+    @_ON.on(records.SessionWaiting)
+    def session_waiting(self, _: Record, body: records.SessionWaiting) -> None:
+        self._wait(Wait(body.wait, body.until))
         self.status = SessionStatus.WAITING
-        self.continuation_token = data.continuation_token or self.continuation_token
+        self.continuation_token = body.continuation_token or self.continuation_token
 
-    def session_ended(self, record: Record) -> None:
-        is_failed = record.type == "session.failed"
+    @_ON.on(records.SessionCompleted, records.SessionFailed)
+    def session_ended(self, _: Record, body: records.SessionCompleted | records.SessionFailed) -> None:
+        is_failed = isinstance(body, records.SessionFailed)
         self.status = SessionStatus.FAILED if is_failed else SessionStatus.COMPLETED
 
-    def state_changed(self, record: Record) -> None:
-        data = read(event_data.SessionStateChangedData, record.data)
-        for key in data.removed or ():
+    @_ON.on(records.SessionStateChanged)
+    def state_changed(self, _: Record, body: records.SessionStateChanged) -> None:
+        for key in body.removed or ():
             self.authored.pop(key, None)
-        self.authored |= data.set or {}
+        self.authored |= body.set or {}
 
-    def agent_resolved(self, record: Record) -> None:
-        data = read(event_data.AgentResolvedData, record.data)
-        self.resolved |= resolved_by(data, agent_id=record.agent_id or "", run_id=record.run_id)
+    @_ON.on(records.AgentResolved)
+    def agent_resolved(self, record: Record, body: records.AgentResolved) -> None:
+        self.resolved |= resolved_by(body, agent_id=record.agent_id or "", run_id=record.run_id)
 
-    def context_cleared(self, record: Record) -> None:
+    @_ON.on(records.ContextCleared)
+    def context_cleared(self, _record: Record, _: records.ContextCleared) -> None:
         self.history.clear()
         self._forget_count()
 
-    def output_requested(self, record: Record) -> None:
-        self.output_schema = read(event_data.OutputRequestedData, record.data).contract.json_schema
+    @_ON.on(records.OutputRequested)
+    def output_requested(self, _: Record, body: records.OutputRequested) -> None:
+        self.output_schema = body.contract.json_schema
 
     # run and turn
 
-    def run_waiting(self, record: Record) -> None:
-        data = read(event_data.RunWaitingData, record.data)
-        self._wait(Wait(data.on, data.until, data.request_ids or ()))
+    @_ON.on(records.RunWaiting)
+    def run_waiting(self, _: Record, body: records.RunWaiting) -> None:
+        self._wait(Wait(body.on, body.until, tuple(body.request_ids or ())))
 
-    def turn_started(self, record: Record) -> None:
-        data = read(event_data.TurnStartedData, record.data)
-        self.turn = TurnState(data.turn_id, data.sequence)
+    @_ON.on(records.TurnStarted)
+    def turn_started(self, _: Record, body: records.TurnStarted) -> None:
+        self.turn = TurnState(body.turn_id, body.sequence)
         self.status = SessionStatus.RUNNING
 
-    def turn_waiting(self, record: Record) -> None:
-        self._wait(Wait(read(event_data.TurnWaitingData, record.data).on))
+    @_ON.on(records.TurnWaiting)
+    def turn_waiting(self, _: Record, body: records.TurnWaiting) -> None:
+        self._wait(Wait(body.on))
         self._turn(TurnStatus.WAITING)
 
-    def turn_completed(self, record: Record) -> None:
+    @_ON.on(records.TurnCompleted)
+    def turn_completed(self, _: Record, body: records.TurnCompleted) -> None:
         asked = {request.action.call_id for request in self.requests.values()}
-        self.history.close_turn(text_in(record.data, "turnId") or "", asked)
+        self.history.close_turn(body.turn_id, asked)
         self._turn(TurnStatus.COMPLETED)
 
-    def turn_broken(self, record: Record) -> None:
-        self._turn(TurnStatus.FAILED if record.type == "turn.failed" else TurnStatus.CANCELLED)
+    @_ON.on(records.TurnFailed, records.TurnCancelled)
+    def turn_broken(self, _: Record, body: records.TurnFailed | records.TurnCancelled) -> None:
+        self._turn(TurnStatus.FAILED if isinstance(body, records.TurnFailed) else TurnStatus.CANCELLED)
 
     # step
 
-    def message_received(self, record: Record) -> None:
-        self.history.receive(read(event_data.MessageReceivedData, record.data))
+    @_ON.on(records.MessageReceived)
+    def message_received(self, _: Record, body: records.MessageReceived) -> None:
+        self.history.receive(body)
 
-    def step_started(self, record: Record) -> None:
-        place, count = read_step_started(record.data)
+    @_ON.on(records.StepStarted)
+    def step_started(self, record: Record, body: records.StepStarted) -> None:
+        count = body.prompt_message_count
         self.prompt_message_count = len(self.history.messages) if count is None else count
         self.status = SessionStatus.RUNNING
+        self.waiting = None
         turn = self.turn
         if turn is not None:
             self.turn = TurnState(
-                turn.turn_id, turn.sequence, TurnStatus.RUNNING, place.step_index, record.attempt or 1
+                turn.turn_id, turn.sequence, TurnStatus.RUNNING, body.step_index, record.attempt or 1
             )
-        self.history.start_step(place, run_id=self._run_of(record), epoch=record.epoch)
+        self.history.start_step(place_of(body), run_id=self._run_of(record), epoch=record.epoch)
 
-    def reasoning_completed(self, record: Record) -> None:
-        place, part = read_reasoning(record.data)
-        self.history.reason(place, part, run_id=self._run_of(record))
+    @_ON.on(records.ReasoningCompleted)
+    def reasoning_completed(self, record: Record, body: records.ReasoningCompleted) -> None:
+        self.history.reason(place_of(body), thought_part(body), run_id=self._run_of(record))
 
-    def message_completed(self, record: Record) -> None:
-        place, parts = read_said(record.data)
-        self.history.say(place, parts, run_id=self._run_of(record))
+    @_ON.on(records.MessageCompleted)
+    def message_completed(self, record: Record, body: records.MessageCompleted) -> None:
+        self.history.say(place_of(body), said_parts(body), run_id=self._run_of(record))
 
-    def actions_requested(self, record: Record) -> None:
-        place, parts = read_requested(record.data)
-        parent_id = record.data.get("parentCallId")
-        if isinstance(parent_id, str):
-            self.history.request_for(parent_id, place, parts, run_id=self._run_of(record))
+    @_ON.on(records.ActionsRequested)
+    def actions_requested(self, record: Record, body: records.ActionsRequested) -> None:
+        parts, run_id = [part_of(action) for action in body.actions], self._run_of(record)
+        if body.parent_call_id is None:
+            self.history.request(place_of(body), parts, run_id=run_id)
         else:
-            self.history.request(place, parts, run_id=self._run_of(record))
+            self.history.request_for(body.parent_call_id, place_of(body), parts, run_id=run_id)
 
-    def step_completed(self, record: Record) -> None:
-        place, tokens = read_step_completed(record.data)
-        self.history.complete_step(place, run_id=self._run_of(record))
+    @_ON.on(records.StepCompleted)
+    def step_completed(self, record: Record, body: records.StepCompleted) -> None:
+        self.history.complete_step(place_of(body), run_id=self._run_of(record))
+        tokens = None if body.usage is None else body.usage.input_tokens
         if tokens is not None and self.prompt_message_count is not None:
             self._counted = tokens, self.prompt_message_count
 
-    def step_given_up(self, record: Record) -> None:
+    @_ON.on(records.StepRetrying, records.StepFailed)
+    def step_given_up(self, _record: Record, _: records.StepRetrying | records.StepFailed) -> None:
         self.history.give_up()
 
-    def action_started(self, record: Record) -> None:
-        place, data = read_started(record.data)
-        self.history.start_call(place, data, run_id=self._run_of(record), epoch=record.epoch)
+    @_ON.on(records.ActionStarted)
+    def action_started(self, record: Record, body: records.ActionStarted) -> None:
+        self.history.start_call(body, run_id=self._run_of(record), epoch=record.epoch)
 
-    def action_result(self, record: Record) -> None:
-        call_id, output = read_result(record.data)
-        self.history.finish_call(call_id, output)
-        self._forget_requests(call_id)
+    @_ON.on(records.ActionResult)
+    def action_result(self, _: Record, body: records.ActionResult) -> None:
+        self.history.finish_call(body.result.call_id, tool_output(body))
+        self._forget_requests(body.result.call_id)
+        self._add_taint(body.taint)
 
-    def effect_settled(self, record: Record) -> None:
-        data = read(event_data.RecoveryEffectSettledData, record.data)
+    @_ON.on(records.RecoveryEffectSettled)
+    def effect_settled(self, _: Record, body: records.RecoveryEffectSettled) -> None:
         # A decision to retry the call or to supply its result leaves it open.
-        if data.choice is RecoveryChoice.SKIP:
-            self.history.skip_call(data.call_id, SKIPPED)
-            self._forget_requests(data.call_id)
+        if body.choice is RecoveryChoice.SKIP:
+            self.history.skip_call(body.call_id, SKIPPED)
+            self._forget_requests(body.call_id)
 
     def _forget_requests(self, call_id: str) -> None:
         """Drop the requests about this call."""
@@ -530,35 +504,47 @@ class SessionDraft:
 
     # people
 
-    def input_requested(self, record: Record) -> None:
-        data = read(event_data.InputRequestedData, record.data)
-        if data.child_session_id is not None:
-            self.family.ask(data, data.child_session_id)
+    @_ON.on(records.InputRequested)
+    def input_requested(self, record: Record, body: records.InputRequested) -> None:
+        if body.child_session_id is not None:
+            self.family.ask(body, body.child_session_id)
             return
-        self.requests |= {request.request_id: request for request in data.requests}
-        self.history.ask(data, run_id=self._run_of(record))
+        self.requests |= {request.request_id: request for request in body.requests}
+        self.history.ask(body, run_id=self._run_of(record))
 
-    def input_resolved(self, record: Record) -> None:
-        for resolution in read(event_data.InputResolvedData, record.data).resolutions:
+    @_ON.on(records.InputResolved)
+    def input_resolved(self, _: Record, body: records.InputResolved) -> None:
+        for resolution in body.resolutions:
             self.family.proxied.pop(resolution.request_id, None)
             request = self.requests.pop(resolution.request_id, None)
             answer = None if request is None else question_outcome(request, resolution)
             if request is not None and answer is not None:
                 self.history.finish_call(request.action.call_id, answer)
 
-    def approval_settled(self, record: Record) -> None:
-        self.requests.pop(read(event_data.ApprovalSettledData, record.data).request_id, None)
+    @_ON.on(records.ApprovalSettled)
+    def approval_settled(self, _: Record, body: records.ApprovalSettled) -> None:
+        self.requests.pop(body.request_id, None)
 
-    # compaction
+    # subagents and compaction
 
-    def compaction_completed(self, record: Record) -> None:
-        self.history.compact(read(event_data.CompactionCompletedData, record.data))
+    @_ON.on(records.SubagentCalled)
+    def subagent_called(self, _: Record, body: records.SubagentCalled) -> None:
+        self.family.called(body)
+
+    @_ON.on(records.SubagentCompleted)
+    def subagent_completed(self, _: Record, body: records.SubagentCompleted) -> None:
+        self.family.completed(body)
+        self._add_taint(body.taint)
+
+    @_ON.on(records.CompactionCompleted)
+    def compaction_completed(self, _: Record, body: records.CompactionCompleted) -> None:
+        self.history.compact(body)
         self._forget_count()
 
     def _turn(self, status: TurnStatus) -> None:
         turn = self.turn
         if turn is not None:
-            self.turn = replace(turn, status=status)
+            self.turn = structs.replace(turn, status=status)
 
     def _wait(self, wait: Wait) -> None:
         """Merge the wait of the newest record with that of the record before."""
@@ -571,61 +557,38 @@ class SessionDraft:
         self.prompt_message_count = None
 
 
-_TELLS_EPOCH: Final = {"run.resumed", "recovery.started", "recovery.completed"}
-_ENDS_OF_TURN: Final = {"turn.failed", "turn.cancelled"}
-_ENDS_OF_WORK: Final = {*RUN_ENDS, *_ENDS_OF_TURN, "session.failed", "session.completed"}
-_MOVES: Final = {"run.started", *RUN_CHANGES, *_ENDS_OF_TURN}
-_ENDS_OF_WAIT: Final = {*_ENDS_OF_WORK, "run.started", "run.resumed", "turn.started", "step.started"}
-
-_HANDLERS: Final[dict[str, Callable[[SessionDraft, Record], None]]] = {
-    "session.started": SessionDraft.session_started,
-    "session.moved": SessionDraft.session_moved,
-    "session.forked": SessionDraft.session_forked,
-    "session.waiting": SessionDraft.session_waiting,
-    "session.completed": SessionDraft.session_ended,
-    "session.failed": SessionDraft.session_ended,
-    "session.state_changed": SessionDraft.state_changed,
-    "agent.resolved": SessionDraft.agent_resolved,
-    "context.cleared": SessionDraft.context_cleared,
-    "output.requested": SessionDraft.output_requested,
-    "run.waiting": SessionDraft.run_waiting,
-    "turn.started": SessionDraft.turn_started,
-    "turn.waiting": SessionDraft.turn_waiting,
-    "turn.completed": SessionDraft.turn_completed,
-    **dict.fromkeys(_ENDS_OF_TURN, SessionDraft.turn_broken),
-    "message.received": SessionDraft.message_received,
-    "step.started": SessionDraft.step_started,
-    "reasoning.completed": SessionDraft.reasoning_completed,
-    "message.completed": SessionDraft.message_completed,
-    "actions.requested": SessionDraft.actions_requested,
-    "step.completed": SessionDraft.step_completed,
-    "step.retrying": SessionDraft.step_given_up,
-    "step.failed": SessionDraft.step_given_up,
-    "action.started": SessionDraft.action_started,
-    "action.result": SessionDraft.action_result,
-    "recovery.effect_settled": SessionDraft.effect_settled,
-    "input.requested": SessionDraft.input_requested,
-    "input.resolved": SessionDraft.input_resolved,
-    "approval.settled": SessionDraft.approval_settled,
-    "subagent.called": lambda draft, record: draft.family.called(record),
-    "subagent.completed": lambda draft, record: draft.family.completed(record),
-    "compaction.completed": SessionDraft.compaction_completed,
+_EPOCHS: Final = (records.RunResumed, records.RecoveryStarted, records.RecoveryCompleted)
+_TELLS_EPOCH: Final = types_of(*_EPOCHS)
+_ENDS_OF_TURN: Final = types_of(records.TurnFailed, records.TurnCancelled)
+_ENDS_OF_WORK: Final = {
+    *RUN_ENDS,
+    *_ENDS_OF_TURN,
+    *types_of(records.SessionFailed, records.SessionCompleted),
 }
+_MOVES: Final = {records.RunStarted.TYPE, *RUN_CHANGES, *_ENDS_OF_TURN}
+_ENDS_OF_WAIT: Final = {
+    *_ENDS_OF_WORK,
+    *types_of(records.RunStarted, records.RunResumed, records.TurnStarted),
+}
+_OF_WORK: Final = frozenset({*_MOVES, *_ENDS_OF_WAIT})
+"""The records that change whose work goes on; the others are left to their handlers."""
 
 WITHOUT_STEPS: Final = frozenset(
     {
         *_MOVES,
         *_ENDS_OF_WORK,
-        "session.forked",
-        "session.state_changed",
-        "turn.completed",
-        "input.requested",
-        "input.resolved",
-        "approval.settled",
-        "action.result",
-        "recovery.effect_settled",
-        "subagent.called",
-        "subagent.completed",
+        *types_of(
+            records.SessionForked,
+            records.SessionStateChanged,
+            records.TurnCompleted,
+            records.InputRequested,
+            records.InputResolved,
+            records.ApprovalSettled,
+            records.ActionResult,
+            records.RecoveryEffectSettled,
+            records.SubagentCalled,
+            records.SubagentCompleted,
+        ),
     }
 )
 """The records that run, requests, subagents and authored state of a session depend on.

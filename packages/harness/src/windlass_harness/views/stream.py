@@ -5,57 +5,47 @@ as a record, or in part as both. Surfaces (SSE shapes, chat protocols, the sidec
 changes, and keep no memory of events.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import field, replace
-from functools import partial
 from typing import Final, Literal
 
+from msgspec import UNSET
 from pydantic import JsonValue
 
-from windlass_harness.record import Record
+from windlass_harness.record import Record, body_of
 from windlass_harness.views.chat import step_message_id
-from windlass_harness.views.fold import read, text_in
+from windlass_harness.views.fold import Handlers
 from windlass_harness.views.payloads import (
     CORRECTIONS,
     SKIPPED,
+    Action,
     Place,
     action_name,
+    place_of,
     question_outcome,
     started_action,
     tool_call,
     tool_output,
+    usage_model,
 )
-from windlass_harness.views.runs import RUN_ENDS
+from windlass_harness.views.runs import RUN_END_BODIES, RUN_ENDS, RunEnd
 from windlass_protocol import (
-    ActionInputAppendedData,
-    ActionPartialData,
-    ActionResultData,
-    ActionsRequestedData,
-    ActionStartedData,
     ErrorInfo,
     Event,
+    FinishReason,
     InputOutcome,
     InputRequest,
-    InputRequestedData,
     InputResolution,
-    InputResolvedData,
     JsonObject,
-    MessageReceivedData,
     RecoveryChoice,
-    RecoveryEffectSettledData,
-    RunBudgetExhaustedData,
     RunStatus,
-    RuntimeActionRequest,
-    RunWaitingData,
-    SessionStateChangedData,
-    StepStartedData,
-    SubagentCalledData,
-    SubagentCompletedData,
     ToolOutput,
     ToolOutputType,
     Usage,
 )
+from windlass_protocol.bodies import or_none
 from windlass_protocol.frozen import frozen
+from windlass_protocol.generated import records
 
 TextKind = Literal["text", "reasoning"]
 
@@ -83,10 +73,10 @@ class StepRetrying:
 
 @frozen
 class StepEnded:
-    """The model has answered. `usage` is as recorded."""
+    """The model has answered."""
 
-    finish_reason: str | None
-    usage: JsonValue
+    finish_reason: FinishReason
+    usage: Usage | None
 
 
 @frozen
@@ -129,7 +119,7 @@ class CallRequested:
 
     key: str
     step: int
-    action: RuntimeActionRequest
+    action: Action
     streamed: str = ""
     parent_id: str | None = None
     """The id of the program's call that made it; None if the model requested it."""
@@ -173,7 +163,7 @@ class CallSettled:
     key: str
     call_id: str
     output: ToolOutput
-    result: ActionResultData | None
+    result: records.ActionResult | None
     """The result as recorded; None if there is no such record."""
     is_known: bool
     """False if no such call is open: the reader began later, or it is a second result."""
@@ -201,10 +191,9 @@ class Ask:
 
 @frozen
 class RequestsOpened:
-    """Requests to people. `recorded` are the same requests as recorded."""
+    """Requests to people."""
 
     asks: tuple[Ask, ...]
-    recorded: JsonValue
 
 
 @frozen
@@ -336,10 +325,12 @@ class OpenCall:
 
 ON_PEOPLE: Final = "input"
 """`on` of a run that waits for people."""
-_FIELDS: Final[dict[TextKind, str]] = {"text": "message", "reasoning": "reasoning"}
 _NO_RESULT: Final = ToolOutput.model_construct(
     type=ToolOutputType.ERROR_TEXT, value="The run has ended, and no result of this call is known."
 )
+
+
+_ON: Final = Handlers["ChatFold", Event | Record, [], Iterator[Change]]()
 
 
 class ChatFold:
@@ -376,8 +367,8 @@ class ChatFold:
         """
         of_session = event.type.startswith("session.")
         self.is_run_over = event.type in RUN_ENDS or (self.is_run_over and of_session)
-        handle = _HANDLERS.get(event.type)
-        return [] if handle is None else [*handle(self, event)]
+        handle = _ON.by_type.get(event.type)
+        return [] if handle is None else [*handle(self, event, body_of(event))]
 
     def apply_all(self, events: Iterable[Event | Record]) -> list[Change]:
         """Apply the next events; return the changes of the chat."""
@@ -392,39 +383,45 @@ class ChatFold:
 
     # steps
 
-    def step_started(self, event: Event | Record) -> Iterator[Change]:
+    @_ON.on(records.StepStarted)
+    def step_started(self, event: Event | Record, body: records.StepStarted) -> Iterator[Change]:
         """Begin a new step, or a retry."""
-        data = read(StepStartedData, event.data)
-        self._model = data.model_id or self._model
-        place = Place(data.turn_id, data.step_index)
+        self._model = body.model_id or self._model
+        place = place_of(body)
         if place == self._place and not self._has_begun:
             self._is_step_seen = True
-            yield from self._step_again(event)
+            yield from self._step_again(None)
             return
         self._enter(place, is_seen=True)
         yield StepStarted(self._step)
 
-    def step_retrying(self, event: Event | Record) -> Iterator[Change]:
-        yield from self._step_again(event)
-        yield StepRetrying(text_in(event.data, "message") or str(event.data.get("code")))
+    @_ON.on(records.StepRetrying)
+    def step_retrying(self, event: Event | Record, body: records.StepRetrying) -> Iterator[Change]:
+        yield from self._step_again(body.usage)
+        yield StepRetrying(body.message or body.code)
 
-    def step_completed(self, event: Event | Record) -> Iterator[Change]:
-        yield from self.spent(event)
-        yield StepEnded(text_in(event.data, "finishReason"), event.data.get("usage"))
+    @_ON.on(records.StepCompleted)
+    def step_completed(self, event: Event | Record, body: records.StepCompleted) -> Iterator[Change]:
+        yield from self._spent(body.usage)
+        yield StepEnded(body.finish_reason, usage_model(body.usage))
 
-    def spent(self, event: Event | Record) -> Iterator[Change]:
+    @_ON.on(records.StepFailed)
+    def step_failed(self, event: Event | Record, body: records.StepFailed) -> Iterator[Change]:
+        yield from self._spent(body.usage)
+
+    def _spent(self, usage: records.Usage | None) -> Iterator[Change]:
         """Report the usage of a step or an attempt."""
-        used = event.data.get("usage")
-        if isinstance(used, dict):
-            yield Spent(self._model, Usage.model_validate(used))
+        used = usage_model(usage)
+        if used is not None:
+            yield Spent(self._model, used)
 
     def _enter(self, place: Place, *, is_seen: bool) -> None:
         self._place, self._step, self._is_step_seen = place, self._step + 1, is_seen
         self._has_begun, self._texts, self._inputs = False, [], {}
 
-    def _step_again(self, event: Event | Record) -> Iterator[Change]:
+    def _step_again(self, usage: records.Usage | None) -> Iterator[Change]:
         """Void the texts and calls of the step so far."""
-        yield from self.spent(event)
+        yield from self._spent(usage)
         of_step = [call_id for call_id, call in self._calls.items() if call.step == self._step]
         if self._has_begun or not (self._texts or self._inputs or of_step):
             return
@@ -435,19 +432,36 @@ class ChatFold:
 
     # texts
 
-    def appended(self, event: Event | Record, kind: TextKind) -> Iterator[Change]:
-        name = _FIELDS[kind]
-        at, delta = self._current(event, kind), text_in(event.data, f"{name}Delta") or ""
-        text, so_far = self._texts[at], text_in(event.data, f"{name}SoFar")
+    @_ON.on(records.MessageAppended)
+    def message_appended(self, event: Event | Record, body: records.MessageAppended) -> Iterator[Change]:
+        at = self._current(event, place_of(body), "text")
+        yield from self._appended(at, body.message_delta, body.message_so_far)
+
+    @_ON.on(records.ReasoningAppended)
+    def reasoning_appended(self, event: Event | Record, body: records.ReasoningAppended) -> Iterator[Change]:
+        at = self._current(event, place_of(body), "reasoning")
+        yield from self._appended(at, body.reasoning_delta, body.reasoning_so_far)
+
+    @_ON.on(records.MessageCompleted)
+    def message_completed(self, event: Event | Record, body: records.MessageCompleted) -> Iterator[Change]:
+        yield from self._completed(self._current(event, place_of(body), "text"), body.message or "")
+
+    @_ON.on(records.ReasoningCompleted)
+    def reasoning_completed(
+        self, event: Event | Record, body: records.ReasoningCompleted
+    ) -> Iterator[Change]:
+        yield from self._completed(self._current(event, place_of(body), "reasoning"), body.reasoning)
+
+    def _appended(self, at: int, delta: str, so_far: str | None) -> Iterator[Change]:
+        text = self._texts[at]
         if so_far is not None:
             yield from self._grown(at, so_far)
         elif delta:
             is_cut = text.is_cut or not (text.text or self._is_step_seen)
             self._texts[at] = replace(text, text=text.text + delta, is_open=True, is_cut=is_cut)
-            yield TextDelta(kind, text.key, self._step, delta, text.message_id)
+            yield TextDelta(text.kind, text.key, self._step, delta, text.message_id)
 
-    def completed(self, event: Event | Record, kind: TextKind) -> Iterator[Change]:
-        at, whole = self._current(event, kind), text_in(event.data, _FIELDS[kind]) or ""
+    def _completed(self, at: int, whole: str) -> Iterator[Change]:
         text = self._texts[at]
         if text.is_cut and whole.endswith(text.text):
             # The reader has the beginning from before.
@@ -492,10 +506,8 @@ class ChatFold:
             self._texts[at] = replace(text, is_open=False)
             yield TextEnded(text.kind, text.key)
 
-    def _current(self, event: Event | Record, kind: TextKind) -> int:
+    def _current(self, event: Event | Record, place: Place, kind: TextKind) -> int:
         """Return the index of the text that an event continues; begin a new text if there is none."""
-        index = event.data.get("stepIndex")
-        place = Place(text_in(event.data, "turnId") or "", index if isinstance(index, int) else 0)
         if self._place != place:
             self._enter(place, is_seen=False)
         same = [at for at, text in enumerate(self._texts) if text.kind == kind]
@@ -505,63 +517,62 @@ class ChatFold:
         key = f"{self._run_id}/{self._step}{number}" + ("" if kind == "text" else "/thought")
         message_id = None
         if event.session_id is not None:
-            message_id = step_message_id(event.session_id, turn_id=place[0], step_index=place[1])
+            message_id = step_message_id(event.session_id, turn_id=place.turn_id, step_index=place.step_index)
         self._texts.append(ShownText(kind, key, message_id))
         return len(self._texts) - 1
 
     # calls
 
-    def input_appended(self, event: Event | Record) -> Iterator[Change]:
-        data = read(ActionInputAppendedData, event.data)
-        call = self._inputs.get(data.call_id) or ShownInput(self._key(data.call_id))
-        so_far = text_in(event.data, "inputSoFar")
-        text = call.text + data.input_delta if so_far is None else so_far
-        name = data.tool_name or call.name
+    @_ON.on(records.ActionInputAppended)
+    def input_appended(self, event: Event | Record, body: records.ActionInputAppended) -> Iterator[Change]:
+        call = self._inputs.get(body.call_id) or ShownInput(self._key(body.call_id))
+        text = call.text + body.input_delta if body.input_so_far is None else body.input_so_far
+        name = body.tool_name or call.name
         # If the pieces do not match, the complete call corrects them: it comes last.
         delta = text[len(call.shown) :] if name is not None and text.startswith(call.shown) else ""
-        self._inputs[data.call_id] = replace(call, name=name, text=text, shown=call.shown + delta)
+        self._inputs[body.call_id] = replace(call, name=name, text=text, shown=call.shown + delta)
         if name is not None and delta:
-            yield CallDelta(call.key, self._step, data.call_id, name, delta, is_first=not call.shown)
+            yield CallDelta(call.key, self._step, body.call_id, name, delta, is_first=not call.shown)
 
-    def actions_requested(self, event: Event | Record) -> Iterator[Change]:
+    @_ON.on(records.ActionsRequested)
+    def actions_requested(self, event: Event | Record, body: records.ActionsRequested) -> Iterator[Change]:
         yield from self._all_ended()
-        data = read(ActionsRequestedData, event.data)
-        yield from self._requested(data.actions, data.parent_call_id)
+        yield from self._requested(body.actions, body.parent_call_id)
 
-    def action_started(self, event: Event | Record) -> Iterator[Change]:
-        data = read(ActionStartedData, event.data)
+    @_ON.on(records.ActionStarted)
+    def action_started(self, event: Event | Record, body: records.ActionStarted) -> Iterator[Change]:
         self._has_begun = True
-        if data.call_id not in self._calls:
-            yield from self._requested([started_action(data)], data.parent_call_id)
-        yield CallStarted(data.call_id)
+        if body.call_id not in self._calls:
+            yield from self._requested([started_action(body)], body.parent_call_id)
+        yield CallStarted(body.call_id)
 
-    def action_partial(self, event: Event | Record) -> Iterator[Change]:
-        data = read(ActionPartialData, event.data)
-        call = self._calls.get(data.call_id)
+    @_ON.on(records.ActionPartial)
+    def action_partial(self, event: Event | Record, body: records.ActionPartial) -> Iterator[Change]:
+        call = self._calls.get(body.call_id)
         if call is not None:
-            yield CallProgress(call.key, data.output)
+            yield CallProgress(call.key, body.output)
 
-    def action_result(self, event: Event | Record) -> Iterator[Change]:
-        data = read(ActionResultData, event.data)
+    @_ON.on(records.ActionResult)
+    def action_result(self, event: Event | Record, body: records.ActionResult) -> Iterator[Change]:
         self._has_begun = True
-        yield self._settled(data.result.call_id, tool_output(data), data)
+        yield self._settled(body.result.call_id, tool_output(body), body)
 
-    def effect_settled(self, event: Event | Record) -> Iterator[Change]:
+    @_ON.on(records.RecoveryEffectSettled)
+    def effect_settled(self, event: Event | Record, body: records.RecoveryEffectSettled) -> Iterator[Change]:
         """Settle an interrupted call that is skipped."""
-        data = read(RecoveryEffectSettledData, event.data)
-        if data.choice is RecoveryChoice.SKIP and data.call_id in self._calls:
+        if body.choice is RecoveryChoice.SKIP and body.call_id in self._calls:
             # Of an early journal: later ones have a result before the decision.
-            yield self._settled(data.call_id, SKIPPED)
+            yield self._settled(body.call_id, SKIPPED)
 
-    def _requested(
-        self, actions: Iterable[RuntimeActionRequest], parent_id: str | None = None
-    ) -> Iterator[Change]:
+    def _requested(self, actions: Iterable[Action], parent_id: str | None = None) -> Iterator[Change]:
         for action in actions:
             key, shown = self._key(action.call_id), self._inputs.pop(action.call_id, None)
             self._calls[action.call_id] = OpenCall(key, self._step)
             yield CallRequested(key, self._step, action, "" if shown is None else shown.shown, parent_id)
 
-    def _settled(self, call_id: str, output: ToolOutput, data: ActionResultData | None = None) -> CallSettled:
+    def _settled(
+        self, call_id: str, output: ToolOutput, data: records.ActionResult | None = None
+    ) -> CallSettled:
         call = self._calls.pop(call_id, None)
         key = self._key(call_id) if call is None else call.key
         return CallSettled(key, call_id, output, data, is_known=call is not None)
@@ -572,20 +583,20 @@ class ChatFold:
 
     # people and subagents
 
-    def message_received(self, event: Event | Record) -> Iterator[Change]:
-        data = read(MessageReceivedData, event.data)
-        if data.delivery in CORRECTIONS:
+    @_ON.on(records.MessageReceived)
+    def message_received(self, event: Event | Record, body: records.MessageReceived) -> Iterator[Change]:
+        if body.delivery in CORRECTIONS:
             return
         is_first, self._has_words = not self._has_words, True
-        yield MessageReceived(f"{self._run_id}/said/{event.seq}", data.message, is_first)
+        yield MessageReceived(f"{self._run_id}/said/{event.seq}", body.message, is_first)
 
-    def input_requested(self, event: Event | Record) -> Iterator[Change]:
-        data = read(InputRequestedData, event.data)
+    @_ON.on(records.InputRequested)
+    def input_requested(self, event: Event | Record, body: records.InputRequested) -> Iterator[Change]:
         self._has_begun = True
         asks: list[Ask] = []
-        for request in data.requests:
-            if data.child_session_id is not None:
-                call_id = data.call_id or ""
+        for request in body.requests:
+            if body.child_session_id is not None:
+                call_id = body.call_id or ""
                 call = self._calls.get(call_id)
                 ask = Ask(request, None if call is None else call.key, self._subagents.get(call_id))
             else:
@@ -594,10 +605,11 @@ class ChatFold:
                 ask = Ask(request, self._calls[request.action.call_id].key)
             self._asks[request.request_id] = ask
             asks.append(ask)
-        yield RequestsOpened(tuple(asks), event.data["requests"])
+        yield RequestsOpened(tuple(asks))
 
-    def input_resolved(self, event: Event | Record) -> Iterator[Change]:
-        for resolution in read(InputResolvedData, event.data).resolutions:
+    @_ON.on(records.InputResolved)
+    def input_resolved(self, event: Event | Record, body: records.InputResolved) -> Iterator[Change]:
+        for resolution in body.resolutions:
             ask = self._asks.pop(resolution.request_id, None)
             if ask is None:
                 continue
@@ -606,46 +618,53 @@ class ChatFold:
             if answer is not None and ask.subagent is None:
                 yield self._settled(ask.request.action.call_id, answer)
 
-    def run_waiting(self, event: Event | Record) -> Iterator[Change]:
-        if read(RunWaitingData, event.data).on == ON_PEOPLE and self._asks:
+    @_ON.on(records.RunWaiting)
+    def run_waiting(self, event: Event | Record, body: records.RunWaiting) -> Iterator[Change]:
+        if body.on == ON_PEOPLE and self._asks:
             yield from self._all_ended()
             yield RunWaiting(tuple(self._asks.values()))
 
-    def subagent_called(self, event: Event | Record) -> Iterator[Change]:
-        data = read(SubagentCalledData, event.data)
-        key = self._subagents[data.call_id] = data.child_run_id or data.child_session_id
-        call = self._calls.get(data.call_id)
-        yield SubagentStarted(key, None if call is None else call.key, data.name)
+    @_ON.on(records.SubagentCalled)
+    def subagent_called(self, event: Event | Record, body: records.SubagentCalled) -> Iterator[Change]:
+        key = self._subagents[body.call_id] = body.child_run_id or body.child_session_id
+        call = self._calls.get(body.call_id)
+        yield SubagentStarted(key, None if call is None else call.key, body.name)
 
-    def subagent_completed(self, event: Event | Record) -> Iterator[Change]:
-        data = read(SubagentCompletedData, event.data)
-        if data.usage is not None:
-            yield Spent(None, data.usage)
-        key = self._subagents.pop(data.call_id, None)
+    @_ON.on(records.SubagentCompleted)
+    def subagent_completed(self, event: Event | Record, body: records.SubagentCompleted) -> Iterator[Change]:
+        if body.usage is not None:
+            yield Spent(None, usage_model(body.usage) or Usage())
+        key = self._subagents.pop(body.call_id, None)
         if key is not None:
-            error = data.error.message if data.error is not None else None
-            failed = error or (f"{data.subagent_name} failed" if data.is_error else None)
-            yield SubagentEnded(key, data.subagent_name, data.output, failed)
+            error = body.error.message if body.error is not None else None
+            failed = error or (f"{body.subagent_name} failed" if body.is_error else None)
+            yield SubagentEnded(key, body.subagent_name, body.output, failed)
 
-    def state_changed(self, event: Event | Record) -> Iterator[Change]:
-        data = read(SessionStateChangedData, event.data)
-        yield StateChanged(dict(data.set or {}), tuple(data.removed or ()))
+    @_ON.on(records.SessionStateChanged)
+    def state_changed(self, event: Event | Record, body: records.SessionStateChanged) -> Iterator[Change]:
+        yield StateChanged(dict(body.set or {}), tuple(body.removed or ()))
 
-    def noted(self, event: Event | Record) -> Iterator[Change]:
-        yield Noted("compacted" if event.type == "compaction.completed" else "recovering")
+    @_ON.on(records.RecoveryStarted, records.CompactionCompleted)
+    def noted(
+        self, event: Event | Record, body: records.RecoveryStarted | records.CompactionCompleted
+    ) -> Iterator[Change]:
+        yield Noted("compacted" if isinstance(body, records.CompactionCompleted) else "recovering")
 
-    def run_ended(self, event: Event | Record) -> Iterator[Change]:
+    @_ON.on(*RUN_END_BODIES)
+    def run_ended(self, event: Event | Record, body: RunEnd) -> Iterator[Change]:
         yield from self._all_ended()
         yield from self._given_up()
-        data, error, used = event.data, event.data.get("error"), event.data.get("usage")
-        exceeded = read(RunBudgetExhaustedData, data).exceeded if event.type == "run.budget_exhausted" else ()
+        output: JsonValue = None
+        if isinstance(body, records.RunCompleted):
+            is_typed = body.structured_output is not UNSET
+            output = or_none(body.structured_output) if is_typed else body.output
         yield RunEnded(
             RUN_ENDS[event.type],
-            output=data["structuredOutput"] if "structuredOutput" in data else data.get("output"),
-            reason=text_in(data, "reason"),
-            error=ErrorInfo.model_validate(error) if isinstance(error, dict) else None,
-            exceeded=tuple(exceeded),
-            usage=Usage.model_validate(used) if isinstance(used, dict) else Usage(),
+            output=output,
+            reason=body.reason if isinstance(body, records.RunCancelled) else None,
+            error=None if isinstance(body, records.RunCompleted) else body.error,
+            exceeded=tuple(body.exceeded) if isinstance(body, records.RunBudgetExhausted) else (),
+            usage=usage_model(body.usage) or Usage(),
         )
 
     def _given_up(self) -> Iterator[Change]:
@@ -655,31 +674,3 @@ class ChatFold:
         self._asks.clear()
         for call_id in tuple(self._calls):
             yield self._settled(call_id, _NO_RESULT)
-
-
-_HANDLERS: Final[dict[str, Callable[[ChatFold, Event | Record], Iterator[Change]]]] = {
-    "step.started": ChatFold.step_started,
-    "step.retrying": ChatFold.step_retrying,
-    "step.completed": ChatFold.step_completed,
-    "step.failed": ChatFold.spent,
-    "message.received": ChatFold.message_received,
-    "message.appended": partial(ChatFold.appended, kind="text"),
-    "message.completed": partial(ChatFold.completed, kind="text"),
-    "reasoning.appended": partial(ChatFold.appended, kind="reasoning"),
-    "reasoning.completed": partial(ChatFold.completed, kind="reasoning"),
-    "action.input.appended": ChatFold.input_appended,
-    "actions.requested": ChatFold.actions_requested,
-    "action.started": ChatFold.action_started,
-    "action.partial": ChatFold.action_partial,
-    "action.result": ChatFold.action_result,
-    "recovery.started": ChatFold.noted,
-    "recovery.effect_settled": ChatFold.effect_settled,
-    "compaction.completed": ChatFold.noted,
-    "input.requested": ChatFold.input_requested,
-    "input.resolved": ChatFold.input_resolved,
-    "run.waiting": ChatFold.run_waiting,
-    "subagent.called": ChatFold.subagent_called,
-    "subagent.completed": ChatFold.subagent_completed,
-    "session.state_changed": ChatFold.state_changed,
-    **dict.fromkeys(RUN_ENDS, ChatFold.run_ended),
-}

@@ -11,11 +11,12 @@ from typing import Final
 
 from windlass_harness.record import Record
 from windlass_harness.times import elapsed_ms
-from windlass_harness.views.fold import START, Position, fold, read, text_in
-from windlass_harness.views.runs import RUN_ENDS, UNKNOWN_MODEL, run_id_of
+from windlass_harness.views.fold import START, Handlers, Position, fold
+from windlass_harness.views.payloads import usage_model
+from windlass_harness.views.runs import RUN_END_BODIES, UNKNOWN_MODEL, RunEnd, run_id_of
 from windlass_protocol import ActionStatus, BudgetUsage, Usage
 from windlass_protocol.frozen import sealed
-from windlass_protocol.generated import event_data
+from windlass_protocol.generated import records
 from windlass_protocol.limits import INTEGER_MAX
 
 MICROS: Final = 1_000_000
@@ -75,13 +76,13 @@ class UsageState:
         )
 
 
-def fold_usage(records: Iterable[Record], state: UsageState | None = None) -> UsageState:
+def fold_usage(entries: Iterable[Record], state: UsageState | None = None) -> UsageState:
     """Fold records of a session into its usage.
 
     Raises:
         Gap: a record is not the next one of the session.
     """
-    return fold(_Draft(state or UsageState()), records)
+    return fold(_Draft(state or UsageState()), entries)
 
 
 def add_usage(first: Usage, second: Usage) -> Usage:
@@ -119,6 +120,20 @@ def _tokens(usage: Usage) -> int:
     return (usage.input_tokens or 0) + (usage.output_tokens or 0)
 
 
+_ON: Final = Handlers["_Draft", Record, [], None]()
+_OF_TURN: Final = (
+    records.TurnStarted,
+    records.StepStarted,
+    records.StepCompleted,
+    records.StepFailed,
+    records.StepRetrying,
+    records.CompactionCompleted,
+    records.CompactionFailed,
+    records.ActionStarted,
+    records.ActionResult,
+)
+
+
 class _Draft:
     def __init__(self, state: UsageState) -> None:
         self.position = state.position
@@ -147,77 +162,88 @@ class _Draft:
         )
 
     def apply(self, record: Record) -> None:
-        handle = _HANDLERS.get(record.type)
+        handle = _ON.by_type.get(record.type)
         if handle is not None:
-            self._turn_id = record.turn_id or text_in(record.data, "turnId") or self._turn_id
-            handle(self, record)
+            body = record.body
+            named = body.turn_id if isinstance(body, _OF_TURN) else None
+            self._turn_id = record.turn_id or named or self._turn_id
+            handle(self, record, body)
 
-    def run_started(self, record: Record) -> None:
-        run_id = read(event_data.RunStartedData, record.data).run_id
+    @_ON.on(records.RunStarted)
+    def run_started(self, record: Record, body: records.RunStarted) -> None:
+        run_id = body.run_id
         if run_id not in self._times:
             self._run_id = run_id
             self._times[run_id] = RunTime(record.at)
 
-    def forked(self, record: Record) -> None:
+    @_ON.on(records.SessionForked)
+    def forked(self, record: Record, body: records.SessionForked) -> None:
         """Drop the usage so far: it belongs to the session that this one was copied from."""
         self.__init__(UsageState(self.position))
 
-    def turn_started(self, record: Record) -> None:
+    @_ON.on(records.TurnStarted)
+    def turn_started(self, record: Record, body: records.TurnStarted) -> None:
         """Only note the turn that the next records belong to."""
 
-    def run_ended(self, record: Record) -> None:
+    @_ON.on(*RUN_END_BODIES)
+    def run_ended(self, record: Record, body: RunEnd) -> None:
         run_id = run_id_of(record)
         time = self._times.get(run_id or "")
         if run_id is not None and time is not None and time.ended_at is None:
             self._times[run_id] = replace(time, ended_at=record.at)
 
-    def step_started(self, record: Record) -> None:
-        data = read(event_data.StepStartedData, record.data)
-        self._model_id = data.model_id or UNKNOWN_MODEL
-        step = (data.turn_id, data.step_index)
+    @_ON.on(records.StepStarted)
+    def step_started(self, record: Record, body: records.StepStarted) -> None:
+        self._model_id = body.model_id or UNKNOWN_MODEL
+        step = (body.turn_id, body.step_index)
         if step != self._step:
             self._step = step
             self._charge(record, Tally(steps=1), self._model_id)
 
-    def step_completed(self, record: Record) -> None:
-        data = read(event_data.StepCompletedData, record.data)
-        usage = data.usage or NO_USAGE
-        if usage.cost_micros is None and data.cost_usd is not None:
-            usage = usage.model_copy(update={"cost_micros": round(min(data.cost_usd * MICROS, INTEGER_MAX))})
+    @_ON.on(records.StepCompleted)
+    def step_completed(self, record: Record, body: records.StepCompleted) -> None:
+        usage = usage_model(body.usage) or NO_USAGE
+        if usage.cost_micros is None and body.cost_usd is not None:
+            usage = usage.model_copy(update={"cost_micros": round(min(body.cost_usd * MICROS, INTEGER_MAX))})
         self._charge(record, Tally(usage), self._model_id or UNKNOWN_MODEL)
 
-    def step_failed(self, record: Record) -> None:
-        data = read(event_data.StepFailedData, record.data)
-        self._charge(record, Tally(data.usage or NO_USAGE), self._model_id or UNKNOWN_MODEL)
+    @_ON.on(records.StepFailed)
+    def step_failed(self, record: Record, body: records.StepFailed) -> None:
+        self._charge(record, Tally(usage_model(body.usage) or NO_USAGE), self._model_id or UNKNOWN_MODEL)
 
-    def step_retrying(self, record: Record) -> None:
-        data = read(event_data.StepRetryingData, record.data)
-        self._charge(record, Tally(data.usage or NO_USAGE), self._model_id or UNKNOWN_MODEL)
+    @_ON.on(records.StepRetrying)
+    def step_retrying(self, record: Record, body: records.StepRetrying) -> None:
+        self._charge(record, Tally(usage_model(body.usage) or NO_USAGE), self._model_id or UNKNOWN_MODEL)
 
-    def compaction_completed(self, record: Record) -> None:
-        data = read(event_data.CompactionCompletedData, record.data)
-        self._charge(record, Tally(data.usage or NO_USAGE), data.model_id)
+    @_ON.on(records.CompactionCompleted)
+    def compaction_completed(self, record: Record, body: records.CompactionCompleted) -> None:
+        self._charge(record, Tally(usage_model(body.usage) or NO_USAGE), body.model_id)
 
-    def compaction_failed(self, record: Record) -> None:
-        data = read(event_data.CompactionFailedData, record.data)
-        self._charge(record, Tally(data.usage or NO_USAGE), data.model_id or self._model_id or UNKNOWN_MODEL)
+    @_ON.on(records.CompactionFailed)
+    def compaction_failed(self, record: Record, body: records.CompactionFailed) -> None:
+        self._charge(
+            record,
+            Tally(usage_model(body.usage) or NO_USAGE),
+            body.model_id or self._model_id or UNKNOWN_MODEL,
+        )
 
-    def subagent_completed(self, record: Record) -> None:
-        data = read(event_data.SubagentCompletedData, record.data)
-        self._charge(record, Tally(delegated=data.usage or NO_USAGE), None)
+    @_ON.on(records.SubagentCompleted)
+    def subagent_completed(self, record: Record, body: records.SubagentCompleted) -> None:
+        self._charge(record, Tally(delegated=usage_model(body.usage) or NO_USAGE), None)
 
-    def action_started(self, record: Record) -> None:
-        call_id = read(event_data.ActionStartedData, record.data).call_id
+    @_ON.on(records.ActionStarted)
+    def action_started(self, record: Record, body: records.ActionStarted) -> None:
+        call_id = body.call_id
         run_id = record.run_id or self._run_id
         if call_id not in self._running or self._running[call_id] != run_id:
             self._running[call_id] = run_id
             self._charge(record, Tally(tool_calls=1), None)
 
-    def action_result(self, record: Record) -> None:
-        data = read(event_data.ActionResultData, record.data)
-        if data.result.call_id in self._running:
-            del self._running[data.result.call_id]
-        elif data.status is not ActionStatus.REJECTED:
+    @_ON.on(records.ActionResult)
+    def action_result(self, record: Record, body: records.ActionResult) -> None:
+        if body.result.call_id in self._running:
+            del self._running[body.result.call_id]
+        elif body.status is not ActionStatus.REJECTED:
             self._charge(record, Tally(tool_calls=1), None)
 
     def _charge(self, record: Record, amount: Tally, model_id: str | None) -> None:
@@ -243,20 +269,3 @@ def _plus(first: Tally, second: Tally) -> Tally:
         if second.delegated is NO_USAGE
         else add_usage(first.delegated, second.delegated),
     )
-
-
-_HANDLERS: Final[dict[str, Callable[[_Draft, Record], None]]] = {
-    "run.started": _Draft.run_started,
-    "session.forked": _Draft.forked,
-    "turn.started": _Draft.turn_started,
-    "step.started": _Draft.step_started,
-    "step.completed": _Draft.step_completed,
-    "step.failed": _Draft.step_failed,
-    "step.retrying": _Draft.step_retrying,
-    "compaction.completed": _Draft.compaction_completed,
-    "compaction.failed": _Draft.compaction_failed,
-    "subagent.completed": _Draft.subagent_completed,
-    "action.started": _Draft.action_started,
-    "action.result": _Draft.action_result,
-    **dict.fromkeys(RUN_ENDS, _Draft.run_ended),
-}

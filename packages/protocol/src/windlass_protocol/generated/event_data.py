@@ -691,7 +691,7 @@ def _make_ReasoningAppendedData() -> object:
 
 
 def _make_ReasoningCompletedData() -> object:
-    from windlass_protocol._wire import JsonObject, Maybe, Open, Str
+    from windlass_protocol._wire import Bool, JsonObject, Maybe, Open, Str
     from windlass_protocol.generated.common import Count, Id
 
     class ReasoningCompletedData(Open):
@@ -703,6 +703,7 @@ def _make_ReasoningCompletedData() -> object:
         sequence: Count
         step_index: Count
         turn_id: Id
+        is_late: Maybe[Bool] = None
         provider_metadata: Maybe[JsonObject] = None
 
     return ReasoningCompletedData
@@ -880,6 +881,7 @@ def _make_ProgramPausedData() -> object:
         interpreter: Maybe[Str] = None
         snapshot: Maybe[ContentRef] = None
         printed: Maybe[Str] = None
+        parent_call_id: Maybe[Id] = None
 
     return ProgramPausedData
 
@@ -908,6 +910,7 @@ def _make_ProgramEndedData() -> object:
         interpreter: Maybe[Str] = None
         variables: Maybe[ContentRef] = None
         names: Maybe[tuple[Str, ...]] = None
+        parent_call_id: Maybe[Id] = None
 
     return ProgramEndedData
 
@@ -926,6 +929,7 @@ def _make_ActionInputAppendedData() -> object:
         sequence: Count
         step_index: Count
         turn_id: Id
+        input_so_far: Maybe[Str] = None
         tool_name: Maybe[Str] = None
 
     return ActionInputAppendedData
@@ -1563,8 +1567,9 @@ def _make_HookInvokedData() -> object:
 
 
 def _make_HookCompletedData() -> object:
-    from windlass_protocol._wire import Bool, Maybe, Open
+    from windlass_protocol._wire import Bool, JsonObject, Maybe, Open, Str
     from windlass_protocol.generated.common import Count, Id
+    from windlass_protocol.generated.errors import ErrorInfo
     from windlass_protocol.generated.event_data import HookStatus
 
     class HookCompletedData(Open):
@@ -1577,15 +1582,19 @@ def _make_HookCompletedData() -> object:
         status: HookStatus
         changed: Maybe[Bool] = None
         vetoed: Maybe[Bool] = None
+        reason: Maybe[Str] = None
         duration_ms: Maybe[Count] = None
         call_id: Maybe[Id] = None
+        stop: Maybe[ErrorInfo] = None
+        change: Maybe[JsonObject] = None
 
     return HookCompletedData
 
 
 def _make_HookFailedData() -> object:
-    from windlass_protocol._wire import Maybe, Open
-    from windlass_protocol.generated.common import Id
+    from windlass_protocol._wire import Maybe, Open, Str
+    from windlass_protocol.generated.common import Count, Id
+    from windlass_protocol.generated.errors import ErrorInfo
     from windlass_protocol.generated.event_data import ActionError, HookStatus
 
     class HookFailedData(Open):
@@ -1597,7 +1606,10 @@ def _make_HookFailedData() -> object:
         point: Id
         status: HookStatus
         error: ActionError
+        failure: Maybe[Str] = None
+        duration_ms: Maybe[Count] = None
         call_id: Maybe[Id] = None
+        stop: Maybe[ErrorInfo] = None
 
     return HookFailedData
 
@@ -1777,7 +1789,7 @@ def _make_DeliveryFailedData() -> object:
 
 
 def _make_DeliveryDedupedData() -> object:
-    from windlass_protocol._wire import Open
+    from windlass_protocol._wire import Maybe, Open
     from windlass_protocol.generated.common import Id
 
     class DeliveryDedupedData(Open):
@@ -1788,6 +1800,7 @@ def _make_DeliveryDedupedData() -> object:
         delivery_id: Id
         sink_id: Id
         dedupe_key: Id
+        run_id: Maybe[Id] = None
 
     return DeliveryDedupedData
 

@@ -570,6 +570,8 @@ class ReasoningCompletedData(Open):
     """Number of the step in its turn, from 0."""
     turn_id: Id
     """The turn."""
+    is_late: Maybe[Bool] = None
+    """Whether it began after text of the message had been shown; left out if not."""
     provider_metadata: Maybe[JsonObject] = None
     """What the provider wants back, such as a signature."""
 
@@ -730,6 +732,8 @@ class ProgramPausedData(Open):
     """State of the program. Without it the program is run again from its source."""
     printed: Maybe[Str] = None
     """Text that the program has printed since the last pause."""
+    parent_call_id: Maybe[Id] = None
+    """Call of the program that made the call; absent if the model made it."""
 
 class ProgramEndedData(Open):
     """A program ended while calls of it are open, or with variables that are kept; its result follows."""
@@ -758,6 +762,8 @@ class ProgramEndedData(Open):
     """The variables that the next programs of the session begin with."""
     names: Maybe[tuple[Str, ...]] = None
     """The names of these variables."""
+    parent_call_id: Maybe[Id] = None
+    """Call of the program that made the call; absent if the model made it."""
 
 class ActionInputAppendedData(Open):
     """A piece of a call's arguments; live only, never stored."""
@@ -772,6 +778,8 @@ class ActionInputAppendedData(Open):
     """Number of the step in its turn, from 0."""
     turn_id: Id
     """The turn."""
+    input_so_far: Maybe[Str] = None
+    """The input so far, for a reader that joins late."""
     tool_name: Maybe[Str] = None
     """Name of the tool."""
 
@@ -1304,10 +1312,16 @@ class HookCompletedData(Open):
     """Whether it changed something."""
     vetoed: Maybe[Bool] = None
     """Whether it vetoed."""
+    reason: Maybe[Str] = None
+    """Why it vetoed."""
     duration_ms: Maybe[Count] = None
     """How long it took."""
     call_id: Maybe[Id] = None
     """The call."""
+    stop: Maybe[ErrorInfo] = None
+    """Why the hook ends the run."""
+    change: Maybe[JsonObject] = None
+    """What it changed: arguments, prompt or context."""
 
 class HookFailedData(Open):
     """A hook failed."""
@@ -1320,8 +1334,14 @@ class HookFailedData(Open):
     """How it ended."""
     error: ActionError
     """Why."""
+    failure: Maybe[Str] = None
+    """What the failure means for the run, as the hook declares it."""
+    duration_ms: Maybe[Count] = None
+    """How long it took."""
     call_id: Maybe[Id] = None
     """The call."""
+    stop: Maybe[ErrorInfo] = None
+    """Why the hook ends the run."""
 
 class DecisionRecordedData(Open):
     """The agent made a choice."""
@@ -1430,6 +1450,8 @@ class DeliveryDedupedData(Open):
     """Where it goes."""
     dedupe_key: Id
     """Key of the earlier delivery."""
+    run_id: Maybe[Id] = None
+    """The run."""
 
 class DeliveryUnknownData(Open):
     """It is unknown whether output was delivered; it is not sent again automatically."""

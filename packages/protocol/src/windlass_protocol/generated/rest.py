@@ -89,6 +89,20 @@ def _make_Cancel() -> object:
     return Cancel
 
 
+def _make_RetryRun() -> object:
+    from windlass_protocol._wire import Closed, Maybe
+    from windlass_protocol.generated.policy import BudgetLimits
+
+    class RetryRun(Closed):
+        """Body of a request to continue a failed run."""
+
+        __qualname__ = "RetryRun"
+
+        budget: Maybe[BudgetLimits] = None
+
+    return RetryRun
+
+
 def _make_Answer() -> object:
     from typing import Annotated
 
@@ -1477,6 +1491,7 @@ def _make_ProblemDetails() -> object:
         detail: Str
         code: Str
         ids: dict[str, Str]
+        policy_code: Maybe[Str] = None
         issues: Maybe[tuple[ProblemIssue, ...]] = None
 
     return ProblemDetails
@@ -1488,6 +1503,7 @@ __getattr__, __dir__ = _lazy_values(
         "NewSession": _make_NewSession,
         "NewMessage": _make_NewMessage,
         "Cancel": _make_Cancel,
+        "RetryRun": _make_RetryRun,
         "Answer": _make_Answer,
         "Fork": _make_Fork,
         "NewFeedback": _make_NewFeedback,

@@ -112,6 +112,12 @@ class Cancel(Closed):
     reason: Maybe[Annotated[Str, StringConstraints(max_length=1000)]] = None
     """The reason, for the journal."""
 
+class RetryRun(Closed):
+    """Body of a request to continue a failed run."""
+
+    budget: Maybe[BudgetLimits] = None
+    """The most that both runs together may use; what the failed run left if absent."""
+
 class Answer(Closed):
     """Body of `POST /approvals/{id}`: an option of the request, a text, or both."""
 
@@ -1138,5 +1144,7 @@ class ProblemDetails(Open):
     """A stable code for programs."""
     ids: dict[str, Str]
     """Ids of what the problem is about."""
+    policy_code: Maybe[Str] = None
+    """The code of the decision, if a policy refused the start of a run."""
     issues: Maybe[tuple[ProblemIssue, ...]] = None
     """Where the request does not fit the route."""

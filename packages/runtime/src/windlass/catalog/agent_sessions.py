@@ -15,13 +15,21 @@ from pydantic import JsonValue, ValidationError
 from windlass.catalog.reading import PAGE_ITEMS_MAX, check_limit
 from windlass.catalog.sessions import Sessions, name_of
 from windlass.engine.clocks import moment
+from windlass.engine.folds import JournalFolds
 from windlass.engine.inbox import STATE, each_item
 from windlass.errors import Conflict, Rejected
 from windlass.ports.feed import EventBus
+from windlass.ports.machine import Machine
 from windlass.ports.store import SessionCopy, SessionInfo, SessionStatus, Store, StoredAppend
-from windlass.refusals import bad_request, check_given, check_id, kept_name, misfit, notes_name
-from windlass.runtime.folds import JournalFolds
-from windlass.runtime.registry import Machine
+from windlass.refusals import (
+    bad_request,
+    check_free_json,
+    check_given,
+    check_id,
+    kept_name,
+    misfit,
+    notes_name,
+)
 from windlass.tools.context import RESERVED
 from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.authored import state_problem
@@ -109,6 +117,7 @@ class AgentSessions:
             "stageData": None if stage_data is None else dict(stage_data),
             "projectId": project_id,
         }
+        check_free_json(given["stageData"], "stageData")
         at = moment(self._machine.clock).at
         facts: JsonObject = {key: value for key, value in given.items() if value is not None}
         # The size is checked before the content is looked at.
@@ -116,7 +125,7 @@ class AgentSessions:
         if problem is not None:
             raise bad_request(problem)
         change = StateChange({FACTS_KEY: cast(JsonObject, self._redactor.value(facts))})
-        record = number(Draft("session.state_changed", at, change.data), name, seq=1, epoch=0)
+        record = number(Draft(change.body.TYPE, at, change.body), name, seq=1, epoch=0)
         try:
             entry = Told(at, at, agent_id=agent_id, owner=owner)
             await self._store.keep(SessionCopy(name, (StoredAppend((record,), epoch=0),), entry))
@@ -152,6 +161,7 @@ class AgentSessions:
         given = check_given(change, AgentSessionChange, what="change", words="an AgentSessionChange")
         await self._sessions.get(session_id)
         fields: JsonObject = given.model_dump(mode="json", by_alias=True)
+        check_free_json(fields.get("stageData"), "stageData")
         if fields:
             fields["updatedAt"] = moment(self._machine.clock).at
             values = {key: fields[name] for key, name in _FIELDS.items() if name in fields}

@@ -42,12 +42,14 @@ from windlass_harness.views.history import CallStage
 from windlass_harness.views.listing import RunsFold, Told, content_hashes, told_by
 from windlass_protocol import CausalIds, ContentRef, ErrorKind, JsonObject, RetryClass
 from windlass_protocol.codec_scan import count_values
+from windlass_protocol.codec_values import fits
 from windlass_protocol.frozen import mutable
-from windlass_protocol.limits import INTEGER_MAX
+from windlass_protocol.limits import INTEGER_MAX, RECORD_LEVELS_MAX, CodecLimits
 
 FORMAT: Final = "windlass-session"
 VERSION: Final = 1
 """Limits of the lines; the contents of records are checked separately."""
+_RECORD: Final = CodecLimits(depth_max=RECORD_LEVELS_MAX)
 _APPENDS_PER_EXPORT: Final = 16
 _ITEMS_PER_READ: Final = 512
 
@@ -463,6 +465,11 @@ def _append(reading: _Reading, line: JsonObject) -> None:
         if (record.session_id, record.seq, record.epoch) != (reading.session_id, seq, epoch):
             raise ValueError(seq)
         records.append(record)
+        if not fits(record.data, _RECORD):
+            raise bad_request(
+                f"line {reading.count:,} has a record with a number over 2**53 - 1, "
+                f"or with too many levels: limit {RECORD_LEVELS_MAX}"
+            )
     if not records or epoch < (before.epoch if before else 0):
         raise ValueError(seq)
     reading.lines[records[0].seq] = reading.count

@@ -7,11 +7,11 @@ from typing import Final, Generic, TypeVar, cast
 
 from pydantic_core import from_json
 
-from windlass.agent import subagent_tool
+from windlass.agent.agent import subagent_tool
+from windlass.agent.hooks import BEFORE_MODEL_CALL
+from windlass.agent.package import package_of
 from windlass.engine.model_call import Prompt, system_words
 from windlass.errors import Rejected, kind_of
-from windlass.hooks import BEFORE_MODEL_CALL
-from windlass.package import package_of
 from windlass.ports.model import LLMMessage
 from windlass.ports.store import ContentStore, Document, Documents, Journal, RunRow
 from windlass.refusals import bad_request, not_begun
@@ -31,7 +31,6 @@ from windlass_harness.views import (
 from windlass_harness.views.runs import RUN_ENDS, RunState
 from windlass_harness.views.session import Resolved, resolved_by, resolved_key
 from windlass_protocol import (
-    AgentResolvedData,
     ChatMessage,
     HarnessTrace,
     JsonObject,
@@ -44,6 +43,7 @@ from windlass_protocol import (
     TraceSpan,
 )
 from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import records
 from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import INTEGER_MAX
 
@@ -160,8 +160,8 @@ async def chat_page(journal: Journal, session_id: str, *, after: int, limit: int
     The records are read from the first, and no further than the page needs.
     """
     chat, end = ChatState(), after + limit
-    async for records in pages_of(journal, session_id):
-        chat = fold_chat(records, chat)
+    async for page in pages_of(journal, session_id):
+        chat = fold_chat(page, chat)
         if len(chat.messages) > end and _is_settled(chat, end):
             break
     found = [*enumerate(chat.messages[after : end + 1], after + 1)]
@@ -183,9 +183,9 @@ async def session_at(journal: Journal, session_id: str, *, seq: int, last_seq: i
     if not 0 <= seq <= last_seq:
         raise bad_request(f"the session has records 1 to {last_seq:,}, found {seq:,}")
     session, chat, runs, usage = SessionState(), ChatState(), RunsState(), UsageState()
-    async for records in pages_of(journal, session_id, last=seq):
-        session, chat = fold_session(records, session), fold_chat(records, chat)
-        runs, usage = fold_runs(records, runs), fold_usage(records, usage)
+    async for page in pages_of(journal, session_id, last=seq):
+        session, chat = fold_session(page, session), fold_chat(page, chat)
+        runs, usage = fold_runs(page, runs), fold_usage(page, usage)
     return SessionAt(seq, session, chat.messages, runs, usage)
 
 
@@ -205,8 +205,8 @@ class Traces:
         state = self._kept.get(row.run_id, TraceState())
         known = state.position.seq or row.first_seq - 1
         if row.first_seq:
-            async for records in pages_of(journal, row.session_id, after=known):
-                state = fold_trace(records, state, run_id=row.run_id, user_id=owner)
+            async for page in pages_of(journal, row.session_id, after=known):
+                state = fold_trace(page, state, run_id=row.run_id, user_id=owner)
                 if state.trace is not None and state.trace.ended_at is not None:
                     break
         if state.trace is None:
@@ -374,10 +374,9 @@ def _given(state: LoopState, after: Sequence[Record]) -> dict[str, Resolved]:
     assert run is not None, "a step belongs to a run"
     found = dict(state.session.resolved)
     for record in after:
-        if record.type == "agent.resolved":
-            data = AgentResolvedData.model_validate(record.data)
-            if data.scope is ResolverScope.STEP:
-                found |= resolved_by(data, agent_id=run.agent_id, run_id=record.run_id)
+        body = record.body
+        if isinstance(body, records.AgentResolved) and body.scope is ResolverScope.STEP:
+            found |= resolved_by(body, agent_id=run.agent_id, run_id=record.run_id)
     prefix = resolved_key(run.agent_id, "")
     return {key.removeprefix(prefix): one for key, one in found.items() if key.startswith(prefix)}
 
@@ -424,8 +423,8 @@ def _added(after: Iterable[Record]) -> list[str]:
     """Return the texts that hooks added after the messages."""
     found: list[str] = []
     for record in after:
-        if record.type == "hook.completed" and record.data.get("point") == BEFORE_MODEL_CALL:
-            change = record.data.get("change")
-            context = change.get("context") if isinstance(change, dict) else None
+        body = record.body
+        if isinstance(body, records.HookCompleted) and body.point == BEFORE_MODEL_CALL:
+            context = (body.change or {}).get("context")
             found += [str(text) for text in context] if isinstance(context, list) else ()
     return found

@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from functools import partial
 from typing import Final, Literal, TypedDict, TypeVar, Unpack, cast
 
@@ -30,6 +31,7 @@ from windlass.engine.clocks import moment, stamp
 from windlass.errors import AgentError, Conflict, check_whole, kind_of
 from windlass.ports.clock import IDLE, Clock
 from windlass.ports.feed import EventBus
+from windlass.ports.machine import Machine
 from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.store import (
     SCHEDULE,
@@ -49,6 +51,7 @@ from windlass.ports.store import (
     SessionStatus,
     SettledRequest,
     Store,
+    WaitCause,
     place_of_run,
     place_of_session,
 )
@@ -61,19 +64,18 @@ from windlass.refusals import (
     unknown_run,
     unknown_session,
 )
-from windlass.runtime.registry import Machine
 from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.subagents import is_childs
 from windlass_harness.record import Record
 from windlass_harness.redact import Redactor
 from windlass_harness.views.listing import words_in
-from windlass_protocol import ChatMessage, RetryClass, RunStatus
+from windlass_protocol import ChatMessage, ErrorKind, RetryClass, RunStatus
 from windlass_protocol.codec_errors import shown
 from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.limits import INTEGER_MAX
 
 T = TypeVar("T")
-StatusT = TypeVar("StatusT", SessionStatus, RunStatus)
+EnumT = TypeVar("EnumT", bound=StrEnum)
 SortT = TypeVar("SortT", RunSort, SessionSort)
 
 SEARCH_CHARS_MAX: Final = 256
@@ -83,17 +85,32 @@ RUN_IDS_MAX: Final = 100
 """Runs that one query names."""
 COUNTED_MAX: Final = 10_000
 """Rows that a count is exact for; one more means that there are more."""
-STATUS_SHOWN_CHARS_MAX: Final = 40
-"""Characters of an unknown status that an error quotes."""
+MEMBER_SHOWN_CHARS_MAX: Final = 40
+"""Characters of an unknown value of a filter that an error quotes."""
 
 
-def member(kind: type[StatusT], value: object) -> StatusT:
-    try:
-        return kind(value)
-    except ValueError:
-        pass
-    found = repr(shown(value, STATUS_SHOWN_CHARS_MAX)) if isinstance(value, str) else kind_of(value)
-    raise bad_request(f"status must be one of {', '.join(one.value for one in kind)}, found {found}")
+def member(kind: type[EnumT], value: object, what: str) -> EnumT | None:
+    """Return the member that an option names, or None if it is left out.
+
+    Raises:
+        Rejected: there is no such member.
+    """
+    if value is None:
+        return None
+    check_member(tuple(kind), value, what)
+    return kind(value)
+
+
+def check_member(members: Collection[str], value: object, what: str) -> None:
+    """Check that an option is one of a closed set.
+
+    Raises:
+        Rejected: it is not.
+    """
+    if isinstance(value, str) and value in members:
+        return
+    found = repr(shown(value, MEMBER_SHOWN_CHARS_MAX)) if isinstance(value, str) else kind_of(value)
+    raise bad_request(f"{what} must be one of {', '.join(members)}, found {found}")
 
 
 def name_of(value: object, what: str) -> str | None:
@@ -127,19 +144,21 @@ def run_filter(wanted: "RunQuery") -> RunFilter:
     Raises:
         Rejected: an option is not valid.
     """
-    status, error, feedback = wanted.get("status"), wanted.get("error"), wanted.get("feedback")
-    if feedback not in (None, *_RATINGS):
-        raise bad_request(f"feedback must be one of {', '.join(_RATINGS)}, found {kind_of(feedback)}")
+    error, feedback = wanted.get("error"), wanted.get("feedback")
+    if error is not None:
+        check_member((_ANY_ERROR, *ErrorKind), error, "error")
+    if feedback is not None:
+        check_member(_RATINGS, feedback, "feedback")
     return RunFilter(
         session_id=name_of(wanted.get("session_id"), "session_id"),
         agent_id=name_of(wanted.get("agent_id"), "agent_id"),
-        status=None if status is None else member(RunStatus, status),
+        status=member(RunStatus, wanted.get("status"), "status"),
         owner=name_of(wanted.get("owner"), "owner"),
         root_only=bool(wanted.get("root_only", False)),
         playground=bool(wanted.get("playground", False)),
-        waits_on=name_of(wanted.get("waits_on"), "waits_on"),
+        waits_on=member(WaitCause, wanted.get("waits_on"), "waits_on"),
         fingerprint=name_of(wanted.get("version"), "version"),
-        error="" if error == "any" else name_of(error, "error"),
+        error="" if error == _ANY_ERROR else error,
         tag=name_of(wanted.get("tag"), "tag"),
         rating=None if feedback is None else _RATINGS[feedback],
         has_crashed=wanted.get("has_crashed"),
@@ -190,7 +209,6 @@ def session_filter(wanted: "SessionQuery") -> SessionFilter:
     Raises:
         Rejected: an option is not valid.
     """
-    status = wanted.get("status")
     owner = name_of(wanted.get("owner"), "owner")
     of_runs = run_filter(
         {
@@ -204,7 +222,7 @@ def session_filter(wanted: "SessionQuery") -> SessionFilter:
     )
     return SessionFilter(
         agent_id=name_of(wanted.get("agent_id"), "agent_id"),
-        status=None if status is None else member(SessionStatus, status),
+        status=member(SessionStatus, wanted.get("status"), "status"),
         owner=owner,
         words=words_of(wanted.get("text")),
         root_only=wanted.get("root_only", True),
@@ -231,11 +249,8 @@ def session_order(wanted: "SessionQuery", after: object) -> SessionOrder:
 
 def _sort_of(sorts: type[SortT], wanted: "RunQuery | SessionQuery") -> tuple[SortT, bool]:
     """Return the sort of a query, the first one if it names none, and whether the least comes first."""
-    known = list(sorts)
-    sort = wanted.get("sort") or known[0]
-    if sort not in known:
-        raise bad_request(f"sort must be one of {', '.join(known)}, found {kind_of(sort)}")
-    return sorts(sort), bool(wanted.get("is_ascending", False))
+    sort = member(sorts, wanted.get("sort"), "sort") or next(iter(sorts))
+    return sort, bool(wanted.get("is_ascending", False))
 
 
 def _way(by: RunSort | SessionSort, is_ascending: bool) -> str:
@@ -268,6 +283,7 @@ def _sorted_page(
     return Page(items, f"{kind}.{_way(order.by, order.is_ascending)}.{number}.{value}")
 
 
+_ANY_ERROR: Final = "any"
 _RATINGS: Final = {"up": 1, "down": -1, "none": 0}
 _SORTED_CURSOR: Final = lazy_pattern(
     r"(runs|sessions)\.([a-z-]+)\.([0-9]{1,15})\.([0-9]{1,16}|[0-9]{4}-[0-9-]{5}T[0-9:.]{8,12}Z|)"

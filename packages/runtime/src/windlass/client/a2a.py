@@ -21,24 +21,26 @@ from pydantic import Field, JsonValue, ValidationError
 
 from windlass import parts
 from windlass.addresses import Resolver, check_public, resolve, target_of
+from windlass.agent.hooks import Hook, hook
 from windlass.client.remote import (
     END_MS,
     ERROR_CHARS_MAX,
     REMOTE,
     WORDS_CHARS_MAX,
-    Asked,
+    MissingKey,
     Outage,
+    RemoteRequest,
     Reply,
     Report,
-    fitting,
+    fit_result,
     question_of,
 )
 from windlass.errors import install_hint
-from windlass.hooks import Hook, hook
 from windlass.ports.host import HookCall
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.context import ToolContext
 from windlass_protocol import EffectClass, InputRequest, JsonObject, RunStatus, Taint, ToolMode
+from windlass_protocol.codec_scan import count_values
 from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
@@ -51,8 +53,14 @@ if TYPE_CHECKING:
 POLL_S: Final = 1.0
 """Interval between two looks at a task whose stream has ended."""
 ANSWER_S: Final = 60.0
-ANSWER_BYTES_MAX: Final = 64 * 1_048_576
-"""Size of one answer: a card, a task, or a stream of its events."""
+ANSWER_BYTES_MAX: Final = 2 * 1_048_576
+"""Size of one answer: a card, a task, or an event of a stream. The SDK reads it on the event loop."""
+ANSWER_VALUES_MAX: Final = 20_000
+"""Values of one answer."""
+STREAM_BYTES_MAX: Final = 64 * 1_048_576
+"""Size of a stream of events."""
+_EVENTS: Final = "text/event-stream"
+_EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _STATE: Final = "TASK_STATE_"
 _TASK: Final = "windlass.a2a_task"
@@ -124,30 +132,34 @@ def a2a_end(server: A2AServer) -> Hook:
     """Return the hook that cancels the task when the local run has ended without it."""
 
     @hook("after_run_terminal", hook_id="a2a_end", timeout_ms=END_MS)
-    async def end(seen: HookCall) -> None:
-        task_id = server.under_way.pop(seen.session_id, None) or seen.state.get(_TASK)
-        if seen.status == RunStatus.COMPLETED or task_id is None:
+    async def end(call: HookCall) -> None:
+        task_id = server.under_way.pop(call.session_id, None) or call.state.get(_TASK)
+        if call.status == RunStatus.COMPLETED or task_id is None:
             return
         a2a = import_module("a2a.types.a2a_pb2")
         # A task that has ended, or whose server is away, is left as it is.
         with suppress(ToolFailed):
-            async with _connected(server) as client:
+            async with _connect(server) as client:
                 await client.cancel_task(a2a.CancelTaskRequest(id=str(task_id)))
 
     return end
 
 
 @asynccontextmanager
-async def _connected(server: A2AServer) -> AsyncGenerator["Client"]:
+async def _connect(server: A2AServer) -> AsyncGenerator["Client"]:
     try:
         client_module = import_module("a2a.client")
         httpx, errors = import_module("httpx"), import_module("a2a.utils.errors")
     except ModuleNotFoundError:
         raise ToolFailed(f"A2A needs an optional dependency: {install_hint('a2a')}") from None
     try:
+        key = server.key()
+    except MissingKey as error:
+        raise ToolFailed(error.message) from None
+    try:
         # The environment is ignored: no proxy sees the key.
         inner = httpx.AsyncHTTPTransport(trust_env=False)
-        transport = KeyTransport(httpx.URL(server.address), server.key(), inner)
+        transport = KeyTransport(httpx.URL(server.address), key, inner)
         async with httpx.AsyncClient(timeout=ANSWER_S, trust_env=False, transport=transport) as http:
             config = client_module.ClientConfig(httpx_client=http)
             yield await client_module.ClientFactory(config).create_from_url(server.address)
@@ -203,7 +215,8 @@ class KeyTransport:
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
             raise ToolFailed("the A2A agent sent a compressed answer, which was not asked for")
-        response.stream = _bounded(cast("httpx.AsyncByteStream", response.stream))
+        is_stream = response.headers.get("content-type", "").lower().startswith(_EVENTS)
+        response.stream = _limit_size(cast("httpx.AsyncByteStream", response.stream), is_stream=is_stream)
         return response
 
     async def _pin(self, request: "httpx.Request") -> None:
@@ -240,25 +253,51 @@ def _origin(url: "httpx.URL") -> tuple[str, str, int]:
     return url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)
 
 
-def _bounded(content: "httpx.AsyncByteStream") -> "httpx.AsyncByteStream":
-    """Return the content of an answer, which fails once it is too large."""
+def _limit_size(content: "httpx.AsyncByteStream", *, is_stream: bool) -> "httpx.AsyncByteStream":
+    """Return the content of a response, in whole answers; it fails at one that is too large."""
     import httpx  # noqa: PLC0415 - an extra
 
     class Bounded(httpx.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            size = 0
+            size, part = 0, bytearray()
             async for chunk in content:
                 size += len(chunk)
-                if size > ANSWER_BYTES_MAX:
-                    raise ToolFailed(
-                        f"the answer of the A2A agent is too large: limit {ANSWER_BYTES_MAX:,} bytes"
-                    )
-                yield chunk
+                if size > STREAM_BYTES_MAX:
+                    raise _too_large(f"{STREAM_BYTES_MAX:,} bytes for all events")
+                end = _last_end(part, chunk) if is_stream else 0
+                part += chunk
+                if end:
+                    yield _checked(bytes(part[:end]))
+                    del part[:end]
+                if len(part) > ANSWER_BYTES_MAX:
+                    raise _too_large(f"{ANSWER_BYTES_MAX:,} bytes")
+            yield _checked(bytes(part))
 
         async def aclose(self) -> None:
             await content.aclose()
 
     return Bounded()
+
+
+def _last_end(part: bytearray, chunk: bytes) -> int:
+    """Return where the last whole event ends, once a chunk is added; 0 if no event ends in the chunk."""
+    # An end may begin in the part before.
+    known = max(len(part) - 3, 0)
+    text = bytes(part[known:]) + chunk
+    ends = (text.rfind(mark) + len(mark) for mark in _EVENT_ENDS if mark in text)
+    return max((known + end for end in ends), default=0)
+
+
+def _checked(answer: bytes) -> bytes:
+    if len(answer) > ANSWER_BYTES_MAX:
+        raise _too_large(f"{ANSWER_BYTES_MAX:,} bytes")
+    if count_values(answer, ANSWER_VALUES_MAX) > ANSWER_VALUES_MAX:
+        raise _too_large(f"{ANSWER_VALUES_MAX:,} values")
+    return answer
+
+
+def _too_large(limit: str) -> ToolFailed:
+    return ToolFailed(f"the answer of the A2A agent is too large: limit {limit}")
 
 
 class _Unreachable(ToolFailed):
@@ -275,7 +314,7 @@ def a2a_probe(server: A2AServer) -> "Probe":
 
     async def problem() -> str | None:
         try:
-            async with _connected(server):
+            async with _connect(server):
                 return None
         except _Unreachable as error:
             return str(error)
@@ -291,15 +330,15 @@ async def _work(
     """Send a message, or follow a task that was begun; a failed connection is reported if that is safe."""
     is_sent = False
 
-    def begun(begun_id: str) -> None:
+    def note_task(begun_id: str) -> None:
         nonlocal task_id
         task_id = server.under_way[ctx.session_id] = begun_id
 
     try:
-        async with _connected(server) as client:
+        async with _connect(server) as client:
             if request is not None:
                 is_sent = True
-                answer = await _send(client, request, begun)
+                answer = await _send(client, request, note_task)
                 if answer is not None:
                     return answer
             return await _follow(client, task_id)
@@ -326,21 +365,21 @@ def _message(ctx: ToolContext, text: str, reply: Reply | None) -> "wire.SendMess
 
 
 async def _send(
-    client: "Client", request: "wire.SendMessageRequest", begun: Callable[[str], None]
+    client: "Client", request: "wire.SendMessageRequest", on_task: Callable[[str], None]
 ) -> Report | None:
     """Send a message and follow its task while it is streamed; a server may answer with a message alone."""
     task_id = ""
     async for event in client.send_message(request):
         match event.WhichOneof("payload"):
             case "message":
-                return Report(output=fitting(_text(event.message.parts)))
+                return Report(output=fit_result(_text(event.message.parts)))
             case "task":
                 task_id = event.task.id
             case "status_update":
                 task_id = event.status_update.task_id
             case _:
                 continue
-        begun(task_id)
+        on_task(task_id)
     if not task_id:
         raise ToolFailed("the A2A agent answered with neither a task nor a message")
     return None
@@ -350,7 +389,7 @@ async def _follow(client: "Client", task_id: str) -> Report:
     """Look at a task until it ends or asks."""
     a2a, clock = import_module("a2a.types.a2a_pb2"), parts.SystemClock()
     while True:
-        task = await client.get_task(a2a.GetTaskRequest(id=task_id))
+        task = await client.get_task(a2a.GetTaskRequest(id=task_id, history_length=0))
         report = _report(task, a2a.TaskState.Name(task.status.state).removeprefix(_STATE))
         if report is not None:
             return report
@@ -358,21 +397,23 @@ async def _follow(client: "Client", task_id: str) -> Report:
 
 
 def _report(task: "wire.Task", state: str) -> Report | None:
-    said = _text(task.status.message.parts)
+    text = _text(task.status.message.parts)
     match state:
         case "COMPLETED":
             texts = [_text(artifact.parts) for artifact in task.artifacts]
-            return Report(run_id=task.id, output=fitting("\n".join(one for one in texts if one) or said))
+            return Report(
+                run_id=task.id, output=fit_result("\n".join(part for part in texts if part) or text)
+            )
         case "INPUT_REQUIRED":
-            return Report(run_id=task.id, asked=_asked(task, said))
+            return Report(run_id=task.id, asked=_read_request(task, text))
         case "SUBMITTED" | "WORKING":
             return None
         case _:
-            told = f"{state.lower()}: {said}" if said else state.lower()
-            return Report(run_id=task.id, error=told[:ERROR_CHARS_MAX])
+            error = f"{state.lower()}: {text}" if text else state.lower()
+            return Report(run_id=task.id, error=error[:ERROR_CHARS_MAX])
 
 
-def _asked(task: "wire.Task", said: str) -> Asked:
+def _read_request(task: "wire.Task", text: str) -> RemoteRequest:
     """Return what a task asks: a request of Windlass with its options, or the words of its agent."""
     for part in task.status.message.parts:
         if part.HasField("data"):
@@ -381,14 +422,14 @@ def _asked(task: "wire.Task", said: str) -> Asked:
                 request = InputRequest.model_validate(data)
             except ValidationError:
                 continue
-            return Asked(
+            return RemoteRequest(
                 request_id=request.request_id,
                 arguments_hash=request.arguments_hash,
                 question=question_of(request),
             )
-    question: JsonObject = {"prompt": said or "?", "options": [], "allow_freeform": True}
-    return Asked(request_id=task.id, question=question)
+    question: JsonObject = {"prompt": text or "?", "options": [], "allow_freeform": True}
+    return RemoteRequest(request_id=task.id, question=question)
 
 
-def _text(found: Any) -> str:
-    return "\n".join(cast(str, part.text) for part in found if part.HasField("text"))
+def _text(parts: Any) -> str:
+    return "\n".join(cast(str, part.text) for part in parts if part.HasField("text"))

@@ -14,11 +14,11 @@ from windlass.client.connection import (
     KEY_CHARS_MAX,
     LINE_CHARS_MAX,
     REQUESTS,
-    Address,
-    Call,
     Key,
     Means,
     NotWindlass,
+    ServerAddress,
+    ServerCall,
     path_of,
     query_of,
 )
@@ -67,7 +67,7 @@ from windlass_protocol.frozen import sealed
 
 if TYPE_CHECKING:
     from windlass.client.feed import EventFeed
-    from windlass.client.link import Link
+    from windlass.client.link import ServerLink
     from windlass.schedules import Schedule
     from windlass_protocol.generated.values import RunModeValue
 
@@ -82,7 +82,7 @@ class Begun:
     continuation_token: str | None
 
 
-def _begun(accepted: Accepted) -> Begun:
+def _read_begun(accepted: Accepted) -> Begun:
     if accepted.run_id is None:
         raise NotWindlass("the server accepted the request without naming its run; is it of this version?")
     return Begun(accepted.session_id, accepted.run_id, accepted.message_id, accepted.continuation_token)
@@ -92,7 +92,7 @@ class Linked(Protocol):
     """Gives access to the connection to the server."""
 
     @property
-    def link(self) -> "Link":
+    def link(self) -> "ServerLink":
         """The connection to the server.
 
         Raises:
@@ -101,17 +101,17 @@ class Linked(Protocol):
         ...
 
 
-def key_for(link: "Link", given: str | None) -> str:
+def key_for(link: "ServerLink", key: str | None) -> str:
     """Return the idempotency key of a request: the given one, or a new one.
 
     Raises:
         Rejected: the given key cannot be sent.
     """
-    if given is None:
+    if key is None:
         return link.means.new_id()
-    if not given or len(given) > KEY_CHARS_MAX or not all("!" <= char <= "~" for char in given):
+    if not key or len(key) > KEY_CHARS_MAX or not all("!" <= char <= "~" for char in key):
         raise bad_request("idempotency_key must be a string of ASCII characters without spaces")
-    return given
+    return key
 
 
 class RunQuery(TypedDict, total=False):
@@ -157,67 +157,74 @@ class Runs:
 
     async def get(self, run_id: str) -> RunInfo:
         """Return the status of a run, its open requests and its result."""
-        return await self._link.ask(RunInfo, Call("GET", path_of("runs", run_id)))
+        return await self._link.ask(RunInfo, ServerCall("GET", path_of("runs", run_id)))
 
     async def list(self, **query: Unpack[RunQuery]) -> Page[RunRow]:
         """Return a page of runs, newest first unless sorted otherwise."""
         problem = option_problem(query, RunQuery, what="runs.list")
         if problem is not None:
             raise bad_request(problem)
-        found = await self._link.ask(RunPage, Call("GET", "/runs", query=query_of(query)))
-        return Page(found.runs, found.next)
+        page = await self._link.ask(RunPage, ServerCall("GET", "/runs", query=query_of(query)))
+        return Page(page.runs, page.next)
 
     async def refused(
         self, *, agent: str | None = None, after: str | None = None, limit: int | None = None
     ) -> Page[RefusedStart]:
         """Return a page of starts that were refused, newest first, with their errors."""
         query = {"agent": agent, "after": after, "limit": limit}
-        found = await self._link.ask(RefusedStartPage, Call("GET", "/refused-starts", query=query))
-        return Page(found.refused_starts, found.next)
+        page = await self._link.ask(RefusedStartPage, ServerCall("GET", "/refused-starts", query=query))
+        return Page(page.refused_starts, page.next)
 
     async def cancel(self, run_id: str, *, reason: str | None = None) -> Accepted:
         """Request the cancellation of a run; a finished run is not changed."""
         body: JsonObject | None = None if reason is None else {"reason": reason}
-        call = Call("POST", path_of("runs", run_id, "cancel"), body=body, key=key_for(self._link, None))
+        call = ServerCall("POST", path_of("runs", run_id, "cancel"), body=body, key=key_for(self._link, None))
         return await self._link.ask(Accepted, call)
 
     async def give_feedback(self, run_id: str, given: NewFeedback) -> Accepted:
         """Record what you say of a run, of one of its steps, or of an answer."""
         body = cast(JsonObject, given.model_dump(mode="json", by_alias=True, exclude_none=True))
-        call = Call("POST", path_of("runs", run_id, "feedback"), body=body, key=key_for(self._link, None))
+        call = ServerCall(
+            "POST", path_of("runs", run_id, "feedback"), body=body, key=key_for(self._link, None)
+        )
         return await self._link.ask(Accepted, call)
 
     async def feedback(self, run_id: str) -> tuple[FeedbackInfo, ...]:
         """Return what people said of a run, oldest first."""
-        found = await self._link.ask(FeedbackList, Call("GET", path_of("runs", run_id, "feedback")))
-        return found.feedback
+        answer = await self._link.ask(FeedbackList, ServerCall("GET", path_of("runs", run_id, "feedback")))
+        return answer.feedback
 
-    async def retry(self, run_id: str) -> Begun:
-        """Continue a failed run in a new run of its session; the result names that run."""
-        call = Call("POST", path_of("runs", run_id, "retry"), key=key_for(self._link, None))
-        return _begun(await self._link.ask(Accepted, call))
+    async def retry(self, run_id: str, *, budget: BudgetLimits | None = None) -> Begun:
+        """Continue a failed run in a new run of its session; the result names that run.
+
+        It has what the failed run left of its budget. `budget` are other limits, of both runs together; the
+        server keeps them within those of the agent.
+        """
+        body: JsonObject | None = None if budget is None else {"budget": _plain(budget)}
+        call = ServerCall("POST", path_of("runs", run_id, "retry"), body=body, key=key_for(self._link, None))
+        return _read_begun(await self._link.ask(Accepted, call))
 
     async def undo_plan(self, run_id: str) -> UndoPlan:
         """Return the calls of a run that may have changed something, newest first."""
-        return await self._link.ask(UndoPlan, Call("GET", path_of("runs", run_id, "undo")))
+        return await self._link.ask(UndoPlan, ServerCall("GET", path_of("runs", run_id, "undo")))
 
     async def undo(self, run_id: str) -> Begun:
         """Reverse the calls of a run in a new run of its session; the result names that run."""
-        call = Call("POST", path_of("runs", run_id, "undo"), key=key_for(self._link, None))
-        return _begun(await self._link.ask(Accepted, call))
+        call = ServerCall("POST", path_of("runs", run_id, "undo"), key=key_for(self._link, None))
+        return _read_begun(await self._link.ask(Accepted, call))
 
     async def trace(self, run_id: str) -> TraceInfo:
         """Return the trace of a run: its spans with their durations."""
-        return await self._link.ask(TraceInfo, Call("GET", path_of("runs", run_id, "trace")))
+        return await self._link.ask(TraceInfo, ServerCall("GET", path_of("runs", run_id, "trace")))
 
     async def decisions(self, run_id: str, *, after: int = 0, limit: int | None = None) -> DecisionRun:
         """Return the decisions of a run with their outcomes; with `limit`, a page of them."""
         query = {"after": after or None, "limit": limit}
-        call = Call("GET", path_of("runs", run_id, "decisions"), query=query)
+        call = ServerCall("GET", path_of("runs", run_id, "decisions"), query=query)
         return await self._link.ask(DecisionRun, call)
 
     @property
-    def _link(self) -> "Link":
+    def _link(self) -> "ServerLink":
         return self._client.link
 
 
@@ -233,8 +240,8 @@ class Approvals:
     async def list(self, *, after: str | None = None, limit: int | None = None) -> Page[ApprovalInfo]:
         """Return a page of open requests, oldest first."""
         query = {"after": after, "limit": limit}
-        found = await self._client.link.ask(ApprovalPage, Call("GET", "/approvals", query=query))
-        return Page(found.requests, found.next)
+        page = await self._client.link.ask(ApprovalPage, ServerCall("GET", "/approvals", query=query))
+        return Page(page.requests, page.next)
 
     async def answer(
         self,
@@ -250,16 +257,16 @@ class Approvals:
         With `arguments_hash` of the arguments that were shown, the answer is refused if the arguments have
         changed. With the option approve, `arguments` are those that the call runs with instead of its own.
         """
-        given: dict[str, JsonValue] = {
+        fields: dict[str, JsonValue] = {
             "optionId": option_id,
             "text": text,
             "argumentsHash": arguments_hash,
             "arguments": arguments,
         }
-        body: JsonObject = {name: value for name, value in given.items() if value is not None}
+        body: JsonObject = {name: value for name, value in fields.items() if value is not None}
         link = self._client.link
         # Not repeated blindly: a second answer is refused, even if it equals the first.
-        call = Call(
+        call = ServerCall(
             "POST", path_of("approvals", request_id), body=body, key=key_for(link, None), is_repeatable=False
         )
         return await link.ask(Accepted, call)
@@ -279,18 +286,18 @@ class Deliveries:
     ) -> Page[DeliveryInfo]:
         """Return a page of deliveries, by id."""
         query = {"dead": "true" if dead_only else None, "after": after, "limit": limit}
-        found = await self._client.link.ask(DeliveryPage, Call("GET", "/deliveries", query=query))
-        return Page(found.deliveries, found.next)
+        page = await self._client.link.ask(DeliveryPage, ServerCall("GET", "/deliveries", query=query))
+        return Page(page.deliveries, page.next)
 
     async def retry(self, delivery_id: str) -> DeliveryInfo:
         """Try a delivery again now."""
-        return await self._ask(Call("POST", path_of("deliveries", delivery_id, "retry")))
+        return await self._ask(ServerCall("POST", path_of("deliveries", delivery_id, "retry")))
 
     async def delete(self, delivery_id: str) -> None:
         """Give a delivery up."""
-        await self._ask(Call("DELETE", path_of("deliveries", delivery_id)))
+        await self._ask(ServerCall("DELETE", path_of("deliveries", delivery_id)))
 
-    async def _ask(self, call: Call) -> DeliveryInfo:
+    async def _ask(self, call: ServerCall) -> DeliveryInfo:
         # Equal requests have one effect, so each may be repeated.
         return await self._client.link.ask(DeliveryInfo, call)
 
@@ -308,41 +315,45 @@ class Schedules:
         """Make a schedule, or replace the one with its name; its owner is the user of the key."""
         facts = {name: getattr(schedule, name) for name in NewSchedule.model_fields}
         body = NewSchedule.model_validate(facts).model_dump(mode="json", by_alias=True, exclude_none=True)
-        return await self._ask(Call("POST", "/schedules", body=body))
+        return await self._ask(ServerCall("POST", "/schedules", body=body))
 
     async def list(self, *, after: str | None = None, limit: int | None = None) -> Page[ScheduleInfo]:
         """Return a page of schedules, by name."""
-        call = Call("GET", "/schedules", query={"after": after, "limit": limit})
-        found = await self._client.link.ask(SchedulePage, call)
-        return Page(found.schedules, found.next)
+        call = ServerCall("GET", "/schedules", query={"after": after, "limit": limit})
+        page = await self._client.link.ask(SchedulePage, call)
+        return Page(page.schedules, page.next)
 
     async def get(self, name: str) -> ScheduleInfo:
         """Return a schedule."""
-        return await self._ask(Call("GET", path_of("schedules", name)))
+        return await self._ask(ServerCall("GET", path_of("schedules", name)))
 
     async def ticks(self, name: str) -> ScheduleTicks:
         """Return the next ticks of a schedule, and the last ones with their runs."""
-        return await self._client.link.ask(ScheduleTicks, Call("GET", path_of("schedules", name, "ticks")))
+        return await self._client.link.ask(
+            ScheduleTicks, ServerCall("GET", path_of("schedules", name, "ticks"))
+        )
 
     async def run_now(self, name: str) -> str:
         """Start a run of a schedule at once, beside its ticks; return the id of the run."""
-        found = await self._client.link.ask(Accepted, Call("POST", path_of("schedules", name, "run")))
-        assert found.run_id is not None, "a run was started"
-        return found.run_id
+        accepted = await self._client.link.ask(
+            Accepted, ServerCall("POST", path_of("schedules", name, "run"))
+        )
+        assert accepted.run_id is not None, "a run was started"
+        return accepted.run_id
 
     async def pause(self, name: str) -> ScheduleInfo:
         """Start no further runs."""
-        return await self._ask(Call("POST", path_of("schedules", name, "pause")))
+        return await self._ask(ServerCall("POST", path_of("schedules", name, "pause")))
 
     async def resume(self, name: str) -> ScheduleInfo:
         """Start runs again, from the next tick on."""
-        return await self._ask(Call("POST", path_of("schedules", name, "resume")))
+        return await self._ask(ServerCall("POST", path_of("schedules", name, "resume")))
 
     async def delete(self, name: str) -> None:
         """Delete a schedule; its runs stay."""
-        await self._ask(Call("DELETE", path_of("schedules", name)))
+        await self._ask(ServerCall("DELETE", path_of("schedules", name)))
 
-    async def _ask(self, call: Call) -> ScheduleInfo:
+    async def _ask(self, call: ServerCall) -> ScheduleInfo:
         # Equal requests have one effect, so each may be repeated.
         return await self._client.link.ask(ScheduleInfo, call)
 
@@ -413,7 +424,7 @@ class Sessions:
             "projectId": wishes.get("project_id"),
         }
         accepted = await self._post("/sessions", wishes, message=message, **document)
-        return accepted if message is None else _begun(accepted)
+        return accepted if message is None else _read_begun(accepted)
 
     async def send(
         self,
@@ -430,7 +441,7 @@ class Sessions:
         _check(wishes, RunWishes, "a run")
         path = path_of("sessions", session_id, "messages")
         accepted = await self._post(path, wishes, message=message, continuationToken=continuation_token)
-        return _begun(accepted)
+        return _read_begun(accepted)
 
     async def steer(
         self, session_id: str, message: UserContent, *, idempotency_key: str | None = None
@@ -441,7 +452,7 @@ class Sessions:
 
     async def answer(self, session_id: str, *responses: InputResponse) -> Accepted:
         """Answer open requests of a session."""
-        body: JsonObject = {"responses": [_plain(one) for one in responses]}
+        body: JsonObject = {"responses": [_plain(response) for response in responses]}
         path = path_of("sessions", session_id, "messages")
         return await self._link.ask(Accepted, self._once("POST", path, body))
 
@@ -457,21 +468,23 @@ class Sessions:
         return await self._link.ask(Accepted, self._once("POST", path_of("sessions", session_id, "compact")))
 
     async def get(self, session_id: str) -> SessionInfo:
-        return await self._link.ask(SessionInfo, Call("GET", path_of("sessions", session_id)))
+        return await self._link.ask(SessionInfo, ServerCall("GET", path_of("sessions", session_id)))
 
     async def list(self, **query: Unpack[SessionQuery]) -> Page[SessionInfo]:
         """Return a page of sessions, newest first."""
         _check(query, SessionQuery, "sessions.list")
-        found = await self._link.ask(SessionPage, Call("GET", "/sessions", query=query_of(query)))
-        return Page(found.sessions, found.next)
+        page = await self._link.ask(SessionPage, ServerCall("GET", "/sessions", query=query_of(query)))
+        return Page(page.sessions, page.next)
 
     async def history(
         self, session_id: str, *, after: str | None = None, limit: int | None = None
     ) -> Page[ChatMessage]:
         """Return a page of the chat history, oldest first."""
         path = path_of("sessions", session_id, "history")
-        found = await self._link.ask(HistoryPage, Call("GET", path, query={"after": after, "limit": limit}))
-        return Page(found.messages, found.next)
+        page = await self._link.ask(
+            HistoryPage, ServerCall("GET", path, query={"after": after, "limit": limit})
+        )
+        return Page(page.messages, page.next)
 
     async def fork(
         self, session_id: str, *, at: int | None = None, idempotency_key: str | None = None
@@ -479,7 +492,7 @@ class Sessions:
         """Create a session as a copy of this one, as it is now or was after a record."""
         body: JsonObject = {} if at is None else {"at": at}
         key = key_for(self._link, idempotency_key)
-        call = Call("POST", path_of("sessions", session_id, "fork"), body=body, key=key)
+        call = ServerCall("POST", path_of("sessions", session_id, "fork"), body=body, key=key)
         return await self._link.ask(SessionInfo, call)
 
     async def export(self, session_id: str) -> AsyncGenerator[str]:
@@ -487,7 +500,7 @@ class Sessions:
 
         The last line holds a checksum of the others: without it the export is incomplete.
         """
-        call = Call("GET", path_of("sessions", session_id, "export"))
+        call = ServerCall("GET", path_of("sessions", session_id, "export"))
         async for line in self._link.lines(call, chars_max=LINE_CHARS_MAX):
             yield line
 
@@ -496,22 +509,22 @@ class Sessions:
         return (await self._link.ask(Deleted, self._once("DELETE", path_of("sessions", session_id)))).deleted
 
     @property
-    def _link(self) -> "Link":
+    def _link(self) -> "ServerLink":
         return self._client.link
 
-    def _once(self, method: str, path: str, body: JsonObject | None = None) -> Call:
+    def _once(self, method: str, path: str, body: JsonObject | None = None) -> ServerCall:
         """A request that the server cannot deduplicate: it is not repeated blindly."""
         key = key_for(self._link, None) if method == "POST" else None
-        return Call(method, path, body=body, key=key, is_repeatable=False)
+        return ServerCall(method, path, body=body, key=key, is_repeatable=False)
 
     async def _send(self, method: str, path: str, body: JsonObject, key: str | None) -> Accepted:
-        call = Call(method, path, body=body, key=key_for(self._link, key))
+        call = ServerCall(method, path, body=body, key=key_for(self._link, key))
         return await self._link.ask(Accepted, call)
 
     async def _post(
         self, path: str, wishes: RunWishes, *, message: UserContent | None, **fields: object
     ) -> Accepted:
-        given: dict[str, object] = {
+        values: dict[str, object] = {
             "message": message,
             "agent": wishes.get("agent"),
             "mode": wishes.get("mode"),
@@ -521,7 +534,7 @@ class Sessions:
             "budget": wishes.get("budget"),
             **fields,
         }
-        body: JsonObject = {name: _plain(value) for name, value in given.items() if value is not None}
+        body: JsonObject = {name: _plain(value) for name, value in values.items() if value is not None}
         return await self._send("POST", path, body, wishes.get("idempotency_key"))
 
 
@@ -537,19 +550,19 @@ class AgentSessions:
     async def get(self, session_id: str) -> AgentSession:
         """Return a session with its stage."""
         path = path_of("sessions", session_id, "agent-session")
-        return await self._client.link.ask(AgentSession, Call("GET", path))
+        return await self._client.link.ask(AgentSession, ServerCall("GET", path))
 
     async def update(self, session_id: str, change: AgentSessionChange) -> AgentSession:
         """Change the stage of a session; return it once the change is durable.
 
         Fields that are not given stay as they are; `next_stage=None` removes the next stage.
         """
-        given = check_given(change, AgentSessionChange, what="change", words="an AgentSessionChange")
+        checked = check_given(change, AgentSessionChange, what="change", words="an AgentSessionChange")
         path = path_of("sessions", session_id, "agent-session")
-        body: JsonObject = given.model_dump(mode="json", by_alias=True)
+        body: JsonObject = checked.model_dump(mode="json", by_alias=True)
         link = self._client.link
         # Not repeated blindly: it would undo a change that another caller has made since.
-        call = Call("POST", path, body=body, key=key_for(link, None), is_repeatable=False)
+        call = ServerCall("POST", path, body=body, key=key_for(link, None), is_repeatable=False)
         return await link.ask(AgentSession, call)
 
     async def list(
@@ -557,12 +570,12 @@ class AgentSessions:
     ) -> tuple[AgentSession, ...]:
         """Return sessions, newest first; `active_only` leaves out those that have ended."""
         query = {"chatId": chat_id, "activeOnly": active_only, "limit": limit}
-        call = Call("GET", "/agent-sessions", query=query_of(query))
+        call = ServerCall("GET", "/agent-sessions", query=query_of(query))
         return (await self._client.link.ask(AgentSessionList, call)).sessions
 
 
-def _check(options: Mapping[str, object], known: type, what: str) -> None:
-    problem = option_problem(options, known, what=what)
+def _check(options: Mapping[str, object], allowed: type, what: str) -> None:
+    problem = option_problem(options, allowed, what=what)
     if problem is not None:
         raise bad_request(problem)
 
@@ -572,7 +585,7 @@ def _plain(value: object) -> JsonValue:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", by_alias=True, exclude_none=True)
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in cast(Sequence[object], value)]
+        return [_plain(item) for item in cast(Sequence[object], value)]
     return to_jsonable_python(value, by_alias=True)
 
 
@@ -596,10 +609,10 @@ class Client:
     def __init__(
         self, url: str, *, key: Key = None, retries: RetryPolicy = REQUESTS, means: Means | None = None
     ) -> None:
-        self._address = Address(url, key)
+        self._address = ServerAddress(url, key)
         self._retries = retries
         self._means = means or Means()
-        self._link: Link | None = None
+        self._link: ServerLink | None = None
         self.sessions = Sessions(self)
         self.agent_sessions = AgentSessions(self)
         self.runs = Runs(self)
@@ -624,7 +637,7 @@ class Client:
             Rejected: the extra `packages/runtime[client]` is not installed.
         """
         if self._link is None:
-            self._link = _module("link").Link(self._address, self._means, retries=self._retries)
+            self._link = _module("link").ServerLink(self._address, self._means, retries=self._retries)
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -633,7 +646,7 @@ class Client:
             await link.aclose()
 
     @property
-    def link(self) -> "Link":
+    def link(self) -> "ServerLink":
         """The connection to the server.
 
         Raises:
@@ -675,11 +688,11 @@ class Client:
 
     async def agents(self) -> tuple[AgentInfo, ...]:
         """Return the agents of the server."""
-        return (await self.link.ask(AgentList, Call("GET", "/agents"))).agents
+        return (await self.link.ask(AgentList, ServerCall("GET", "/agents"))).agents
 
     async def health(self) -> Health:
         """Return whether the server accepts requests."""
-        return await self.link.ask(Health, Call("GET", "/health"))
+        return await self.link.ask(Health, ServerCall("GET", "/health"))
 
 
 def _module(name: str) -> ModuleType:

@@ -24,7 +24,7 @@ Query = Mapping[str, str | int | bool | None]
 
 
 @sealed
-class Call:
+class ServerCall:
     """One request to a server."""
 
     method: str
@@ -38,9 +38,9 @@ class Call:
     """Whether it may be repeated when it is unknown whether it arrived."""
 
 
-def query_of(given: Mapping[str, object]) -> Query:
+def query_of(filters: Mapping[str, object]) -> Query:
     """Return a typed dictionary of plain values as a query string, with names in camelCase."""
-    return cast(Query, {to_camel(name): value for name, value in given.items()})
+    return cast(Query, {to_camel(name): value for name, value in filters.items()})
 
 
 DETAIL_CHARS_MAX: Final = 1_000
@@ -123,36 +123,42 @@ _BY_STATUS: Final[Mapping[int, str]] = {
 def error_of(status: int, raw: bytes, *, retry_after_ms: int | None = None) -> AgentError:
     """Return the error for an unsuccessful answer; its body may be anything."""
     problem = _problem(raw)
-    named = problem.get("code")
-    code = named if isinstance(named, str) else _code_of(status)
-    message = _told(problem, status)[:DETAIL_CHARS_MAX]
+    named_code = problem.get("code")
+    code = named_code if isinstance(named_code, str) else _code_of(status)
+    message = _error_message(problem, status)[:DETAIL_CHARS_MAX]
     if code == "cursor_expired":
         return CursorExpired(message.removeprefix(_EXPIRED))
-    made, kind, retry = _BY_CODE.get(
+    error_class, kind, retry = _BY_CODE.get(
         code, (Rejected, ErrorKind.HOST_CONFIGURATION_NEEDED, RetryClass.NOT_RETRYABLE)
     )
-    if named == "unavailable" and retry_after_ms is None:
+    if named_code == "unavailable" and retry_after_ms is None:
         # A server that will be there soon says when; this one lacks something, such as the key of a model.
         kind, retry = ErrorKind.HOST_CONFIGURATION_NEEDED, RetryClass.HOST_CONFIGURATION_NEEDED
-    return made(
-        message, kind=kind, retry=retry, causal_ids=_ids(problem.get("ids")), retry_after_ms=retry_after_ms
+    policy_code = problem.get("policyCode")
+    return error_class(
+        message,
+        kind=kind,
+        retry=retry,
+        causal_ids=_ids(problem.get("ids")),
+        retry_after_ms=retry_after_ms,
+        policy_code=policy_code[:DETAIL_CHARS_MAX] if isinstance(policy_code, str) else None,
     )
 
 
-def _told(problem: Mapping[str, JsonValue], status: int) -> str:
+def _error_message(problem: Mapping[str, JsonValue], status: int) -> str:
     detail, issues = problem.get("detail"), problem.get("issues")
-    told = detail if isinstance(detail, str) and detail else f"the server answered {status}"
-    found = [one for one in issues if isinstance(one, dict)] if isinstance(issues, list) else []
-    named = "; ".join(f"{one.get('path')}: {one.get('message')}" for one in found[:ISSUES_MAX])
-    return f"{told}: {named}" if named else told
+    message = detail if isinstance(detail, str) and detail else f"the server answered {status}"
+    fields = [issue for issue in issues if isinstance(issue, dict)] if isinstance(issues, list) else []
+    faults = "; ".join(f"{field.get('path')}: {field.get('message')}" for field in fields[:ISSUES_MAX])
+    return f"{message}: {faults}" if faults else message
 
 
 def stream_error(raw: str) -> AgentError:
     """Return the error that ends a stream, from its problem document."""
     status = _problem(raw.encode("utf-8", "replace")).get("status")
-    shown = status if isinstance(status, int) else _SERVER_FAILS
+    shown_status = status if isinstance(status, int) else _SERVER_FAILS
     # A stream has no header that says when to come back: at once.
-    return error_of(shown, raw.encode("utf-8", "replace"), retry_after_ms=0)
+    return error_of(shown_status, raw.encode("utf-8", "replace"), retry_after_ms=0)
 
 
 def _code_of(status: int) -> str:
@@ -161,11 +167,11 @@ def _code_of(status: int) -> str:
 
 def _problem(raw: bytes) -> Mapping[str, JsonValue]:
     try:
-        found = parse(raw)
+        problem = parse(raw)
     except CodecError:
         # The HTTP status is enough.
         return {}
-    return found if isinstance(found, dict) else {}
+    return problem if isinstance(problem, dict) else {}
 
 
 def _ids(value: JsonValue) -> CausalIds | None:
@@ -184,7 +190,7 @@ ANSWER_BYTES_MAX: Final = 64 * 1_048_576
 """Size of one answer: pages are larger than a message."""
 ANSWER_LEVELS_MAX: Final = 96
 ANSWER_VALUES_MAX: Final = 1_000_000
-"""Values of one answer: it is read at once, and nothing else runs in the process meanwhile."""
+"""Values of one answer: a large one is read in a thread, which takes up to a fifth of a second."""
 PROBLEM_BYTES_MAX: Final = 65_536
 """Size of an error answer that is read."""
 EVENT_BYTES_MAX: Final = 2 * 1_048_576
@@ -227,7 +233,7 @@ _WORDS: Final = "the address of a server, such as http://localhost:8700"
 
 
 @sealed
-class Address:
+class ServerAddress:
     """A server and its key; the key is never shown.
 
     Raises:
@@ -270,14 +276,14 @@ class Address:
         """
         if not callable(self.key):
             return self.key
-        given = self.key()
-        if given is None:
+        key = self.key()
+        if key is None:
             raise Denied(
                 f"no key for {self.shown}",
                 kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
                 retry=RetryClass.HOST_CONFIGURATION_NEEDED,
             )
-        return _check_key(given)
+        return _check_key(key)
 
 
 def check_url(url: object) -> str:
@@ -344,35 +350,36 @@ class KeyMask:
         if len(key) >= MASKED_CHARS_MIN and key not in self._keys:
             self._keys.append(key)
 
-    def text(self, said: str) -> str:
+    def text(self, text: str) -> str:
         """Return a text with the keys masked."""
-        for key in self._keys:
-            said = said.replace(key, MASK)
-        return said
+        for key in tuple(self._keys):
+            text = text.replace(key, MASK)
+        return text
 
     def json(self, raw: bytes, limits: CodecLimits) -> bytes:
         """Return JSON with the keys masked, also where its strings use escapes."""
-        for key in self._keys:
+        # A thread may mask a large answer while a request adds a key.
+        for key in tuple(self._keys):
             raw = raw.replace(key.encode(), MASK.encode())
         # A string with escapes differs from its bytes.
         if not self._keys or b"\\" not in raw:
             return raw
         try:
-            said = parse(raw, limits)
+            value = parse(raw, limits)
         except CodecError:
             # It is not JSON and is not parsed further.
             return raw
-        masked = self._value(said)
-        return raw if masked == said else to_json(masked)
+        masked = self._value(value)
+        return raw if masked == value else to_json(masked)
 
-    def _value(self, said: JsonValue) -> JsonValue:
-        if isinstance(said, str):
-            return self.text(said)
-        if isinstance(said, list):
-            return [self._value(one) for one in said]
-        if isinstance(said, dict):
-            return {self.text(name): self._value(one) for name, one in said.items()}
-        return said
+    def _value(self, value: JsonValue) -> JsonValue:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            return [self._value(item) for item in value]
+        if isinstance(value, dict):
+            return {self.text(name): self._value(item) for name, item in value.items()}
+        return value
 
 
 @sealed

@@ -12,13 +12,14 @@ from windlass.client.connection import (
     GAPS_MAX,
     IDLE_S,
     Broken,
-    Call,
     NotWindlass,
+    ServerCall,
     is_passing,
     stream_error,
 )
-from windlass.client.link import Link
+from windlass.client.link import ServerLink
 from windlass.errors import AgentError, Ambiguous
+from windlass.tools.calling import read_by_size
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import CodecError, CodecLimits, Event, decode, parse
 
@@ -94,7 +95,7 @@ class EventFeed:
 
     def __init__(
         self,
-        link: Link,
+        link: ServerLink,
         path: str,
         *,
         is_of_run: bool,
@@ -156,13 +157,13 @@ class EventFeed:
                 self._bear(error)
                 after_ms = error.retry_after_ms
             if not self._is_over:
-                wanted, self._retry_ms = max(after_ms or 0, self._retry_ms or 0), None
-                await self._link.pause(max(self._failures, 1), FEEDS, retry_after_ms=wanted)
+                pause_ms, self._retry_ms = max(after_ms or 0, self._retry_ms or 0), None
+                await self._link.pause(max(self._failures, 1), FEEDS, retry_after_ms=pause_ms)
 
     async def _connection(self) -> AsyncGenerator[Event]:
         """Yield the events of one connection."""
         query = {"follow": None if self._follow else False, "after": self._cursor}
-        call = Call("GET", self._path, query=query)
+        call = ServerCall("GET", self._path, query=query)
         async with self._link.stream(call, accept=_SSE, silence_s=self._idle_s) as response:
             if response.status_code == _NOTHING_MORE:
                 self._is_over = True
@@ -170,7 +171,7 @@ class EventFeed:
             self._check_type(response)
             self._has_opened = True
             try:
-                async with aclosing(self._taken(response)) as events:
+                async with aclosing(self._read_events(response)) as events:
                     async for event in events:
                         yield event
             except httpx2.SSEError:
@@ -180,7 +181,7 @@ class EventFeed:
             except httpx2.RequestError as error:
                 raise self._link.fault(error) from None
 
-    async def _taken(self, response: httpx2.Response) -> AsyncGenerator[Event]:
+    async def _read_events(self, response: httpx2.Response) -> AsyncGenerator[Event]:
         source = httpx2.EventSource(response, max_event_size=EVENT_BYTES_MAX)
         parts = cast(AsyncGenerator[httpx2.ServerSentEvent], source.__aiter__())
         async with aclosing(parts):
@@ -194,36 +195,38 @@ class EventFeed:
                     self._is_over = True
                     return
                 if part.event == "error":
-                    raise stream_error(self._masked(part.data))
-                event = self._new(part) if part.data else None
-                if event is not None:
+                    raise stream_error(self._mask(part.data))
+                if not part.data:
+                    continue
+                data = part.data
+                event = await read_by_size(len(data), lambda data=data: _event(self._mask(data)))
+                if self._is_new(event, part.id):
                     yield event
         # A clean end ends a finite feed; any other end means that the server went away. The delays grow even
         # if the server accepts and closes connections repeatedly.
         self._is_over = not self._follow or self._has_ended
         self._failures += 1
 
-    def _new(self, part: httpx2.ServerSentEvent) -> Event | None:
-        event = _event(self._masked(part.data))
+    def _is_new(self, event: Event, cursor: str | None) -> bool:
         verdict = self._place.take(event)
         if verdict == "gap":
             raise _Missing
-        self._cursor = self._link.mask.text(part.id or "") or self._cursor
+        self._cursor = self._link.mask.text(cursor or "") or self._cursor
         if verdict == "seen":
-            return None
+            return False
         self._failures = self._gaps = 0
         # Deliveries may follow the end of a run, and nothing else.
         self._has_ended = self._has_ended or (self._is_of_run and ends_run(event))
-        return event
+        return True
 
-    def _masked(self, data: str) -> str:
+    def _mask(self, data: str) -> str:
         return self._link.mask.json(data.encode("utf-8", "replace"), _LIMITS).decode()
 
     def _check_type(self, response: httpx2.Response) -> None:
-        told = response.headers.get("content-type", "").partition(";")[0].strip()
-        if told.lower() != _SSE:
-            found = self._link.mask.text(told)[:64] or "no content type"
-            raise NotWindlass(f"expected a feed ({_SSE}), found {found}: is it a Windlass server?")
+        content_type = response.headers.get("content-type", "").partition(";")[0].strip()
+        if content_type.lower() != _SSE:
+            shown_type = self._link.mask.text(content_type)[:64] or "no content type"
+            raise NotWindlass(f"expected a feed ({_SSE}), found {shown_type}: is it a Windlass server?")
 
     def _bear(self, error: AgentError) -> None:
         """Count a failure; raise it if another attempt does not help."""
@@ -249,8 +252,8 @@ def _event(data: str) -> Event:
 
 def _hint(data: str) -> int | None:
     try:
-        found = parse(data)
+        value = parse(data)
     except CodecError:
         return None
-    hint = found.get("retryMs") if isinstance(found, dict) else None
+    hint = value.get("retryMs") if isinstance(value, dict) else None
     return hint if isinstance(hint, int) and hint >= 0 else None

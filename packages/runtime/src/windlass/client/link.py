@@ -20,17 +20,18 @@ from windlass.client.connection import (
     PROBLEM_BYTES_MAX,
     REQUESTS,
     RETRY_WAIT_MS_MAX,
-    Address,
     Broken,
-    Call,
     KeyMask,
     Means,
     NotWindlass,
+    ServerAddress,
+    ServerCall,
     Unreachable,
     error_of,
     is_passing,
 )
 from windlass.errors import AgentError, Ambiguous
+from windlass.tools.calling import read_by_size
 from windlass_harness.retry import RetryPolicy, next_retry_delay_ms, parse_retry_after_ms
 from windlass_protocol import CodecError, CodecLimits, decode, encode
 from windlass_protocol.codec_scan import count_values
@@ -57,10 +58,10 @@ class Closing(Protocol):
     async def aclose(self) -> None: ...
 
 
-class Link:
+class ServerLink:
     """Requests to one server, over pooled connections."""
 
-    def __init__(self, address: Address, means: Means, *, retries: RetryPolicy = REQUESTS) -> None:
+    def __init__(self, address: ServerAddress, means: Means, *, retries: RetryPolicy = REQUESTS) -> None:
         self._address = address
         self.means = means
         self.mask = KeyMask()
@@ -88,17 +89,19 @@ class Link:
                 await stream.aclose()
         await self._http.aclose()
 
-    async def ask(self, kind: type[T], call: Call) -> T:
+    async def ask(self, kind: type[T], call: ServerCall) -> T:
         """Send a request until it is answered; return the answer.
 
         Raises:
             AgentError: the server refuses, cannot be reached, or sends an invalid answer.
         """
-        raw = await self._sent(call)
+        raw = await self._send(call)
         reason = f"it has more than {ANSWER_VALUES_MAX:,} values"
         if count_values(raw, ANSWER_VALUES_MAX) <= ANSWER_VALUES_MAX:
             try:
-                return decode(kind, self.mask.json(raw, _LIMITS), limits=_LIMITS)
+                return await read_by_size(
+                    len(raw), lambda: decode(kind, self.mask.json(raw, _LIMITS), limits=_LIMITS)
+                )
             except CodecError as error:
                 reason = error.message
         raise NotWindlass(
@@ -106,7 +109,7 @@ class Link:
             "is it a Windlass server, and of this version?"
         )
 
-    async def _sent(self, call: Call) -> bytes:
+    async def _send(self, call: ServerCall) -> bytes:
         attempt = 0
         while True:
             attempt += 1
@@ -123,7 +126,7 @@ class Link:
         delay_ms = next_retry_delay_ms(policy, attempt, self.means.chance, retry_after_ms=retry_after_ms)
         await self.means.clock.sleep(delay_ms / 1_000)
 
-    async def _once(self, call: Call) -> bytes:
+    async def _once(self, call: ServerCall) -> bytes:
         try:
             async with self.stream(call) as response:
                 return await _body(response, ANSWER_BYTES_MAX)
@@ -132,7 +135,7 @@ class Link:
 
     @asynccontextmanager
     async def stream(
-        self, call: Call, *, accept: str = _JSON, silence_s: float = ANSWER_S
+        self, call: ServerCall, *, accept: str = _JSON, silence_s: float = ANSWER_S
     ) -> AsyncGenerator[httpx2.Response]:
         """Send a request once, and yield its response with an unread body.
 
@@ -151,7 +154,7 @@ class Link:
         finally:
             await response.aclose()
 
-    def _request(self, call: Call, accept: str, silence_s: float) -> httpx2.Request:
+    def _request(self, call: ServerCall, accept: str, silence_s: float) -> httpx2.Request:
         headers = {"accept": accept}
         token = self._address.token()
         if token is not None:
@@ -183,12 +186,14 @@ class Link:
             raw = await _body(response, PROBLEM_BYTES_MAX)
         except (httpx2.RequestError, NotWindlass):
             raw = b""
-        told = response.headers.get("retry-after")
-        after_ms = None if told is None else parse_retry_after_ms(told, now=self.means.clock.now())
+        retry_after = response.headers.get("retry-after")
+        after_ms = (
+            None if retry_after is None else parse_retry_after_ms(retry_after, now=self.means.clock.now())
+        )
         raw = self.mask.json(raw, _LIMITS)
         return error_of(response.status_code, raw, retry_after_ms=after_ms)
 
-    async def lines(self, call: Call, *, chars_max: int) -> AsyncGenerator[str]:
+    async def lines(self, call: ServerCall, *, chars_max: int) -> AsyncGenerator[str]:
         """Send a request once, and yield the lines of its answer. The last line may be incomplete.
 
         Raises:
@@ -200,16 +205,16 @@ class Link:
                 async for piece in response.aiter_text():
                     *whole, rest = (rest + piece).split("\n")
                     for line in whole:
-                        yield self._masked(line)
+                        yield await self._mask(line)
                     if len(rest) > chars_max:
                         raise NotWindlass(f"a line is too long: limit {chars_max:,} characters")
             except httpx2.RequestError as error:
                 raise self.fault(error) from None
         if rest:
-            yield self._masked(rest)
+            yield await self._mask(rest)
 
-    def _masked(self, line: str) -> str:
-        return self.mask.json(line.encode(), _LIMITS).decode()
+    async def _mask(self, line: str) -> str:
+        return await read_by_size(len(line), lambda: self.mask.json(line.encode(), _LIMITS).decode())
 
     def fault(self, error: httpx2.RequestError) -> AgentError:
         """Return the error for a connection failure."""
@@ -225,12 +230,12 @@ class Link:
 
 
 @lru_cache(maxsize=ADDRESSES_WARNED_MAX)
-def _warn_of(shown: str) -> None:
+def _warn_of(address: str) -> None:
     """Warn once for each address if its key is sent in plain text."""
-    _LOG.warning("the key for %s is sent without TLS and can be read in transit; use https", shown)
+    _LOG.warning("the key for %s is sent without TLS and can be read in transit; use https", address)
 
 
-def _may_repeat(call: Call, error: AgentError) -> bool:
+def _may_repeat(call: ServerCall, error: AgentError) -> bool:
     if (error.retry_after_ms or 0) > RETRY_WAIT_MS_MAX:
         return False
     return is_passing(error) or (isinstance(error, Ambiguous) and call.is_repeatable)

@@ -16,13 +16,15 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic_core import to_json
 
 from windlass import parts
-from windlass.agent import MESSAGE_CHARS_MAX, Agent
+from windlass.agent.agent import MESSAGE_CHARS_MAX, Agent
+from windlass.agent.hooks import Hook, hook
 from windlass.client.client import Client
-from windlass.client.connection import FEEDS, Address, Key, NotFound, check_url, is_passing
+from windlass.client.connection import FEEDS, Key, NotFound, ServerAddress, check_url, is_passing
 from windlass.errors import (
     AgentError,
     Ambiguous,
     Conflict,
+    Denied,
     Rejected,
     Unavailable,
     check_name,
@@ -30,7 +32,6 @@ from windlass.errors import (
     option_problem,
     wrong,
 )
-from windlass.hooks import Hook, hook
 from windlass.limits import OPTION_CHARS_MAX, OPTIONS_MAX, QUESTION_CHARS_MAX
 from windlass.ports.host import HookCall
 from windlass.ports.model import LLMMessage, LLMStreamChunk, LLMUsage
@@ -71,7 +72,7 @@ _CUT: Final = "\n[… cut; the whole request is on the server]"
 _CUT_CONSENT: Final = "\n[… cut: it is too long to be approved here. Approve it on the server, or deny it.]"
 
 
-class Asked(BaseModel):
+class RemoteRequest(BaseModel):
     """A request to a person, as much of it as an answer needs."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -101,7 +102,7 @@ class Report(BaseModel):
     output: str | None = None
     error: str | None = None
     usage: Usage | None = None
-    asked: Asked | None = None
+    asked: RemoteRequest | None = None
     away: Outage | None = None
 
 
@@ -121,41 +122,43 @@ def report_of(info: RunInfo) -> Report | None:
     """Return the report on a run; None while it needs nothing."""
     run_id = info.run.run_id
     if info.result is not None:
-        return _ended(info.result)
-    asked = next((request for request in info.requests if not request.is_answered), None)
-    if info.run.status is not RunStatus.WAITING or asked is None:
+        return _report_end(info.result)
+    open_request = next((request for request in info.requests if not request.is_answered), None)
+    if info.run.status is not RunStatus.WAITING or open_request is None:
         return None
     return Report(
         run_id=run_id,
-        asked=Asked(
-            request_id=asked.request_id, arguments_hash=asked.arguments_hash, question=question_of(asked)
+        asked=RemoteRequest(
+            request_id=open_request.request_id,
+            arguments_hash=open_request.arguments_hash,
+            question=question_of(open_request),
         ),
     )
 
 
-def _ended(result: RunResult) -> Report:
+def _report_end(result: RunResult) -> Report:
     if result.status is not RunStatus.COMPLETED:
         why = result.error.message if result.error is not None else result.reason
-        told = f"{result.status.value}: {why}" if why else result.status.value
-        return Report(run_id=result.run_id, error=told[:ERROR_CHARS_MAX], usage=result.usage)
+        error = f"{result.status.value}: {why}" if why else result.status.value
+        return Report(run_id=result.run_id, error=error[:ERROR_CHARS_MAX], usage=result.usage)
     if result.structured_output is None:
-        return Report(run_id=result.run_id, output=fitting(result.output), usage=result.usage)
+        return Report(run_id=result.run_id, output=fit_result(result.output), usage=result.usage)
     data = to_json(result.structured_output).decode()
     if len(to_json(data)) > REPORT_BYTES_MAX:
-        told = f"its data is too large: limit {REPORT_BYTES_MAX:,} bytes"
-        return Report(run_id=result.run_id, error=told, usage=result.usage)
+        error = f"its data is too large: limit {REPORT_BYTES_MAX:,} bytes"
+        return Report(run_id=result.run_id, error=error, usage=result.usage)
     return Report(run_id=result.run_id, output=data, usage=result.usage)
 
 
-def fitting(text: str) -> str:
+def fit_result(text: str) -> str:
     """Cut a text to the size of one result."""
     most = OUTPUT_CHARS_MAX
-    shown = text[:most]
-    while len(to_json(shown)) > REPORT_BYTES_MAX:
+    part = text[:most]
+    while len(to_json(part)) > REPORT_BYTES_MAX:
         most //= 2
-        shown = text[:most]
-    left = len(text) - len(shown)
-    return f"{shown}\n[… {left:,} characters left out …]" if left else shown
+        part = text[:most]
+    left = len(text) - len(part)
+    return f"{part}\n[… {left:,} characters left out …]" if left else part
 
 
 def question_of(request: InputRequest) -> JsonObject:
@@ -167,8 +170,8 @@ def question_of(request: InputRequest) -> JsonObject:
     if len(prompt) > QUESTION_CHARS_MAX:
         if _is_consent(request):
             denial: JsonObject = {"id": _DENY, "label": "Deny"}
-            return {"prompt": _cut(prompt, _CUT_CONSENT), "options": [denial], "allow_freeform": False}
-        prompt = _cut(prompt, _CUT)
+            return {"prompt": _cut_prompt(prompt, _CUT_CONSENT), "options": [denial], "allow_freeform": False}
+        prompt = _cut_prompt(prompt, _CUT)
     options: list[JsonValue] = [
         {"id": option.id, "label": (option.label or option.id)[:OPTION_CHARS_MAX]}
         for option in (request.options or ())[:OPTIONS_MAX]
@@ -187,28 +190,28 @@ def _is_consent(request: InputRequest) -> bool:
     return request.kind is not InputKind.QUESTION or request.arguments_hash is not None or _DENY in ids
 
 
-def _cut(prompt: str, mark: str) -> str:
+def _cut_prompt(prompt: str, mark: str) -> str:
     return prompt[: QUESTION_CHARS_MAX - len(mark)] + mark
 
 
 def reply_to(report: Report, answered: JsonObject) -> Reply:
     """Return the reply for the server; an ignored question is a denial."""
-    asked = report.asked
-    assert asked is not None, "only a report that asks was answered"
+    request = report.asked
+    assert request is not None, "only a report that asks was answered"
     option, text = answered.get("optionId"), answered.get("text")
-    given = (option if isinstance(option, str) else None, text if isinstance(text, str) else None)
-    if given == (None, None):
-        options = asked.question.get("options")
+    answer = (option if isinstance(option, str) else None, text if isinstance(text, str) else None)
+    if answer == (None, None):
+        options = request.question.get("options")
         can_deny = isinstance(options, list) and any(
-            isinstance(one, dict) and one.get("id") == _DENY for one in options
+            isinstance(choice, dict) and choice.get("id") == _DENY for choice in options
         )
-        given = (_DENY, None) if can_deny else (None, "No person answered.")
+        answer = (_DENY, None) if can_deny else (None, "No person answered.")
     return Reply(
         run_id=report.run_id,
-        request_id=asked.request_id,
-        option_id=given[0],
-        text=given[1],
-        arguments_hash=asked.arguments_hash,
+        request_id=request.request_id,
+        option_id=answer[0],
+        text=answer[1],
+        arguments_hash=request.arguments_hash,
     )
 
 
@@ -254,7 +257,7 @@ class RemoteModel:
             yield self._call(messages, REMOTE, self._task(last.content))
         elif last.is_error:
             # Also if no person can be asked: the server would only ask again.
-            raise _failed(last.content)
+            raise _failure(last.content)
         elif last.name == _ASK:
             yield self._call(messages, REMOTE, _answer(messages, last))
         else:
@@ -263,21 +266,21 @@ class RemoteModel:
                 problem = await self._probe()
                 if problem is not None:
                     raise _unreachable(problem)
-                yield self._call(messages, REMOTE, _resumed_arguments(messages, report.away))
+                yield self._call(messages, REMOTE, _arguments_to_resume(messages, report.away))
             elif report.asked is not None:
                 _check_rounds(messages)
                 yield self._call(messages, _ASK, _question_of(report.asked, tools or ()))
             else:
                 yield LLMStreamChunk(usage=_usage(report.usage))
                 if report.output is None:
-                    raise _failed(report.error or "it ended without an answer")
+                    raise _failure(report.error or "it ended without an answer")
                 yield LLMStreamChunk(content_delta=report.output)
                 yield LLMStreamChunk(finish_reason=FinishReason.STOP)
                 return
         yield LLMStreamChunk(finish_reason=FinishReason.TOOL_CALLS)
 
-    def _task(self, words: str) -> JsonObject:
-        task: JsonObject = {"message": words}
+    def _task(self, message: str) -> JsonObject:
+        task: JsonObject = {"message": message}
         if self._schema is not None:
             task["output_schema"] = self._schema
         return task
@@ -288,29 +291,29 @@ class RemoteModel:
 
 
 def _check_rounds(messages: Sequence[LLMMessage]) -> None:
-    asked = 0
+    questions = 0
     for message in reversed(messages):
         if message.role == "user":
             break
-        asked += message.name == _ASK
-    if asked >= ROUNDS_MAX:
-        raise _failed(f"too many questions: limit {ROUNDS_MAX} for one piece of work")
+        questions += message.name == _ASK
+    if questions >= ROUNDS_MAX:
+        raise _failure(f"too many questions: limit {ROUNDS_MAX} for one piece of work")
 
 
-def _question_of(asked: Asked, tools: Iterable[JsonObject]) -> JsonObject:
+def _question_of(request: RemoteRequest, tools: Iterable[JsonObject]) -> JsonObject:
     if all(tool["name"] != _ASK for tool in tools):
-        raise _failed("it waits for a person, but no person can be asked here; it was cancelled")
-    return asked.question
+        raise _failure("it waits for a person, but no person can be asked here; it was cancelled")
+    return request.question
 
 
-def _answer(messages: Sequence[LLMMessage], told: LLMMessage) -> JsonObject:
+def _answer(messages: Sequence[LLMMessage], answer: LLMMessage) -> JsonObject:
     """Return a person's answer for the request behind the question."""
-    asked = next(message for message in reversed(messages) if message.name == REMOTE)
-    reply: Reply = reply_to(_report(asked), _object(told.content))
+    call_result = next(message for message in reversed(messages) if message.name == REMOTE)
+    reply: Reply = reply_to(_report(call_result), _object(answer.content))
     return {"reply": cast(JsonObject, reply.model_dump(mode="json", exclude_none=True))}
 
 
-def _resumed_arguments(messages: Sequence[LLMMessage], away: Outage) -> JsonObject:
+def _arguments_to_resume(messages: Sequence[LLMMessage], away: Outage) -> JsonObject:
     """Return the arguments of the last call, with those that go on with its work."""
     calls = next(message.tool_calls for message in reversed(messages) if message.tool_calls)
     return {**calls[0].arguments, **away.resume}
@@ -322,10 +325,10 @@ def _report(message: LLMMessage) -> Report:
 
 def _object(text: str) -> JsonObject:
     try:
-        found = parse(text)
+        value = parse(text)
     except CodecError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _usage(used: Usage | None) -> LLMUsage | None:
@@ -341,7 +344,7 @@ def _usage(used: Usage | None) -> LLMUsage | None:
     )
 
 
-def _failed(why: str) -> Rejected:
+def _failure(why: str) -> Rejected:
     return Rejected(
         f"the remote agent did not complete: {why}",
         kind=ErrorKind.SUBAGENT_FAILURE,
@@ -372,10 +375,10 @@ _ENDED: Final = "The run that it worked for has ended."
 
 
 @sealed
-class RemoteServer:
+class WindlassServer:
     """A server, and the agent on it."""
 
-    address: Address
+    address: ServerAddress
     agent: str | None
     key_env: str | None
 
@@ -386,8 +389,8 @@ class RemoteServer:
     @property
     def facts(self) -> JsonObject:
         """The facts for the package: the address, and the source of the key."""
-        known = {"url": self.address.shown, "agent": self.agent, "keyEnv": self.key_env}
-        return {name: value for name, value in known.items() if value is not None}
+        facts = {"url": self.address.shown, "agent": self.agent, "keyEnv": self.key_env}
+        return {name: value for name, value in facts.items() if value is not None}
 
     async def problem(self) -> str | None:
         """Return why the server cannot be reached; None if it answers, whatever it answers."""
@@ -401,11 +404,11 @@ class RemoteServer:
     async def session(self, client: Client, session_id: str) -> str:
         """Return the session on the server for a local session; it is always the same."""
         key = sha256(canonical(["remote session", session_id])).hexdigest()
-        begun = await client.sessions.create(agent=self.agent, mode=RunMode.TASK, idempotency_key=key)
-        return begun.session_id
+        created = await client.sessions.create(agent=self.agent, mode=RunMode.TASK, idempotency_key=key)
+        return created.session_id
 
 
-def remote_tool(server: RemoteServer, timeout_s: float) -> Tool[..., object]:
+def remote_tool(server: WindlassServer, timeout_s: float) -> Tool[..., object]:
     """Return the tool that sends work to a server and waits for its result.
 
     A repeated call starts nothing twice: the remote session is derived from the local one, and the message
@@ -438,7 +441,7 @@ def remote_tool(server: RemoteServer, timeout_s: float) -> Tool[..., object]:
 
 @sealed
 class _Work:
-    server: RemoteServer
+    server: WindlassServer
     ctx: ToolContext
     message: str
     output_schema: JsonObject | None
@@ -453,6 +456,8 @@ class _Work:
             while True:
                 try:
                     return await self._try(client)
+                except MissingKey as error:
+                    raise ToolFailed(error.message) from None
                 except AgentError as error:
                     # The server deduplicates every request of this tool, so all of them may be repeated.
                     if not (is_passing(error) or isinstance(error, Ambiguous)):
@@ -467,9 +472,9 @@ class _Work:
     async def _try(self, client: Client) -> Report:
         if self.reply is not None:
             await _say(client, self.reply)
-            return await _followed(client, self.reply.run_id)
+            return await _follow(client, self.reply.run_id)
         session_id = await self.server.session(client, self.ctx.session_id)
-        begun = await client.sessions.send(
+        run = await client.sessions.send(
             session_id,
             self.message,
             agent=self.server.agent,
@@ -478,7 +483,7 @@ class _Work:
             budget=self.ctx.budget,
             idempotency_key=self.key,
         )
-        return await _followed(client, begun.run_id)
+        return await _follow(client, run.run_id)
 
 
 async def _say(client: Client, reply: Reply) -> None:
@@ -491,7 +496,7 @@ async def _say(client: Client, reply: Reply) -> None:
         return
 
 
-async def _followed(client: Client, run_id: str) -> Report:
+async def _follow(client: Client, run_id: str) -> Report:
     """Return the report on a run, once there is one."""
     async with client.events(run_id=run_id) as feed:
         feed.attempts_max = FEEDS.max_attempts
@@ -512,15 +517,15 @@ def _last(report: Report | None) -> Report:
     return report
 
 
-def remote_end(server: RemoteServer) -> Hook:
+def remote_end(server: WindlassServer) -> Hook:
     """Return the hook that cancels the remote run when the local run has ended."""
 
     @hook("after_run_terminal", hook_id="remote_end", timeout_ms=END_MS)
-    async def end(seen: HookCall) -> None:
-        if seen.status == RunStatus.COMPLETED:
+    async def end(call: HookCall) -> None:
+        if call.status == RunStatus.COMPLETED:
             return
         async with server.client(_LAST_WORDS) as client:
-            session_id = await server.session(client, seen.session_id)
+            session_id = await server.session(client, call.session_id)
             if (await client.sessions.get(session_id)).run_count:
                 await client.sessions.cancel(session_id, reason=_ENDED)
             else:
@@ -540,7 +545,7 @@ class RemoteOptions(TypedDict, total=False):
     key: Key
     """The key for the server. It stays in memory: no package, record or event contains it."""
     key_env: str
-    """The environment variable with the key; it is read when the key is needed."""
+    """The environment variable with the key; it is read when the key is needed, and must be set then."""
     agent: str
     """The agent of the server; optional if the server has only one."""
     description: str
@@ -578,7 +583,7 @@ def RemoteAgent(name: str, *, url: str, **options: Unpack[RemoteOptions]) -> Age
         check_name(agent, "the agent of a server", option="agent")
     if key is not None and variable is not None:
         raise wrong(f"agent {name}: give key or key_env, not both")
-    given, host = key if variable is None else _from_environment(variable), urlsplit(url).netloc
+    server_key, host = key if variable is None else _from_environment(variable), urlsplit(url).netloc
     timeout_s = options.get("timeout", WORK_S)
     if url.startswith(A2A):
         from windlass.client.a2a import (  # noqa: PLC0415 - it imports this module
@@ -590,10 +595,10 @@ def RemoteAgent(name: str, *, url: str, **options: Unpack[RemoteOptions]) -> Age
 
         if agent is not None:
             raise wrong(f"agent {name}: the address of an A2A agent names the agent; leave agent out")
-        other = A2AServer(url, given if callable(given) else lambda: given, variable)
-        work, hooks, probe = a2a_tool(other, timeout_s), [a2a_end(other)], a2a_probe(other)
+        a2a_server = A2AServer(url, server_key if callable(server_key) else lambda: server_key, variable)
+        work, hooks, probe = a2a_tool(a2a_server, timeout_s), [a2a_end(a2a_server)], a2a_probe(a2a_server)
     else:
-        server = RemoteServer(Address(check_url(url), given), agent, variable)
+        server = WindlassServer(ServerAddress(check_url(url), server_key), agent, variable)
         work, hooks, probe = remote_tool(server, timeout_s), [remote_end(server)], server.problem
     return Agent(
         name,
@@ -605,7 +610,26 @@ def RemoteAgent(name: str, *, url: str, **options: Unpack[RemoteOptions]) -> Age
     )
 
 
-def _from_environment(variable: object) -> Callable[[], str | None]:
+class MissingKey(Denied):
+    """The environment variable with the key of a server is not set."""
+
+    def __init__(self, variable: str) -> None:
+        super().__init__(
+            f"the environment variable {variable} is not set, which has the key for the server: set the "
+            "variable, or leave key_env out for a server without keys",
+            kind=ErrorKind.HOST_CONFIGURATION_NEEDED,
+            retry=RetryClass.HOST_CONFIGURATION_NEEDED,
+        )
+
+
+def _from_environment(variable: object) -> Callable[[], str]:
     if not isinstance(variable, str) or not variable.isidentifier():
         raise wrong(_VARIABLE)
-    return lambda: parts.variable(variable)
+
+    def read() -> str:
+        key = parts.variable(variable)
+        if not key:
+            raise MissingKey(variable)
+        return key
+
+    return read

@@ -12,6 +12,7 @@ from weakref import WeakSet
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
+from windlass.agent.policy import RulesPolicy, decides_by_rules, strongest
 from windlass.engine.binding import Binding
 from windlass.engine.clocks import stamp
 from windlass.engine.deadline import DeadlineExceeded, await_within
@@ -19,13 +20,12 @@ from windlass.engine.hook_points import Gate, before_call, before_request
 from windlass.engine.masking import log_failure, masked
 from windlass.errors import Rejected, is_for_us
 from windlass.limits import WAIT_MS_MAX
-from windlass.policy import RulesPolicy, decides_by_rules, strongest
 from windlass.ports.clock import Clock
 from windlass.tools import Tool
-from windlass.tools.calling import Arguments, arguments_hash, arguments_of
+from windlass.tools.calling import Arguments, arguments_hash, arguments_of, read_arguments
 from windlass.tools.question import question_of
 from windlass.tools.router import ASKED_BY_DEFAULT, call_facts, unknown_tool
-from windlass_harness.loop.events import ApprovalRequest, CallAsks, CallJudged, CallRefused, JudgeCall, Note
+from windlass_harness.loop.events import ApprovalRequest, CallAsks, CallJudged, CallRefused, JudgeCall
 from windlass_harness.loop.notes import CONSENTED
 from windlass_harness.loop.people import APPROVE, APPROVE_SESSION
 from windlass_harness.loop.state import LoopState
@@ -46,6 +46,7 @@ from windlass_protocol import (
     ToolMode,
     canonical,
 )
+from windlass_protocol.bodies import Body
 from windlass_protocol.frozen import frozen
 
 _LOG: Final = logging.getLogger(__name__)
@@ -341,7 +342,7 @@ async def _judge(
         told = f"{tool.name} is a function of programs: call it in the code of run_code"
         return CallRefused(effect.call_id, "unknown_tool", told)
     try:
-        arguments = arguments_of(tool, effect.input, mask=binding.redactor.text)
+        arguments = await read_arguments(tool, effect.input, mask=binding.redactor.text)
     except Rejected as error:
         return CallRefused(effect.call_id, "invalid_arguments", error.message)
     if effect.is_changed and effect.approved_hash is not None:
@@ -404,13 +405,13 @@ def _judged(
     arguments: Arguments,
     *,
     approval_request: ApprovalRequest | None = None,
-    notes: tuple[Note, ...] = (),
+    notes: tuple[Body, ...] = (),
 ) -> CallJudged:
     return CallJudged(
         call_id,
         decision,
-        effect=tool.effect._value_,
-        mode=decide_tool_mode(tool.name, tool.mode)._value_,
+        effect=tool.effect,
+        mode=decide_tool_mode(tool.name, tool.mode),
         arguments=arguments.json,
         arguments_hash=arguments.hash,
         approval_request=approval_request,
@@ -478,7 +479,7 @@ async def _decide(
     if not isinstance(decision, ModifyDecision | AskDecision) or decision.arguments is None:
         return decision, arguments
     try:
-        return decision, arguments_of(tool, decision.arguments)
+        return decision, await read_arguments(tool, decision.arguments)
     except Rejected as error:
         told = f"The arguments changed by the policy are invalid: {error.message}"
         return _deny("policy.bad_arguments", told), arguments

@@ -5,19 +5,18 @@ from dataclasses import field, replace
 from hashlib import sha256
 from typing import Final, Protocol
 
-from windlass.agent import check_sink
-from windlass.dynamic import Placed
+from windlass.agent.agent import check_sink
+from windlass.agent.dynamic import Placed
+from windlass.agent.output import OutputType
+from windlass.agent.package import compaction_config, compaction_route, retry_for_ms
+from windlass.agent.skills import Skills
 from windlass.engine.hooks import NO_HOOKS, Hooks
 from windlass.limits import POLICY_TIMEOUT_MS
-from windlass.output import OutputType
-from windlass.package import compaction_config, compaction_route, retry_for_ms
 from windlass.ports.host import OutputSink, ToolPolicy
 from windlass.ports.model import LLMProvider, window_tokens
-from windlass.skills import Skills
 from windlass.tools import PIN, PROGRAM_TOOLS, Tool
 from windlass.tools.calling import arguments_hash
 from windlass_harness.compaction import estimate_tokens
-from windlass_harness.loop.events import Note
 from windlass_harness.loop.rules import CompactionRule, Rules
 from windlass_harness.redact import Redactor
 from windlass_harness.views.runs import RunState
@@ -30,6 +29,7 @@ from windlass_protocol import (
     RetryClass,
     RuntimePackage,
 )
+from windlass_protocol.bodies import Body
 from windlass_protocol.frozen import frozen
 
 _WINDOW_TENTHS: Final = 9
@@ -94,7 +94,7 @@ class Binding:
     """Providers that are called when the one before is away, by route and model, in order."""
     summarises: LLMProvider | None = None
     """The provider that writes summaries; None means the provider of the run."""
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Body, ...] = ()
     """Notes that must be recorded before the first effect of the run."""
     resolvers: tuple[Placed, ...] = ()
     """Resolvers of the dynamic parts."""

@@ -20,11 +20,11 @@ from windlass.engine.deadline import (
 )
 from windlass.engine.masking import MaskedAnswer
 from windlass.engine.model_call import Collector, ModelRequest, listen, to_llm
+from windlass.engine.provider_limits import ProviderTurn
 from windlass.engine.results import broken_off, model_error
 from windlass.errors import is_for_us, is_told_to_end
 from windlass.limits import ON_COMPACTION_TIMEOUT_MS, REMINDER_CHARS_MAX, REMINDERS_PER_TOOL_MAX
 from windlass.ports.model import ModelFault, ModelUnavailable, window_tokens
-from windlass.provider_limits import ProviderTurn
 from windlass.tools import Tool
 from windlass.tools.context import CompactionContext, SessionValues
 from windlass_harness.compaction import CompactionPlan, completed_data, plan, plan_eviction, summary_request
@@ -41,6 +41,7 @@ from windlass_protocol import (
     UserMessage,
 )
 from windlass_protocol.frozen import frozen
+from windlass_protocol.generated import records
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -89,13 +90,14 @@ async def compact(
     return HistoryCompacted(_data(binding, state, made, answer.text), usage=answer.usage)
 
 
-def _data(binding: Binding, state: LoopState, made: CompactionPlan, summary: str | None = None) -> JsonObject:
+def _data(
+    binding: Binding, state: LoopState, made: CompactionPlan, summary: str | None = None
+) -> records.CompactionCompleted:
     turn = state.session.turn
     assert turn is not None, "only a session with a history is compacted"
-    data = completed_data(
+    return completed_data(
         made, summary, model_id=binding.summary_model_id, sequence=turn.sequence, turn_id=turn.turn_id
     )
-    return data.model_dump(mode="json", by_alias=True)
 
 
 # reminders of tools and of the application

@@ -20,22 +20,18 @@ from windlass.engine.writer import Lost, SessionWriter
 from windlass.errors import AgentError, Unavailable
 from windlass.ports.store import Standing
 from windlass.ports.wakes import Parked
-from windlass_harness.loop import usual
 from windlass_harness.loop.advance import advance
 from windlass_harness.loop.delivery import errands
 from windlass_harness.loop.events import (
     NOTHING,
     CallHooks,
-    CallJudged,
     CallModel,
-    CallReturned,
     Compact,
     CompactionBroken,
     Draft,
     Effect,
     JudgeCall,
     LoopEvent,
-    ModelAnswered,
     ModelFailed,
     Moment,
     Plan,
@@ -51,6 +47,7 @@ from windlass_harness.loop.state import LoopState
 from windlass_harness.loop.take import take
 from windlass_harness.views.runs import RunState
 from windlass_protocol import ErrorInfo
+from windlass_protocol.generated import records
 
 _LOG: Final = logging.getLogger("windlass.runs")
 
@@ -195,13 +192,7 @@ class Driver:
         if self._has_mail:
             self._has_mail = False
             await self._mailbox.read()
-        effect = self._take_usual() if len(self._events) == 1 else None
-        if effect is None:
-            await self._advance()
-        else:
-            await self._writer.commit(standing=Standing.RUNNING, wake_at_ms=None)
-            self._effects.recorded(self.state)
-            self._start(effect)
+        await self._advance()
         if self._writer.is_released:
             return True
         if self._is_stopping or (self._quarantine.is_itemwise and self._has_untaken()):
@@ -257,65 +248,6 @@ class Driver:
                 break
         await self._commit()
 
-    def _take_usual(self) -> Effect | None:
-        """Record the event of a usual step and plan what follows, in one pass; return the effect that is due.
-
-        None if anything is unusual. `_advance` then takes the event, or plans what follows it.
-        """
-        event = self._events[0]
-        match event:
-            case ModelAnswered() if self._is_usual():
-                return self._take_answer(event)
-            case CallReturned() if self._is_usual():
-                return self._take_result(event)
-            case _:
-                return None
-
-    def _take_answer(self, answer: ModelAnswered) -> Effect | None:
-        state, now = self.state, self._aged()
-        call = usual.requested_call(state, answer, now=now, rules=self._run_rules)
-        judged = None if call is None else self._effects.judge_at_once(state, call)
-        if not isinstance(judged, CallJudged):
-            return None
-        drafts = usual.begin_call(state, answer, judged, now=now)
-        if drafts is None or not self._writer.number(drafts):
-            return None
-        self._events.clear()
-        return usual.fold_begun_call(state, drafts, answer)
-
-    def _take_result(self, returned: CallReturned) -> Effect | None:
-        state, now = self.state, self._aged()
-        result = usual.end_call(state, returned, now=now)
-        if result is None or not self._writer.number([result]):
-            return None
-        self._events.clear()
-        usual.fold_ended_call(state, result, returned)
-        start = usual.begin_step(state, now=now, rules=self._run_rules)
-        if start is None or not self._writer.number([start]):
-            return None
-        return usual.fold_begun_step(state, start)
-
-    def _is_usual(self) -> bool:
-        """Return whether nothing but the event of a step is to be taken."""
-        run, rules = self.state.run, self._run_rules
-        return (
-            rules.in_one_pass
-            and run is not None
-            and self._ruled == run.run_id == self._bound
-            and not self._mailbox.has_items
-            and not self._tasks.under_way
-            and not self._tasks.errands
-            and self._is_enough is None
-            and not self._is_stopping
-            and not self._quarantine.is_itemwise
-            and not self.state.deliveries.open_ids
-            and usual.is_usual(self.state, rules)
-        )
-
-    def _aged(self) -> Moment:
-        """Return the current time, with the active time of the run if that is limited."""
-        return self._pause_clock.aged(self.state, moment(self._clock))
-
     def _take_events(self, now: Moment) -> None:
         while self._events:
             aged, event = self._pause_clock.aged(self.state, now), self._events.popleft()
@@ -326,10 +258,12 @@ class Driver:
 
     def _log_retry(self, error: ErrorInfo, drafts: Sequence[Draft]) -> None:
         """Log that a model call failed and is tried again: nobody may read the feed."""
-        delays = [draft.data["delayMs"] for draft in drafts if "delayMs" in draft.data]
+        bodies = [draft.body for draft in drafts]
+        failed = [one for one in bodies if isinstance(one, records.StepRetrying | records.CompactionFailed)]
+        delays = [one.delay_ms for one in failed if one.delay_ms is not None]
         if not delays or self.state.run is None:
             return
-        until = [draft.data["until"] for draft in drafts if draft.type == "run.waiting"]
+        until = [one.until for one in bodies if isinstance(one, records.RunWaiting)]
         when = f"the run waits until {until[0]}" if until else f"next attempt in {delays[0]} ms"
         run = self.state.run
         ids = {"runId": run.run_id, "sessionId": self._writer.session_id, "agentId": run.agent_id}
@@ -350,7 +284,7 @@ class Driver:
         if isinstance(bound, Stopped):
             self._writer.add(take(self.state, bound, now=now, rules=self._rules))
         else:
-            self._writer.add([self.state.draft(note.type, note.data, now=now) for note in bound])
+            self._writer.add([self.state.draft(note, now=now) for note in bound])
         return True
 
     def _plan(self, now: Moment, rules: Rules) -> Plan:

@@ -9,8 +9,9 @@ from typing import Final, cast
 
 from pydantic_core import from_json
 
-from windlass.agent import check_tool_deps
-from windlass.dynamic import DynamicContext, Placed
+from windlass.agent.agent import check_tool_deps
+from windlass.agent.dynamic import DynamicContext, Placed
+from windlass.agent.skills import Skill, Skills
 from windlass.engine.binding import Binding
 from windlass.engine.deadline import DeadlineExceeded, await_within
 from windlass.engine.masking import log_failure
@@ -19,13 +20,13 @@ from windlass.errors import AgentError, Rejected, check_text, is_for_us, kind_of
 from windlass.limits import INSTRUCTIONS_CHARS_MAX, PACKAGE_BYTES_MAX, TOOLS_PER_AGENT_MAX
 from windlass.ports.clock import Clock
 from windlass.ports.store import ContentStore
-from windlass.skills import Skill, Skills
 from windlass.tools import PIN, Tool, as_pinned, with_undo_tools
 from windlass.tools.calling import in_thread
 from windlass.tools.context import SessionValues
-from windlass_harness.loop.events import Note, Stopped
+from windlass_harness.loop.events import Stopped
 from windlass_harness.loop.state import LoopState
 from windlass_harness.redact import mask_text
+from windlass_harness.views.payloads import content_part
 from windlass_harness.views.session import Resolved, resolved_key
 from windlass_protocol import (
     CodecError,
@@ -40,7 +41,9 @@ from windlass_protocol import (
     UserMessage,
     canonical,
 )
+from windlass_protocol.bodies import Body
 from windlass_protocol.frozen import frozen
+from windlass_protocol.generated import records
 
 _LIMITS: Final = CodecLimits(message_bytes_max=PACKAGE_BYTES_MAX, depth_max=128)
 
@@ -160,7 +163,7 @@ def _with(binding: Binding, part: Part) -> Binding:
         skills = Skills(*skills, *part.skills)
         tools[skills.tool.name] = skills.tool
     if package.programs and part.tools:
-        from windlass.programs import program_tools  # noqa: PLC0415 - few agents have programs
+        from windlass.tools.programs import program_tools  # noqa: PLC0415 - few agents have programs
 
         own = [tool for tool in tools.values() if tool.program is None and not tool.is_undo]
         tools |= program_tools(package.programs, own, keeps_variables=bool(package.keeps_variables))
@@ -200,7 +203,7 @@ class Resolution:
     """A binding with its resolved parts, and the records of them."""
 
     binding: Binding
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Body, ...] = ()
 
 
 @frozen
@@ -255,7 +258,7 @@ async def _resolve(
     is_new: bool = False,
 ) -> Resolution:
     parts: list[Part] = []
-    notes: list[Note] = []
+    notes: list[Body] = []
     for placed in binding.resolvers:
         if placed.dynamic.scope not in scopes:
             continue
@@ -299,20 +302,17 @@ async def _read(known: Resolved, means: ResolverPorts) -> bytes:
     return await retry_store_call(lambda: means.content.get(known.content), means.clock)
 
 
-async def _note(given: Part, content: bytes, means: ResolverPorts) -> Note:
+async def _note(given: Part, content: bytes, means: ResolverPorts) -> Body:
     ref = await retry_store_call(lambda: means.content.put(content), means.clock)
     spec = given.placed.spec
-    data: JsonObject = {
-        "resolver": spec.name,
-        "part": spec.part.value,
-        "scope": spec.scope.value,
-        "contentRef": ref.model_dump(mode="json", by_alias=True),
-    }
-    if given.names:
-        data["names"] = [*given.names]
-    if given.failure is not None:
-        data["failure"] = given.failure
-    return Note("agent.resolved", data)
+    return records.AgentResolved(
+        resolver=spec.name,
+        part=spec.part,
+        scope=spec.scope,
+        content_ref=content_part(ref),
+        names=[*given.names] or None,
+        failure=given.failure,
+    )
 
 
 def _hash(content: bytes) -> str:

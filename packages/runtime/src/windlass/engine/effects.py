@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 from pydantic import JsonValue
 
-from windlass.agent import receipt_of
+from windlass.agent.agent import receipt_of
+from windlass.agent.hooks import AFTER_MODEL_CALL, BEFORE_MODEL_CALL
+from windlass.agent.policy import decides_by_rules
 from windlass.engine.approval import Judged, deciders_of, judge, judge_allowed, settled_by_rules
 from windlass.engine.binding import MISSING_AGENT, Binder, Binding
 from windlass.engine.clocks import Lease, PauseClock
@@ -21,6 +23,7 @@ from windlass.engine.hook_points import after_call, at_point, check_answer, hook
 from windlass.engine.masking import MaskedAnswer, SecretInputs, log_failure
 from windlass.engine.model_call import Collector, ModelRequest, Prompt, elapsed_ms, listen, system_words
 from windlass.engine.output import StructuredOutput
+from windlass.engine.provider_limits import ProviderTurn, RuntimeLimits
 from windlass.engine.results import (
     Results,
     broken_off,
@@ -30,10 +33,10 @@ from windlass.engine.results import (
     model_error,
     review,
 )
+from windlass.engine.session_sandbox import FindSandbox, SessionSandbox, attachments_of
 from windlass.engine.subagents import Delegator, delegated, reviewed, with_subagents
 from windlass.engine.writer import SessionWriter
 from windlass.errors import AgentError, Conflict, Denied, Rejected, Unavailable, is_for_us
-from windlass.hooks import AFTER_MODEL_CALL, BEFORE_MODEL_CALL
 from windlass.limits import (
     DELIVERY_ATTEMPTS_MAX,
     DELIVERY_RETRY_DELAY_MS,
@@ -42,17 +45,22 @@ from windlass.limits import (
     PROGRAM_CALLS_AT_ONCE_MAX,
     TOOL_OUTPUT_CHARS_MAX,
 )
-from windlass.policy import decides_by_rules
 from windlass.ports.clock import Clock, Random
 from windlass.ports.feed import EventBus
 from windlass.ports.host import Delivery, OutputSink
 from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMMessage
 from windlass.ports.store import ContentStore, Standing
-from windlass.provider_limits import ProviderTurn, RuntimeLimits
-from windlass.session_sandbox import FindSandbox, SessionSandbox, attachments_of
 from windlass.tools import Tool, ToolFailed
-from windlass.tools.calling import Arguments, ToolRun, call_tool, late, outcome_of
+from windlass.tools.calling import (
+    Arguments,
+    ManyChecks,
+    ToolRun,
+    call_tool,
+    few_checks,
+    late,
+    outcome_of,
+)
 from windlass.tools.context import Questions, ToolContext, ToolControl, ToolState, copy_of
 from windlass.tools.results import is_light
 from windlass.tools.router import ToolGates
@@ -73,7 +81,6 @@ from windlass_harness.loop.events import (
     LoopEvent,
     ModelAnswered,
     ModelFailed,
-    Note,
     ReviewReport,
     RunProgram,
     RunTool,
@@ -100,7 +107,9 @@ from windlass_protocol import (
     RetryClass,
     ToolResult,
 )
+from windlass_protocol.bodies import Body, data_of
 from windlass_protocol.frozen import frozen, mutable
+from windlass_protocol.generated import records
 
 if TYPE_CHECKING:
     from windlass.engine.programs import Programs
@@ -409,6 +418,11 @@ def _current_task() -> "asyncio.Task[LoopEvent]":
     return cast("asyncio.Task[LoopEvent]", task)
 
 
+def _family(run: RunState) -> str:
+    """Return the session that a run and all its subagents work for."""
+    return run.session_id if run.parent is None else run.parent.root_session_id
+
+
 def _is_finished_at_once(binding: Binding, outcome: ToolRun) -> bool:
     """Return whether the result of a call is made without waiting: no hooks, no review, nothing large."""
     if binding.hooks.points or not decides_by_rules(binding.policy):
@@ -524,7 +538,7 @@ class Effects:
         """Whether a person can be asked, through the channel of the run."""
         return self._shared.is_attended and (state.run is None or state.run.can_ask)
 
-    async def bind(self, state: LoopState, interruptible: Interruptible) -> tuple[Note, ...] | Stopped | None:
+    async def bind(self, state: LoopState, interruptible: Interruptible) -> tuple[Body, ...] | Stopped | None:
         """Bind the current run to the agent of this process."""
         try:
             binding = await self._binding(state)
@@ -578,7 +592,8 @@ class Effects:
             return None
         if effect.approved_hash is not None or state.grants:
             return None
-        judged = judge_allowed(
+        work = partial(
+            judge_allowed,
             binding,
             decision,
             call_id=call_id,
@@ -586,6 +601,10 @@ class Effects:
             given=written,
             canonical_json=self._canonical.pop(call_id, None),
         )
+        try:
+            judged = few_checks(work)
+        except ManyChecks:
+            return None
         if isinstance(judged, CallRefused):
             return judged
         self._arguments[call_id] = judged.arguments
@@ -629,7 +648,7 @@ class Effects:
                 )
             functions = binding.tools[effect.tool_name].program
             if functions is not None:
-                return await self._programs().check(
+                return await self._programs(state).check(
                     judged, functions, redactor=binding.redactor, variables=state.variables
                 )
             return await delegated(judged, state, binding=binding, delegator=shared.delegator)
@@ -640,12 +659,19 @@ class Effects:
         binding = await self._binding(state)
         if binding is None:
             return Stopped(MISSING_AGENT)
-        return await self._programs().run(effect, binding=binding)
+        return await self._programs(state).run(effect, binding=binding)
 
-    def _programs(self) -> "Programs":
+    def _programs(self, state: LoopState) -> "Programs":
         from windlass.engine.programs import Programs  # noqa: PLC0415 - few agents have programs
 
-        return Programs(self._shared.interpreter, self._shared.content, self._shared.clock)
+        shared, run = self._shared, state.run
+        return Programs(
+            shared.interpreter,
+            shared.content,
+            shared.clock,
+            owner=(run and run.owner) or "",
+            family=self._writer.session_id if run is None else _family(run),
+        )
 
     async def review(self, state: LoopState, effect: ReviewReport) -> LoopEvent:
         """Review a subagent's report before the model sees it; has no side effects."""
@@ -735,7 +761,7 @@ class Effects:
         return await self._ask(found.binding, state, found.notes)
 
     async def _ask(
-        self, binding: Binding, state: LoopState, notes: tuple[Note, ...] = ()
+        self, binding: Binding, state: LoopState, notes: tuple[Body, ...] = ()
     ) -> ModelAnswered | ModelFailed:
         system = system_words(binding.instructions, state.run_notes.contract)
         messages = self._prompt.messages(state.session.history, system)
@@ -791,7 +817,7 @@ class Effects:
         return await compact(binding, state, effect=effect, patience=patience)
 
     async def _converse(
-        self, binding: Binding, state: LoopState, messages: Sequence[LLMMessage], notes: tuple[Note, ...]
+        self, binding: Binding, state: LoopState, messages: Sequence[LLMMessage], notes: tuple[Body, ...]
     ) -> ModelAnswered | ModelFailed:
         """Call the model; a failure is returned as an event."""
         shared, step = self._shared, self._writer.step
@@ -869,7 +895,8 @@ class Effects:
 
         def show(reason: str) -> None:
             if live is not None:
-                live.show("step.queued", {"provider": route_id, "reason": reason, **state.place()})
+                body = records.StepQueued(provider=route_id, reason=reason, **state.place())
+                live.show(body.TYPE, data_of(body))
 
         left_ms = DELAY_MS_MAX
         if state.run is not None:
@@ -879,7 +906,7 @@ class Effects:
         return turn
 
     async def _failed(
-        self, state: LoopState, failure: ErrorInfo, usage: JsonObject | None, notes: tuple[Note, ...]
+        self, state: LoopState, failure: ErrorInfo, usage: records.Usage | None, notes: tuple[Body, ...]
     ) -> ModelFailed:
         if failure.retry_after_ms is not None:
             # A provider's retry-after must not exceed the time budget of the run.
@@ -918,7 +945,7 @@ class Effects:
         if binding is None or tool is None:
             told = f"unknown tool: {effect.tool_name}; it was removed since the call was requested"
             return failed(call_id, "unknown_tool", message=told)
-        arguments = self._arguments.get(call_id) or kept_arguments(tool, effect)
+        arguments = self._arguments.get(call_id) or await kept_arguments(tool, effect)
         if isinstance(arguments, CallReturned):
             return arguments
         call = _Call(effect, task, run, binding, tool, arguments, self._shared.clock.monotonic())
@@ -1085,12 +1112,11 @@ class Effects:
         if place is None:
             return None
         if self._sandbox is None or self._sandbox.place != place:
-            family = run.session_id if run.parent is None else run.parent.root_session_id
             self._sandbox = SessionSandbox(
                 place,
                 content=self._shared.content,
                 recorded=state.session.authored.get(SANDBOX_KEY),
-                family=family,
+                family=_family(run),
                 attached=lambda: attachments_of(state.session.history.messages),
             )
         return self._sandbox

@@ -3,15 +3,15 @@
 import asyncio
 from dataclasses import replace
 
+from windlass.agent.hooks import AFTER_TOOL_CALL, AFTER_VALIDATION, BEFORE_APPROVAL_REQUEST, BEFORE_VALIDATION
+from windlass.agent.output import OutputContext, contract_hash
 from windlass.engine.binding import Binding
 from windlass.engine.hooks import Outcome
 from windlass.engine.output import OutputCheck, check_output
 from windlass.errors import Rejected
-from windlass.hooks import AFTER_TOOL_CALL, AFTER_VALIDATION, BEFORE_APPROVAL_REQUEST, BEFORE_VALIDATION
-from windlass.output import OutputContext, contract_hash
 from windlass.ports.clock import Clock
 from windlass.ports.host import HookCall
-from windlass.tools.calling import Arguments, arguments_of
+from windlass.tools.calling import Arguments, arguments_of, read_arguments
 from windlass.tools.context import SessionValues, copy_of
 from windlass_harness.loop.advance import last_text
 from windlass_harness.loop.events import (
@@ -21,7 +21,6 @@ from windlass_harness.loop.events import (
     HooksRan,
     JudgeCall,
     LoopEvent,
-    Note,
     OutputChecked,
     RunTool,
     Stopped,
@@ -38,6 +37,7 @@ from windlass_protocol import (
     PolicyKind,
     PolicyRef,
 )
+from windlass_protocol.bodies import Body
 from windlass_protocol.frozen import frozen
 
 
@@ -52,7 +52,7 @@ class Gate:
     """Outcome of hooks before a call is judged: changed arguments, or a denial."""
 
     arguments: Arguments
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Body, ...] = ()
     decision: DenyDecision | None = None
 
 
@@ -75,7 +75,7 @@ async def before_call(
     )
     if outcome.stop is not None:
         return CallRefused(effect.call_id, "hook.failed", outcome.stop.message, outcome.notes)
-    final = arguments_of(tool, outcome.call.arguments) if outcome.is_changed else arguments
+    final = await read_arguments(tool, outcome.call.arguments) if outcome.is_changed else arguments
     return Gate(final, outcome.notes, _denial(outcome))
 
 
@@ -84,7 +84,7 @@ class Request:
     """Outcome of hooks before an approval request: changed text, or a denial."""
 
     decision: AskDecision | DenyDecision
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Body, ...] = ()
 
 
 async def before_request(

@@ -15,12 +15,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from pydantic import JsonValue
 
-from windlass.engine.deadline import Raised, Returned, TimedOut, run_with_deadline
-from windlass.engine.masking import log_failure
-from windlass.engine.model_call import elapsed_ms, whole
-from windlass.engine.writer import SessionWriter
-from windlass.errors import Rejected, kind_of
-from windlass.hooks import (
+from windlass.agent.hooks import (
     AFTER_MODEL_CALL,
     AFTER_TOOL_CALL,
     BEFORE_APPROVAL_REQUEST,
@@ -30,9 +25,13 @@ from windlass.hooks import (
     EventHook,
     Hook,
 )
+from windlass.engine.deadline import Raised, Returned, TimedOut, run_with_deadline
+from windlass.engine.masking import log_failure
+from windlass.engine.model_call import elapsed_ms, whole
+from windlass.engine.writer import SessionWriter
+from windlass.errors import Rejected, kind_of
 from windlass.limits import (
     ARGUMENT_BYTES_MAX,
-    ARGUMENT_LEVELS_MAX,
     EVENT_HOOKS_CLOSE_S,
     EVENT_HOOKS_PENDING_MAX,
     HOOK_CONTEXT_CHARS_MAX,
@@ -40,7 +39,6 @@ from windlass.limits import (
     HOOK_STUCK_THREADS_MAX,
     HOOK_TIMEOUT_MS,
     HOOK_WORDS_CHARS_MAX,
-    RESULT_LEVELS_MAX,
     TOOL_OUTPUT_CHARS_MAX,
 )
 from windlass.ports.clock import Clock
@@ -48,7 +46,6 @@ from windlass.ports.host import UNCHANGED, Change, HookCall, Veto
 from windlass.ports.model import LLMMessage
 from windlass.tools.calling import failure_text, in_thread
 from windlass_harness import views
-from windlass_harness.loop.events import Note
 from windlass_harness.loop.rules import AFTER_APPROVAL_DECISION, BEFORE_TOOL_CALL, RUN_STARTING
 from windlass_harness.record import Record
 from windlass_harness.redact import Redactor
@@ -70,10 +67,13 @@ from windlass_protocol import (
     canonical,
     parse,
 )
+from windlass_protocol.bodies import Body
 from windlass_protocol.frozen import frozen, mutable
+from windlass_protocol.generated import records
+from windlass_protocol.limits import FREE_LEVELS_MAX
 
-_ARGUMENTS: Final = CodecLimits(message_bytes_max=ARGUMENT_BYTES_MAX, depth_max=ARGUMENT_LEVELS_MAX)
-_RESULT: Final = CodecLimits(message_bytes_max=TOOL_OUTPUT_CHARS_MAX, depth_max=RESULT_LEVELS_MAX)
+_ARGUMENTS: Final = CodecLimits(message_bytes_max=ARGUMENT_BYTES_MAX, depth_max=FREE_LEVELS_MAX)
+_RESULT: Final = CodecLimits(message_bytes_max=TOOL_OUTPUT_CHARS_MAX, depth_max=FREE_LEVELS_MAX)
 
 
 class BadAnswer(Exception):
@@ -214,7 +214,7 @@ class Outcome:
 
     call: HookCall
     """The call with every change applied."""
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Body, ...] = ()
     context: tuple[str, ...] = ()
     refusal: HookDenial | None = None
     stop: ErrorInfo | None = None
@@ -223,7 +223,7 @@ class Outcome:
     @property
     def is_changed(self) -> bool:
         """Whether any hook changed something."""
-        return any(note.data.get("changed") is True for note in self.notes)
+        return any(isinstance(note, records.HookCompleted) and note.changed is True for note in self.notes)
 
 
 @frozen
@@ -286,20 +286,14 @@ class Hooks:
         """Call one hook and merge its answer into the outcome."""
         started, spec = clock.monotonic(), bound.spec
         answer = await _answer(bound, before.call)
-        facts: JsonObject = {
-            "hookId": spec.hook_id,
-            "point": spec.point,
-            "durationMs": elapsed_ms(clock, started),
-        }
-        if before.call.call_id is not None:
-            facts["callId"] = before.call.call_id
+        took_ms = elapsed_ms(clock, started)
         after = answer if isinstance(answer, _Failed) else _taken(before, answer, check)
         if isinstance(after, _Failed):
             # Logged too: the author of the hook looks for the cause in the log.
             told = f"hook {spec.hook_id} at {spec.point} failed, {bound.failure.value}: {after.message}"
             log_failure(told, after.error, redactor=self._redactor)
-            return _failed(bound, before, after, facts)
-        return _completed(bound, after, answer, facts)
+            return _failed(bound, before, after, took_ms)
+        return _completed(bound, after, answer, took_ms)
 
 
 def _rank(bound: BoundHook) -> tuple[int, int, str]:
@@ -390,60 +384,73 @@ async def call_event_hooks(hooks: Iterable[EventHook], event: Event, *, redactor
         log_failure(f"{where}: {problem}", error, redactor=redactor)
 
 
-def _completed(bound: BoundHook, after: Outcome, answer: object, facts: JsonObject) -> Outcome:
-    is_change, is_veto = isinstance(answer, Change), isinstance(answer, Veto)
-    status = HookStatus.COMPLETED.value
-    data: JsonObject = {**facts, "status": status, "changed": is_change, "vetoed": is_veto}
-    if isinstance(answer, Change):
-        data |= _kept(after.call, answer)
-    if not isinstance(answer, Veto):
-        return replace(after, notes=(*after.notes, Note("hook.completed", data)))
-    data["reason"] = answer.reason
-    if bound.spec.point in _VETO_STOPS:
-        return _stopping(after, "hook.completed", data, _denied(bound, answer.reason))
-    refusal = HookDenial(bound.spec.hook_id, answer.reason, "hook.veto")
-    return replace(after, notes=(*after.notes, Note("hook.completed", data)), refusal=refusal)
+def _completed(bound: BoundHook, after: Outcome, answer: object, took_ms: int) -> Outcome:
+    stop = refusal = None
+    if isinstance(answer, Veto) and bound.spec.point in _VETO_STOPS:
+        stop = _denied(bound, answer.reason)
+    elif isinstance(answer, Veto):
+        refusal = HookDenial(bound.spec.hook_id, answer.reason, "hook.veto")
+    note = records.HookCompleted(
+        hook_id=bound.spec.hook_id,
+        point=bound.spec.point,
+        status=HookStatus.COMPLETED,
+        changed=isinstance(answer, Change),
+        vetoed=isinstance(answer, Veto),
+        reason=answer.reason if isinstance(answer, Veto) else None,
+        duration_ms=took_ms,
+        call_id=after.call.call_id,
+        stop=stop,
+        change=_kept(after.call, answer) if isinstance(answer, Change) else None,
+    )
+    return replace(
+        after, notes=(*after.notes, note), stop=stop or after.stop, refusal=refusal or after.refusal
+    )
 
 
-def _kept(call: HookCall, change: Change) -> JsonObject:
+def _kept(call: HookCall, change: Change) -> JsonObject | None:
     """Return what the record keeps of a change; a changed result is in the record of the call."""
     if change.arguments is not UNCHANGED:
-        return {"change": {"arguments": call.arguments}}
+        return {"arguments": call.arguments}
     if change.prompt is not UNCHANGED:
-        return {"change": {"prompt": call.prompt}}
+        return {"prompt": call.prompt}
     if change.context is not UNCHANGED:
-        return {"change": {"context": [whole(text) for text in change.context]}}
-    return {}
+        return {"context": [whole(text) for text in change.context]}
+    return None
 
 
-def _failed(bound: BoundHook, before: Outcome, failed: _Failed, facts: JsonObject) -> Outcome:
-    failure = bound.failure
-    data: JsonObject = {
-        **facts,
-        "status": failed.status.value,
-        "error": {"code": failed.code, "message": failed.message},
-        "failure": failure.value,
-    }
+def _failed(bound: BoundHook, before: Outcome, failed: _Failed, took_ms: int) -> Outcome:
+    failure, stop, refusal = bound.failure, None, None
     reason = f"hook {bound.spec.hook_id} failed: {failed.message}"
     match failure:
         case HookFailure.FAIL_OPEN:
-            return replace(before, notes=(*before.notes, Note("hook.failed", data)))
+            pass
         case HookFailure.DENY if bound.spec.point in _DENIAL_REFUSES:
             refusal = HookDenial(bound.spec.hook_id, reason, "hook.failed")
-            return replace(before, notes=(*before.notes, Note("hook.failed", data)), refusal=refusal)
         case HookFailure.DENY:
-            return _stopping(before, "hook.failed", data, _denied(bound, reason))
+            stop = _denied(bound, reason)
         case HookFailure.INTERRUPT_RUN | HookFailure.FAIL_RUN:
             is_final = failure is HookFailure.FAIL_RUN
-            error = ErrorInfo(
+            stop = ErrorInfo(
                 code=ErrorCode.DENIED,
                 kind=ErrorKind.HOOK_FAILURE,
                 retry=RetryClass.NOT_RETRYABLE if is_final else RetryClass.REPAIR_NEEDED,
                 message=reason,
             )
-            return _stopping(before, "hook.failed", data, error)
         case _:
             assert_never(failure)
+    note = records.HookFailed(
+        hook_id=bound.spec.hook_id,
+        point=bound.spec.point,
+        status=failed.status,
+        error=records.ActionError(code=failed.code, message=failed.message),
+        failure=failure.value,
+        duration_ms=took_ms,
+        call_id=before.call.call_id,
+        stop=stop,
+    )
+    return replace(
+        before, notes=(*before.notes, note), stop=stop or before.stop, refusal=refusal or before.refusal
+    )
 
 
 def _denied(bound: BoundHook, reason: str) -> ErrorInfo:
@@ -453,11 +460,6 @@ def _denied(bound: BoundHook, reason: str) -> ErrorInfo:
         retry=RetryClass.USER_ACTION_NEEDED,
         message=f"Hook {bound.spec.hook_id} stopped the run: {reason}",
     )
-
-
-def _stopping(outcome: Outcome, kind: str, data: JsonObject, error: ErrorInfo) -> Outcome:
-    stop: JsonObject = {"stop": error.model_dump(mode="json", by_alias=True)}
-    return replace(outcome, notes=(*outcome.notes, Note(kind, {**data, **stop})), stop=error)
 
 
 # threads that do not return

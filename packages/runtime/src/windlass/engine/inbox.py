@@ -39,7 +39,9 @@ from windlass_harness.loop.events import (
 )
 from windlass_harness.loop.subagents import ASK, REPORT, SETTLE
 from windlass_protocol import ErrorCode, ErrorInfo, ErrorKind, InputResponse, JsonObject, RetryClass
+from windlass_protocol.bodies import read_body
 from windlass_protocol.frozen import frozen, mutable
+from windlass_protocol.generated import records
 
 # Quarantine: how a session is driven after the journal refused an inbox item or a run.
 #
@@ -300,7 +302,7 @@ _BARE_EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     COMPACT: lambda _: CompactionRequested(),
     DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
     STATE: lambda _: StateGiven(StateChange({})),
-    FEEDBACK: lambda item: FeedbackGiven({"runId": item.body["runId"]}),
+    FEEDBACK: lambda item: FeedbackGiven(records.FeedbackGiven(run_id=str(item.body["runId"]))),
     CANCEL: lambda item: CancelRequested(str(item.body["runId"])),
     REPORT: _bare_report,
 }
@@ -314,7 +316,7 @@ _EVENTS: Final[dict[str, Callable[[InboxItem], LoopEvent]]] = {
     DISPATCHED: lambda item: RequestDispatched(str(item.body["requestId"])),
     COMPACT: lambda _: CompactionRequested(),
     STATE: _state,
-    FEEDBACK: lambda item: FeedbackGiven(item.body),
+    FEEDBACK: lambda item: FeedbackGiven(read_body(records.FeedbackGiven, item.body)),
     **dict.fromkeys((ASK, SETTLE, REPORT), _child_said),
 }
 KINDS: Final = frozenset({START, *_EVENTS})

@@ -25,7 +25,16 @@ class MaskedAnswer:
     shows the rest.
     """
 
-    __slots__ = ("_inputs", "_live", "_reasoning", "_redactor", "_text")
+    __slots__ = (
+        "_has_reasoning",
+        "_has_text",
+        "_inputs",
+        "_live",
+        "_reasoning",
+        "_redactor",
+        "_text",
+        "is_reasoning_late",
+    )
 
     def __init__(self, live: LiveAnswer, redactor: Redactor) -> None:
         self._live = live
@@ -33,16 +42,19 @@ class MaskedAnswer:
         self._text: MaskedStream | None = None
         self._reasoning: MaskedStream | None = None
         self._inputs: dict[str, MaskedStream] = {}
+        self._has_text = self._has_reasoning = False
+        self.is_reasoning_late = False
+        """Whether the reasoning was shown after text."""
 
     def text(self, delta: str) -> None:
         """Show a delta of the answer."""
         self._text = self._text or self._redactor.stream()
-        self._live.text(self._text.feed(delta))
+        self._show_text(self._text.feed(delta))
 
     def reasoning(self, delta: str) -> None:
         """Show a delta of the reasoning."""
         self._reasoning = self._reasoning or self._redactor.stream()
-        self._live.reasoning(self._reasoning.feed(delta))
+        self._show_reasoning(self._reasoning.feed(delta))
 
     def tool_input(self, call_id: str, delta: str, *, tool_name: str | None = None) -> None:
         """Show a delta of the arguments of a call."""
@@ -60,13 +72,22 @@ class MaskedAnswer:
 
     def end(self) -> None:
         """Show the text that was held back: the answer is complete."""
-        for stream, show in ((self._reasoning, self._live.reasoning), (self._text, self._live.text)):
+        for stream, show in ((self._reasoning, self._show_reasoning), (self._text, self._show_text)):
             if stream is not None:
                 show(stream.finish())
 
     def close(self) -> None:
         """Discard the live state of the step."""
         self._live.close()
+
+    def _show_text(self, text: str) -> None:
+        self._has_text = self._has_text or bool(text)
+        self._live.text(text)
+
+    def _show_reasoning(self, text: str) -> None:
+        if text and not self._has_reasoning:
+            self._has_reasoning, self.is_reasoning_late = True, self._has_text
+        self._live.reasoning(text)
 
 
 def masked(redactor: Redactor, value: JsonValue) -> JsonValue:

@@ -32,7 +32,8 @@ from windlass.ports.model import (
     ToolCallDelta,
 )
 from windlass.tools.calling import ARGUMENT_LIMITS, omitted_arguments
-from windlass_harness.loop.events import ModelAnswered, Note
+from windlass_harness.loop.events import ModelAnswered
+from windlass_harness.loop.notes import NO_USAGE
 from windlass_harness.loop.rules import CALLS_PER_STEP_MAX, RequestedCall
 from windlass_harness.redact import Redactor
 from windlass_harness.views.history import HistoryDraft
@@ -59,7 +60,9 @@ from windlass_protocol import (
     canonical,
     parse,
 )
+from windlass_protocol.bodies import Body
 from windlass_protocol.frozen import frozen, mutable
+from windlass_protocol.generated import records
 from windlass_protocol.lazy import lazy_pattern
 from windlass_protocol.unchecked import unchecked
 
@@ -67,24 +70,26 @@ COUNT_MAX: Final = 10**11
 """Limit per answer: the sum over the longest run is still a safe integer in every language."""
 
 
-def usage_data(usage: LLMUsage) -> dict[str, JsonValue] | None:
+def usage_part(usage: LLMUsage) -> records.Usage | None:
     """Return the usage of an answer in whole numbers, rounded up.
 
     Raises:
         Rejected: a value is not a number; the message names it.
     """
-    given: dict[str, object] = {
-        "inputTokens": usage.input_tokens,
-        "outputTokens": usage.output_tokens,
-        "cacheReadTokens": usage.cache_read_tokens,
-        "cacheWriteTokens": usage.cache_write_tokens,
-        "reasoningTokens": usage.reasoning_tokens,
-        "costMicros": usage.cost_micros,
-    }
-    return {name: _count(name, count) for name, count in given.items() if count is not None} or None
+    counted = records.Usage(
+        input_tokens=_count("inputTokens", usage.input_tokens),
+        output_tokens=_count("outputTokens", usage.output_tokens),
+        cache_read_tokens=_count("cacheReadTokens", usage.cache_read_tokens),
+        cache_write_tokens=_count("cacheWriteTokens", usage.cache_write_tokens),
+        reasoning_tokens=_count("reasoningTokens", usage.reasoning_tokens),
+        cost_micros=_count("costMicros", usage.cost_micros),
+    )
+    return None if counted == NO_USAGE else counted
 
 
-def _count(name: str, count: object) -> int:
+def _count(name: str, count: object) -> int | None:
+    if count is None:
+        return None
     if not isinstance(count, int | float) or isinstance(count, bool) or not isfinite(count):
         found = repr(count) if isinstance(count, float | bool) else type(count).__name__
         raise Rejected(
@@ -146,7 +151,7 @@ class Collector:
         self._size = 0
         self._finish: FinishReason | None = None
         self._count = 0
-        self.usage: JsonObject | None = None
+        self.usage: records.Usage | None = None
         self._provider_data: JsonObject | None = None
         self.canonical: dict[str, bytes] = {}
         """Canonical JSON of arguments that arrived whole, by call id."""
@@ -173,7 +178,7 @@ class Collector:
         if chunk.tool_call_delta is not None:
             self._take_call(chunk.tool_call_delta)
         if chunk.usage is not None:
-            self.usage = usage_data(chunk.usage)
+            self.usage = usage_part(chunk.usage)
         if chunk.provider_data is not None:
             self._grow(len(to_json(chunk.provider_data)))
             self._provider_data = chunk.provider_data
@@ -199,7 +204,7 @@ class Collector:
         if self._size > MODEL_TEXT_CHARS_MAX:
             raise _rejected(f"answer too large: over the limit of {MODEL_TEXT_CHARS_MAX:,} characters")
 
-    def answer(self, *, latency_ms: int, notes: tuple[Note, ...] = ()) -> ModelAnswered:
+    def answer(self, *, latency_ms: int, notes: tuple[Body, ...] = ()) -> ModelAnswered:
         """Return the whole answer.
 
         Raises:
@@ -232,6 +237,7 @@ class Collector:
             finish_reason=self._finish,
             calls=calls,
             reasoning=reasoning,
+            is_reasoning_late=self._live.is_reasoning_late,
             usage=self.usage,
             latency_ms=latency_ms,
             provider_data=self._provider_data,

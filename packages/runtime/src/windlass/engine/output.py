@@ -16,20 +16,18 @@ from typing import Final, cast
 from pydantic import JsonValue, ValidationError
 from pydantic_core import to_json
 
+from windlass.agent.output import OutputContext, OutputType, dump_output
 from windlass.engine.deadline import DeadlineExceeded, await_within
 from windlass.engine.masking import log_failure
 from windlass.errors import Rejected, is_for_us, is_told_to_end, kind_of
-from windlass.json_schema import error_text, schema_problem, value_errors
 from windlass.limits import (
     OUTPUT_BYTES,
     OUTPUT_BYTES_MAX,
     OUTPUT_ERRORS,
     OUTPUT_ERRORS_MAX,
-    OUTPUT_LEVELS_MAX,
     OUTPUT_RECORD_BYTES_MAX,
     OUTPUT_VALIDATOR_TIMEOUT_MS,
 )
-from windlass.output import OutputContext, OutputType, dump_output
 from windlass.ports.model import (
     LLMMessage,
     LLMProvider,
@@ -39,6 +37,7 @@ from windlass.ports.model import (
     OutputProvider,
 )
 from windlass.tools.calling import CONVERSIONS, in_thread, own_words
+from windlass.tools.json_schema import error_text, schema_problem, value_errors
 from windlass_harness.loop.events import OutputChecked
 from windlass_harness.redact import Redactor
 from windlass_protocol import (
@@ -55,6 +54,7 @@ from windlass_protocol import (
 from windlass_protocol.codec_issues import invalid
 from windlass_protocol.frozen import frozen
 from windlass_protocol.lazy import lazy_pattern
+from windlass_protocol.limits import FREE_LEVELS_MAX
 
 REFUSED_MAX: Final = 64
 """Refused schemas that are remembered; a forgotten one is only tried again."""
@@ -208,7 +208,7 @@ def check_output(contract: OutputContract, text: str) -> OutputChecked:
 
 def _limits(contract: OutputContract) -> CodecLimits:
     bytes_max = min(contract.max_candidate_bytes or OUTPUT_BYTES, OUTPUT_BYTES_MAX)
-    return CodecLimits(message_bytes_max=bytes_max, depth_max=OUTPUT_LEVELS_MAX)
+    return CodecLimits(message_bytes_max=bytes_max, depth_max=FREE_LEVELS_MAX)
 
 
 def check_value(contract: OutputContract, value: JsonValue, *, text: str) -> OutputChecked:

@@ -1,5 +1,6 @@
 """Running the programs of models: checked before they begin, resumed from snapshots or from their source."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -42,9 +43,9 @@ from windlass.ports.interpreter import (
     Progress,
 )
 from windlass.ports.store import ContentStore
-from windlass.programs import assigned_names
 from windlass.tools import PROGRAM_TOOLS
 from windlass.tools.calling import ToolRun
+from windlass.tools.programs import assigned_names
 from windlass_harness.loop.events import (
     CallJudged,
     CallRefused,
@@ -56,15 +57,17 @@ from windlass_harness.loop.events import (
 from windlass_harness.loop.notes import ProgramResult, ProgramVariables
 from windlass_harness.loop.rules import RequestedCall
 from windlass_harness.redact import Redactor
+from windlass_harness.views.payloads import content_model, content_part
 from windlass_protocol import (
     AllowDecision,
-    ContentRef,
     JsonObject,
     ModifyDecision,
     ToolOutputType,
     ToolResult,
 )
+from windlass_protocol.bodies import data_of
 from windlass_protocol.frozen import frozen
+from windlass_protocol.generated import records
 
 INVALID_CODE: Final = "invalid_code"
 INTERPRETER_FAILED: Final = "interpreter_failed"
@@ -95,6 +98,8 @@ _LIMITS: Final = ProgramLimits(
 )
 _RAISED: Final = {"denied": "PermissionError", "timeout": "TimeoutError"}
 """Exceptions of a program by the error codes of its calls; RuntimeError for the others."""
+_CALLS_AT_ONCE: Final = 100
+"""Calls of a program that are read without a turn of the event loop: a few milliseconds."""
 _NO_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -105,6 +110,10 @@ class Programs:
     interpreter: Interpreter | None
     content: ContentStore
     clock: Clock
+    owner: str = ""
+    """See `Program.owner`."""
+    family: str = ""
+    """See `Program.family`."""
 
     async def check(
         self,
@@ -123,7 +132,7 @@ class Programs:
         if redactor.value(judged.arguments.json) != judged.arguments.json:
             # It is recorded with masks, and a program runs as it is recorded.
             return CallRefused(event.call_id, INVALID_CODE, _HAS_SECRET, event.notes)
-        program = _program(judged.arguments.json, functions, at=_NO_TIME, seed="")
+        program = self._program(judged.arguments.json, functions, at=_NO_TIME, seed="")
         if variables is not None:
             names = "".join(f"{one}: Any\n" for one in variables.names if one not in functions.names)
             program = replace(program, stubs=f"from typing import Any\n{names}{program.stubs}")
@@ -143,7 +152,7 @@ class Programs:
         if self.interpreter is None or tool is None or tool.program is None:
             return self._failed(effect, NO_INTERPRETER)
         functions = tool.program
-        program = _recorded(effect, functions)
+        program = self._recorded(effect, functions)
         try:
             return await self._go(self.interpreter, program, effect, functions=functions, binding=binding)
         except Diverged as error:
@@ -177,9 +186,8 @@ class Programs:
             )
             progress = replace(progress, calls=_unknown(progress, functions, effect, binding.redactor))
         printed = f"{printed}{progress.printed}"[:PROGRAM_PRINTED_CHARS_MAX]
-        calls = tuple(_requested(functions, binding, one) for one in progress.calls)
+        calls, size = await _requested(functions, binding, progress.calls)
         taken = len(effect.results)
-        size = sum(len(to_json(call.input)) for call in calls)
         if size > PROGRAM_ARGUMENTS_BYTES_MAX:
             told = (
                 f"The arguments of the last {len(calls)} calls have {size:,} bytes; a program may pass "
@@ -248,7 +256,7 @@ class Programs:
             known = maker.variables
         variables = None if known is None else (await self._stored(known))[1]
         for effect in reversed(earlier):
-            program = replace(_recorded(effect, functions), keeps_variables=True, variables=variables)
+            program = replace(self._recorded(effect, functions), keeps_variables=True, variables=variables)
             try:
                 progress = await interpreter.run(program, await self._outcomes(effect, effect.results))
                 _unknown(progress, functions, effect, redactor)
@@ -261,7 +269,7 @@ class Programs:
 
     async def _stored(self, known: ProgramVariables) -> tuple[RunProgram, bytes]:
         """Return the program that made variables, and their dump."""
-        ref = ContentRef.model_validate(known.content)
+        ref = content_model(known.content)
         head, _, dump = (await retry_store_call(lambda: self.content.get(ref), self.clock)).partition(b"\n")
         try:
             return TypeAdapter(RunProgram).validate_json(head), dump
@@ -275,7 +283,7 @@ class Programs:
         if variables is None:
             return None, ""
         # With the program itself: another version of the interpreter runs it again.
-        variables = to_json(replace(effect, snapshot=None, printed="")) + b"\n" + variables
+        variables = to_json(replace(effect, snapshot=None, printed=""), fallback=data_of) + b"\n" + variables
         if len(variables) > PROGRAM_VARIABLES_BYTES_MAX:
             return None, _TOO_LARGE.format(size=len(variables), most=PROGRAM_VARIABLES_BYTES_MAX)
         content = await self._saved(variables)
@@ -295,14 +303,14 @@ class Programs:
         if effect.snapshot is None or effect.interpreter != interpreter.version:
             return None
         try:
-            ref = ContentRef.model_validate(effect.snapshot)
+            ref = content_model(effect.snapshot)
             snapshot = await retry_store_call(lambda: self.content.get(ref), self.clock)
             outcomes = await self._outcomes(effect, effect.results[effect.taken :])
             return await interpreter.run(program, outcomes, snapshot=snapshot)
         except (AgentError, NoSnapshot):
             return None
 
-    async def _saved(self, snapshot: bytes | None) -> JsonObject | None:
+    async def _saved(self, snapshot: bytes | None) -> records.ContentRef | None:
         """Store a snapshot; without it the program is run again from its source."""
         if snapshot is None:
             return None
@@ -312,7 +320,7 @@ class Programs:
             )
         except AgentError:
             return None
-        return ref.model_dump(mode="json", by_alias=True)
+        return content_part(ref)
 
     async def _outcomes(
         self, effect: RunProgram, results: Sequence[ProgramResult]
@@ -330,37 +338,52 @@ class Programs:
             return CallError(_RAISED.get(result.code, "RuntimeError"), str(output.value))
         if result.content is None:
             return CallValue(output.value)
-        ref = ContentRef.model_validate(result.content)
+        ref = content_model(result.content)
         return CallValue(from_json(await retry_store_call(lambda: self.content.get(ref), self.clock)))
+
+    def _recorded(self, effect: RunProgram, functions: ProgramFunctions) -> Program:
+        """Return a program as it runs whenever it is run."""
+        at = datetime.fromisoformat(effect.started_at)
+        return self._program(effect.arguments, functions, at=at, seed=effect.idempotency_key)
+
+    def _program(
+        self, arguments: JsonObject, functions: ProgramFunctions, *, at: datetime, seed: str
+    ) -> Program:
+        return Program(
+            str(arguments.get("code", "")),
+            functions=functions.names,
+            stubs=functions.stubs,
+            at=at,
+            seed=seed,
+            limits=_LIMITS,
+            owner=self.owner,
+            family=self.family,
+        )
 
     def _failed(self, effect: RunProgram, told: str, *, code: str = "program_failed") -> ProgramEnded:
         return ProgramEnded(failed(effect.call_id, code, message=told), len(effect.results))
 
 
-def _recorded(effect: RunProgram, functions: ProgramFunctions) -> Program:
-    """Return a program as it runs whenever it is run."""
-    at = datetime.fromisoformat(effect.started_at)
-    return _program(effect.arguments, functions, at=at, seed=effect.idempotency_key)
+async def _requested(
+    functions: ProgramFunctions, binding: Binding, made: Sequence[ProgramCall]
+) -> tuple[tuple[RequestedCall, ...], int]:
+    """Return the calls of a program as requests, and the bytes of their arguments as JSON.
 
-
-def _program(arguments: JsonObject, functions: ProgramFunctions, *, at: datetime, seed: str) -> Program:
-    return Program(
-        str(arguments.get("code", "")),
-        functions=functions.names,
-        stubs=functions.stubs,
-        at=at,
-        seed=seed,
-        limits=_LIMITS,
-    )
-
-
-def _requested(functions: ProgramFunctions, binding: Binding, call: ProgramCall) -> RequestedCall:
-    tool_name, arguments = functions.call(call)
-    tool = binding.tools.get(tool_name)
-    is_subagent = tool is not None and tool.delegates is not None
-    # Records have no secrets, and the calls of a program that is run again must equal its records.
-    kept = cast(JsonObject, masked(binding.redactor, arguments))
-    return RequestedCall("", tool_name, kept, subagent=tool_name if is_subagent else None)
+    There may be thousands, more than the loop allows: others have their turn between them.
+    """
+    calls: list[RequestedCall] = []
+    size = 0
+    for number, call in enumerate(made, 1):
+        tool_name, arguments = functions.call(call)
+        tool = binding.tools.get(tool_name)
+        is_subagent = tool is not None and tool.delegates is not None
+        # Records have no secrets, and the calls of a program that is run again must equal its records.
+        kept = cast(JsonObject, masked(binding.redactor, arguments))
+        calls.append(RequestedCall("", tool_name, kept, subagent=tool_name if is_subagent else None))
+        size += len(to_json(kept))
+        if number % _CALLS_AT_ONCE == 0:
+            await asyncio.sleep(0)  # noqa: TID251 - a turn, not a time
+    return tuple(calls), size
 
 
 def _unknown(

@@ -5,6 +5,7 @@ from typing import cast
 from pydantic import JsonValue
 from pydantic_core import to_json
 
+from windlass.agent.policy import decides_by_rules
 from windlass.engine.approval import timed_out
 from windlass.engine.binding import Binding
 from windlass.engine.deadline import DeadlineExceeded, await_within
@@ -13,15 +14,15 @@ from windlass.engine.model_call import whole
 from windlass.engine.writer import retry_store_call
 from windlass.errors import AgentError, Rejected, is_for_us
 from windlass.limits import CONTENT_BYTES_MAX, FAILED_CHARS_MAX, TOOL_OUTPUT_CHARS_MAX
-from windlass.policy import decides_by_rules
 from windlass.ports.clock import Clock
 from windlass.ports.store import ContentStore
 from windlass.tools import Tool, ToolFailed
-from windlass.tools.calling import Arguments, ToolRun, arguments_of, failure_text, in_masking_thread
+from windlass.tools.calling import Arguments, ToolRun, failure_text, in_masking_thread, read_arguments
 from windlass.tools.results import is_light, result_value
 from windlass.tools.router import call_facts
 from windlass_harness.loop.events import CallRefused, CallReturned, RunTool
 from windlass_harness.redact import Redactor, mask_text
+from windlass_harness.views.payloads import content_part
 from windlass_protocol import (
     ActionStatus,
     AllowDecision,
@@ -73,7 +74,7 @@ class Results:
             call_id,
             ActionStatus.COMPLETED,
             clipped(text, "all of it is in the content store"),
-            content=ref.model_dump(mode="json", by_alias=True),
+            content=content_part(ref),
             duration_ms=duration_ms,
         )
 
@@ -121,12 +122,12 @@ def failed(call_id: str, code: str, *, message: str, duration_ms: int | None = N
     )
 
 
-def kept_arguments(tool: Tool[..., object], effect: RunTool) -> Arguments | CallReturned:
+async def kept_arguments(tool: Tool[..., object], effect: RunTool) -> Arguments | CallReturned:
     """Return the recorded arguments of a call; records never have secrets."""
     if has_mask(effect.arguments) and not tool.is_undo:
         return failed(effect.call_id, SECRET_ARGUMENTS, message=_NOT_KEPT)
     try:
-        return arguments_of(tool, effect.arguments)
+        return await read_arguments(tool, effect.arguments)
     except Rejected as error:
         return failed(effect.call_id, "invalid_arguments", message=error.message)
 
@@ -171,7 +172,7 @@ async def review(
             return returned
         code, reason = decision.code, decision.reason
     except DeadlineExceeded:
-        late = timed_out(binding.policy_timeout_ms, "nobody gets it")
+        late = timed_out(binding.policy_timeout_ms, "the model does not get it")
         code, reason = late.code, late.reason
     except BaseException as error:  # a policy is application code: any error withholds the result
         if is_for_us(error):

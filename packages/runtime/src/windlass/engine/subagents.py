@@ -7,7 +7,7 @@ from typing import Protocol
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from windlass.agent import subagent_tool
+from windlass.agent.agent import subagent_tool
 from windlass.engine.approval import Judged
 from windlass.engine.binding import Binding
 from windlass.engine.hook_points import after_call
@@ -32,6 +32,7 @@ from windlass_harness.loop.subagents import child_of
 from windlass_harness.views.runs import RunState
 from windlass_protocol import AllowDecision, JsonObject, ModifyDecision, ToolResult
 from windlass_protocol.frozen import frozen
+from windlass_protocol.generated import records
 
 REFUSED = "subagent_refused"
 """Error code of a call if its subagent cannot start."""
@@ -124,14 +125,12 @@ async def reviewed(
     clock: Clock,
 ) -> CallReturned:
     """Return the report as the model sees it; hooks and the policy review it first."""
-    report, output = effect.report, effect.report.get("output")
-    error = report.get("error")
-    if report.get("isError"):
-        told = error if isinstance(error, dict) else {}
-        code, message = str(told.get("code", "subagent_failed")), str(told.get("message", output))
-        returned = failed(effect.call_id, code, message=message)
+    report, output = effect.report, effect.report.output
+    error = report.error or records.ActionError(code="subagent_failed", message=output)
+    if report.is_error:
+        returned = failed(effect.call_id, error.code, message=error.message)
     else:
-        value: JsonValue = from_json(str(output)) if report.get("isStructured") else output
+        value: JsonValue = from_json(output) if report.is_structured else output
         results = Results(content, clock=clock, redactor=binding.redactor)
         outcome = ToolRun(ToolResult(success=True, data=value))
         returned = await results.returned(effect.call_id, outcome, duration_ms=0)

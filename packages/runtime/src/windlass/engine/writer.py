@@ -4,7 +4,7 @@ import logging
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Final, Protocol, TypeVar, cast
+from typing import Final, Protocol, TypeVar
 
 from windlass.errors import AgentError, Ambiguous, Conflict, Unavailable
 from windlass.ports.clock import Clock
@@ -15,8 +15,9 @@ from windlass_harness.record import Record
 from windlass_harness.redact import Redactor
 from windlass_harness.views.listing import RUN_STATUSES
 from windlass_harness.views.runs import DELIVERY_RECORDS
-from windlass_protocol import JsonObject, RetryClass, RunStatus
+from windlass_protocol import ErrorInfo, InputKind, JsonObject, RetryClass, RunStatus
 from windlass_protocol.frozen import frozen
+from windlass_protocol.generated import records
 
 T = TypeVar("T")
 
@@ -152,31 +153,17 @@ class SessionWriter:
         """Draft records: folded into the state now, durable after the next commit."""
         if not drafts:
             return
-        records, state, epoch = self._records, self.state, self._claim.epoch
+        pending, state, epoch = self._records, self.state, self._claim.epoch
         for record in self._scribe(drafts):
             record.session_id, record.epoch = self.session_id, epoch
-            record.seq = self._seq + len(records) + 1
-            records.append(record)
+            record.seq = self._seq + len(pending) + 1
+            pending.append(record)
             state.apply(record)
             status = RUN_STATUSES.get(record.type)
             if status is not None and record.run_id is not None:
                 self._runs[record.run_id] = status
-            elif record.type == "input.requested" and "childSessionId" not in record.data:
+            elif isinstance(record.body, records.InputRequested) and record.body.child_session_id is None:
                 self._is_asking = True
-
-    def number(self, drafts: Sequence[Draft]) -> bool:
-        """Draft records that the caller folds; False, and nothing is drafted, if one has a secret in it.
-
-        Only for records that do not change the status of a run.
-        """
-        if self._scribe(drafts) is not drafts:
-            return False
-        session_id, epoch, seq = self.session_id, self._claim.epoch, self._seq + len(self._records)
-        for record in drafts:
-            seq += 1
-            record.session_id, record.epoch, record.seq = session_id, epoch, seq
-        self._records += drafts
-        return True
 
     async def inspect(self, body: JsonObject) -> None:
         """Inspect the body of an inbox item for secrets before records are drafted from it.
@@ -208,15 +195,15 @@ class SessionWriter:
             Rejected: the journal will never accept the batch.
         """
         is_same = standing is self._standing and wake_at_ms == self.wake_at_ms
-        records = self._records
-        if not records and not self._consumes and is_same and not is_last:
+        pending = self._records
+        if not pending and not self._consumes and is_same and not is_last:
             return
         requests = self.state.session.requests
         is_asked_anew = self._is_asking or requests.keys() != self._asked
         batch = Batch(
             self._claim,
             self._seq,
-            tuple(records),
+            tuple(pending),
             consumes=tuple(self._consumes),
             standing=None if is_same else standing,
             wake_at_ms=wake_at_ms,
@@ -225,7 +212,7 @@ class SessionWriter:
             asked=tuple(requests.values()) if is_asked_anew else None,
             is_last=is_last,
         )
-        if self._observer is not None and records:
+        if self._observer is not None and pending:
             await self._observer.make_room()
         try:
             appended = await self.journal.append(batch)
@@ -244,18 +231,18 @@ class SessionWriter:
             self._new_runs.clear()
         if self._runs:
             self._runs.clear()
-        if records:
-            _log_runs(records)
-            self._seq += len(records)
+        if pending:
+            _log_runs(pending)
+            self._seq += len(pending)
             position = appended.first_position
-            for record in records:
+            for record in pending:
                 record.position = position
                 position += 1
-                if record.type == "step.started":
+                if record.type == records.StepStarted.TYPE:
                     self.step = record
-            self._publisher.publish(records)
+            self._publisher.publish(pending)
             if self._observer is not None:
-                self._observer.take(records)
+                self._observer.take(pending)
         for post in batch.posts:
             self.on_item_posted(post.session_id)
 
@@ -304,34 +291,37 @@ class SessionWriter:
         return Appended(batch.expected_seq + 1, records[0].position or 0)
 
 
-def _log_runs(records: Sequence[Record]) -> None:
+def _log_runs(written: Sequence[Record]) -> None:
     """Log what an operator has to know of an append; the texts are masked, as all records are."""
-    for record in records:
+    for record in written:
         if record.type not in _TOLD:
             continue
         ids: JsonObject = {"runId": record.run_id, "sessionId": record.session_id, "agentId": record.agent_id}
-        words, problem = _TOLD[record.type], ""
-        if record.type == "input.requested":
-            requests = cast("list[JsonObject]", record.data["requests"])
-            if not any(one.get("kind") == "recovery" for one in requests):
-                continue
-        elif record.type != "recovery.started":
-            error = cast(JsonObject, record.data.get("error") or {})
-            ids |= {"code": error.get("code"), "kind": error.get("kind")}
-            problem = f": {error.get('message')}"
-        level = logging.INFO if record.type == "recovery.started" else logging.WARNING
+        words, problem, level = _TOLD[record.type], "", logging.WARNING
+        match record.body:
+            case records.InputRequested(requests=requests):
+                if not any(one.kind is InputKind.RECOVERY for one in requests):
+                    continue
+            case (
+                records.RunFailed(error=ErrorInfo() as error)
+                | records.RunBudgetExhausted(error=ErrorInfo() as error)
+            ):
+                ids |= {"code": error.code, "kind": error.kind}
+                problem = f": {error.message}"
+            case _:
+                level = logging.INFO
         who = (record.run_id, record.agent_id)
         _LOG.log(level, "run %s of agent %s %s%s", *who, words, problem, extra={"windlass": ids})
 
 
 _LOG: Final = logging.getLogger("windlass.runs")
 _TOLD: Final = {
-    "run.failed": "failed",
-    "run.budget_exhausted": "exhausted its budget",
-    "recovery.started": "continues here: the process that drove it ended",
-    "input.requested": "waits for a person: a call was interrupted and may have taken effect",
+    records.RunFailed.TYPE: "failed",
+    records.RunBudgetExhausted.TYPE: "exhausted its budget",
+    records.RecoveryStarted.TYPE: "continues here: the process that drove it ended",
+    records.InputRequested.TYPE: "waits for a person: a call was interrupted and may have taken effect",
 }
-_RESULT_RECORDS: Final = frozenset({"action.result", *DELIVERY_RECORDS} - {"delivery.intended"})
+_RESULT_RECORDS: Final = {records.ActionResult.TYPE, *DELIVERY_RECORDS} - {records.DeliveryIntended.TYPE}
 
 RECORDS_PER_READ: Final = 2_048
 """Records that are read and folded at once when a session is loaded."""

@@ -19,8 +19,9 @@ from windlass.evals.scorers import Scorer, check_scorers, read_scorer, write_sco
 from windlass.ledger.goals import read_records
 from windlass.runtime.core import CoreRuntime
 from windlass_harness.ledger.tapes import Tape, read_tape
-from windlass_protocol import CodecError, JsonObject, canonical
+from windlass_protocol import CodecError, CodecLimits, JsonObject, canonical
 from windlass_protocol.frozen import sealed
+from windlass_protocol.limits import FREE_LEVELS_MAX
 
 NAME_CHARS_MAX: Final = 200
 """Characters of the name of a data set or a case; ids of runs are made of them."""
@@ -30,6 +31,7 @@ YAML_VALUES_MAX: Final = 2_000_000
 TURNS: Final = 10
 TURNS_MAX: Final = 100
 """Messages of a conversation."""
+_FREE_JSON: Final = CodecLimits(depth_max=FREE_LEVELS_MAX)
 _JSON: Final = TypeAdapter[JsonValue](JsonValue)
 _CASE_KEYS: Final = ("name", "inputs", "expected_output", "metadata", "evaluators")
 _FILE_KEYS: Final = ("$schema", "name", "cases", "evaluators", "report_evaluators")
@@ -50,7 +52,7 @@ class Conversation:
     """Messages after which the user stops."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.messages, str) or not all(isinstance(one, str) for one in self.messages):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
+        if isinstance(self.messages, str) or not all(isinstance(message, str) for message in self.messages):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
             raise wrong("the messages of a conversation must be a list of texts")
         object.__setattr__(self, "messages", tuple(self.messages))
         check_whole(self.turns_max, "turns_max", most=TURNS_MAX)
@@ -116,14 +118,14 @@ class Case:
             metadata["tags"] = list(self.tags)
         if self.run_id is not None:
             metadata["run_id"] = self.run_id
-        found: dict[str, JsonValue] = {"name": self.name, "inputs": self.wire_inputs}
+        data: dict[str, JsonValue] = {"name": self.name, "inputs": self.wire_inputs}
         if metadata:
-            found["metadata"] = metadata
+            data["metadata"] = metadata
         if self.expected is not None:
-            found["expected_output"] = self.expected
+            data["expected_output"] = self.expected
         if self.scorers:
-            found["evaluators"] = [write_scorer(one) for one in self.scorers]
-        return found
+            data["evaluators"] = [write_scorer(scorer) for scorer in self.scorers]
+        return data
 
 
 @sealed(weakref_slot=True)
@@ -141,13 +143,13 @@ class Dataset:
         cases = tuple(self.cases)
         if len(cases) > CASES_MAX:
             raise wrong(f"{where} has {len(cases):,} cases, limit {CASES_MAX:,}")
-        seen: set[str] = set()
-        for one in cases:
-            if not isinstance(one, Case):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
-                raise wrong(f"{where}: cases must be Cases, found {kind_of(one)}")
-            if one.name in seen:
-                raise wrong(f"{where} has two cases named {one.name}: give each its own name")
-            seen.add(one.name)
+        names: set[str] = set()
+        for case in cases:
+            if not isinstance(case, Case):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
+                raise wrong(f"{where}: cases must be Cases, found {kind_of(case)}")
+            if case.name in names:
+                raise wrong(f"{where} has two cases named {case.name}: give each its own name")
+            names.add(case.name)
         object.__setattr__(self, "cases", cases)
         object.__setattr__(self, "scorers", check_scorers(self.scorers, f"{where}: scorers"))
 
@@ -159,20 +161,20 @@ class Dataset:
     @property
     def inputs_hash(self) -> str:
         """A hash of the names and inputs of the cases: what an agent is asked."""
-        return _digest([one.name, one.wire_inputs, one.run_id] for one in self.cases)
+        return _digest([case.name, case.wire_inputs, case.run_id] for case in self.cases)
 
     def tagged(self, *tags: str) -> "Dataset":
         """Return the cases that have one of the tags."""
-        return replace(self, cases=[one for one in self.cases if set(tags) & set(one.tags)])
+        return replace(self, cases=[case for case in self.cases if set(tags) & set(case.tags)])
 
     # files
 
     def data(self) -> JsonObject:
         """Return the data set as a file holds it."""
-        found: dict[str, JsonValue] = {"name": self.name, "cases": [one.data() for one in self.cases]}
+        data: dict[str, JsonValue] = {"name": self.name, "cases": [case.data() for case in self.cases]}
         if self.scorers:
-            found["evaluators"] = [write_scorer(one) for one in self.scorers]
-        return found
+            data["evaluators"] = [write_scorer(scorer) for scorer in self.scorers]
+        return data
 
     @classmethod
     def of_data(
@@ -186,19 +188,21 @@ class Dataset:
         Raises:
             Rejected: a part is invalid; the message says which.
         """
-        given = _object(data, "a data set", _FILE_KEYS)
-        cases = given.get("cases")
+        fields = _object(data, "a data set", _FILE_KEYS)
+        cases = fields.get("cases")
         if not isinstance(cases, list):
             raise wrong(f"a data set needs a list of cases, found {kind_of(cases)}")
-        own, place = given.get("name"), str(folder)
-        made = [
-            read_case(one, at, folder=place, evaluators=evaluators)
-            for at, one in enumerate(cast("list[object]", cases), 1)
+        own, folder_path = fields.get("name"), str(folder)
+        read_cases = [
+            read_case(case, at, folder=folder_path, evaluators=evaluators)
+            for at, case in enumerate(cast("list[object]", cases), 1)
         ]
         return cls(
             own if isinstance(own, str) else name,
-            made,
-            scorers=_read_scorers(given.get("evaluators"), "evaluators", folder=place, evaluators=evaluators),
+            read_cases,
+            scorers=_read_scorers(
+                fields.get("evaluators"), "evaluators", folder=folder_path, evaluators=evaluators
+            ),
         )
 
     @classmethod
@@ -216,13 +220,13 @@ class Dataset:
         except (OSError, UnicodeDecodeError) as error:
             raise wrong(f"{file} cannot be read: {type(error).__name__}") from error
         try:
-            data = _parsed(text, file_format(file))
+            data = _parse(text, file_format(file))
             return cls.of_data(data, name=file.stem, folder=file.parent, evaluators=evaluators)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark
-            place = "" if mark is None else f"line {mark.line + 1} column {mark.column + 1}: "
+            position = "" if mark is None else f"line {mark.line + 1} column {mark.column + 1}: "
             hint = "quote a text with : ? # or brackets in it"
-            raise wrong(f"{file} is no YAML: {place}{error.problem}; {hint}") from None
+            raise wrong(f"{file} is no YAML: {position}{error.problem}; {hint}") from None
         except RecursionError:
             raise wrong(f"{file} cannot be read: its values are nested too deeply") from None
         except TooManyValues as error:
@@ -251,7 +255,7 @@ class Dataset:
             Conflict: a run is unknown.
             Rejected: a run has no answer.
         """
-        return cls(name, [await case_of_run(one, runtime=runtime) for one in dict.fromkeys(run_ids)])
+        return cls(name, [await case_of_run(run_id, runtime=runtime) for run_id in dict.fromkeys(run_ids)])
 
 
 async def case_of_run(run_id: str, *, runtime: CoreRuntime, needs_answer: bool = True) -> Case:
@@ -272,8 +276,8 @@ async def case_of_run(run_id: str, *, runtime: CoreRuntime, needs_answer: bool =
     expected = tape.output or None if tape.value is None else tape.value
     if expected is None and needs_answer:
         raise wrong(f"run {run_id} has no answer: a case is taken from a run that completed")
-    said = tuple(one.message for one in tapes if one.message)
-    inputs = said[0] if len(said) == 1 else Conversation(said)
+    messages = tuple(tape.message for tape in tapes if tape.message)
+    inputs = messages[0] if len(messages) == 1 else Conversation(messages)
     return Case(run_id[:NAME_CHARS_MAX], inputs, expected, run_id=run_id)
 
 
@@ -282,7 +286,7 @@ def text_of(data: JsonObject, kind: str) -> str:
     match kind:
         case "jsonl":
             cases = cast("list[JsonValue]", data["cases"])
-            return "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in cases)
+            return "".join(f"{json.dumps(case, ensure_ascii=False)}\n" for case in cases)
         case "json":
             return f"{json.dumps(data, ensure_ascii=False, indent=2)}\n"
         case _:
@@ -295,7 +299,7 @@ def version_of_data(data: JsonObject) -> str:
     return _digest([rest, *cast("list[JsonValue]", data["cases"])])
 
 
-def _parsed(text: str, kind: str) -> object:
+def _parse(text: str, kind: str) -> object:
     match kind:
         case "jsonl":
             return {"cases": [json.loads(line) for line in text.splitlines() if line.strip()]}
@@ -368,9 +372,9 @@ def file_format(file: Path) -> str:
     return "yaml" if kind == "yml" else kind
 
 
-def read_case(given: object, at: int, *, folder: str = ".", evaluators: Sequence[type] = ()) -> Case:
+def read_case(raw: object, at: int, *, folder: str = ".", evaluators: Sequence[type] = ()) -> Case:
     """Return the case of the data of a file, the one with the number `at`; see `Dataset.of_data`."""
-    data = _object(given, f"case {at}", _CASE_KEYS)
+    data = _object(raw, f"case {at}", _CASE_KEYS)
     name = data.get("name")
     where = f"case {name if isinstance(name, str) else at}"
     if "inputs" not in data:
@@ -378,7 +382,7 @@ def read_case(given: object, at: int, *, folder: str = ".", evaluators: Sequence
     metadata = data.get("metadata")
     metadata = {} if metadata is None else dict(_object(metadata, f"{where}: metadata"))
     tags, run_id = metadata.pop("tags", []), metadata.pop("run_id", None)
-    if not isinstance(tags, list) or not all(isinstance(one, str) for one in cast("list[object]", tags)):
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in cast("list[object]", tags)):
         raise wrong(f"{where}: tags must be a list of texts")
     return Case(
         name if isinstance(name, str) else f"case-{at}",
@@ -391,50 +395,45 @@ def read_case(given: object, at: int, *, folder: str = ".", evaluators: Sequence
     )
 
 
-def read_inputs(given: object, where: str) -> JsonValue | Conversation:
+def read_inputs(raw: object, where: str) -> JsonValue | Conversation:
     """Return inputs as a file holds them."""
-    if (
-        not isinstance(given, dict)
-        or not {"conversation", "persona"} & cast("dict[str, object]", given).keys()
-    ):
-        return cast(JsonValue, given)
-    talk = _object(cast("dict[str, object]", given), f"{where}: inputs", ("conversation", "persona", "turns"))
-    said, persona, turns = talk.get("conversation", []), talk.get("persona", ""), talk.get("turns", TURNS)
-    if not isinstance(said, list) or not isinstance(persona, str):
+    if not isinstance(raw, dict) or not {"conversation", "persona"} & cast("dict[str, object]", raw).keys():
+        return cast(JsonValue, raw)
+    talk = _object(cast("dict[str, object]", raw), f"{where}: inputs", ("conversation", "persona", "turns"))
+    messages, persona, turns = talk.get("conversation", []), talk.get("persona", ""), talk.get("turns", TURNS)
+    if not isinstance(messages, list) or not isinstance(persona, str):
         raise wrong(f"{where}: conversation must be a list of texts, and persona a text")
-    return Conversation(cast("list[str]", said), persona=persona, turns_max=cast(int, turns))
+    return Conversation(cast("list[str]", messages), persona=persona, turns_max=cast(int, turns))
 
 
-def _read_scorers(
-    given: object, where: str, *, folder: str, evaluators: Sequence[type]
-) -> tuple[Scorer, ...]:
-    if given is None:
+def _read_scorers(raw: object, where: str, *, folder: str, evaluators: Sequence[type]) -> tuple[Scorer, ...]:
+    if raw is None:
         return ()
-    if not isinstance(given, list):
-        raise wrong(f"{where}: evaluators must be a list, found {kind_of(given)}")
-    specs = cast("list[JsonValue]", given)
-    return tuple(read_scorer(_json(one, where), where, folder=folder, custom=evaluators) for one in specs)
+    if not isinstance(raw, list):
+        raise wrong(f"{where}: evaluators must be a list, found {kind_of(raw)}")
+    specs = cast("list[JsonValue]", raw)
+    return tuple(read_scorer(_json(spec, where), where, folder=folder, custom=evaluators) for spec in specs)
 
 
-def _object(given: object, what: str, known: Sequence[str] = ()) -> Mapping[str, object]:
-    if not isinstance(given, Mapping):
-        raise wrong(f"{what} must be an object, found {kind_of(given)}")
-    found = cast("Mapping[str, object]", given)
-    unknown = [str(name) for name in found if known and name not in known]
+def _object(raw: object, what: str, keys: Sequence[str] = ()) -> Mapping[str, object]:
+    if not isinstance(raw, Mapping):
+        raise wrong(f"{what} must be an object, found {kind_of(raw)}")
+    fields = cast("Mapping[str, object]", raw)
+    unknown = [str(name) for name in fields if keys and name not in keys]
     if unknown:
-        raise wrong(f"{what} has an unknown key {unknown[0]!r}; it takes {', '.join(known)}")
-    return found
+        raise wrong(f"{what} has an unknown key {unknown[0]!r}; it takes {', '.join(keys)}")
+    return fields
 
 
 def _json(value: object, what: str) -> JsonValue:
     try:
-        found = _JSON.validate_python(value)
-        canonical(found)
+        data = _JSON.validate_python(value)
+        canonical(data, _FREE_JSON)
     except CodecError as error:
         raise wrong(f"{what} cannot be used: {error}") from error
     except ValidationError as error:
         raise wrong(f"{what} must be JSON; in YAML, quote dates and times") from error
-    return found
+    return data
 
 
 def check_title(name: object, what: str) -> str:

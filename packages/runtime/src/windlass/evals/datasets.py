@@ -70,9 +70,9 @@ class Datasets:
         """Return a page of data sets, by name."""
         begin = self._mine if after is None else f"{self._mine}{check_title(after, 'after')}"
         page = await self._store.documents(DATASET, after=begin, limit=check_limit(limit) + 1)
-        found = [_info(one) for one in page if one.name.startswith(self._mine)]
-        shown = tuple(found[:limit])
-        return Page(shown, shown[-1].name if len(found) > limit else None)
+        infos = [_info(document) for document in page if document.name.startswith(self._mine)]
+        items = tuple(infos[:limit])
+        return Page(items, items[-1].name if len(infos) > limit else None)
 
     async def make(self, name: str) -> EvalDataset:
         """Make a data set without cases; one with this name stays as it is."""
@@ -91,10 +91,10 @@ class Datasets:
     async def cases(self, name: str, *, after: str | None = None, limit: int = 100) -> Page[EvalDatasetCase]:
         """Return a page of the cases of a data set, in their order; none if it is unknown."""
         begin = place_of(after, "case") or 0
-        found = (await self._cases(name))[begin:][: check_limit(limit) + 1]
-        numbered = [*enumerate(map(_case_info, found), begin + 1)]
-        page = page_of(numbered, limit, kind="case", place=lambda one: one[0])
-        return Page(tuple(one for _, one in page.items), page.next)
+        documents = (await self._cases(name))[begin:][: check_limit(limit) + 1]
+        numbered = [*enumerate(map(_case_info, documents), begin + 1)]
+        page = page_of(numbered, limit, kind="case", place=lambda pair: pair[0])
+        return Page(tuple(case for _, case in page.items), page.next)
 
     async def load(self, name: str, *, evaluators: Sequence[type] = ()) -> Dataset:
         """Return a data set with all of its cases, for an experiment.
@@ -123,18 +123,18 @@ class Datasets:
         """
         check_part(dataset, Dataset, what="dataset", words="a Dataset")
         _check_room(dataset.name, len(dataset.cases))
-        kept = {one.name: one for one in await self._cases(dataset.name)}
+        documents = {document.name: document for document in await self._cases(dataset.name)}
         turns = asyncio.Semaphore(_AT_ONCE)
 
         async def put(at: int, case: Case) -> None:
             async with turns:
-                place = self._place(dataset.name, case.name)
-                await keep_document(self._runtime, CASE, place, {"at": at, "case": case.data()})
+                document_name = self._document_name(dataset.name, case.name)
+                await keep_document(self._runtime, CASE, document_name, {"at": at, "case": case.data()})
 
         await asyncio.gather(*(put(at, case) for at, case in enumerate(dataset.cases, 1)))
-        mine = {self._place(dataset.name, one.name) for one in dataset.cases}
-        for gone in [one for place, one in kept.items() if place not in mine]:
-            await self._drop(gone)
+        mine = {self._document_name(dataset.name, case.name) for case in dataset.cases}
+        for document in [document for name, document in documents.items() if name not in mine]:
+            await self._drop(document)
         scorers = cast("builtins.list[JsonValue]", dataset.data().get("evaluators", []))
         return await self._settle(dataset.name, scorers=scorers)
 
@@ -147,38 +147,38 @@ class Datasets:
         """
         check_title(name, "the name of a data set")
         check_part(case, Case, what="case", words="a Case")
-        place = self._place(name, case.name)
-        kept = await self._cases(name)
-        data = await self._masked(case.data())
+        document_name = self._document_name(name, case.name)
+        documents = await self._cases(name)
+        data = await self._mask(case.data())
         version_of_data({"cases": [data]})  # refuses a case that is too large
-        known = next((one for one in kept if one.name == place), None)
-        if known is not None and known.body["case"] != data:
+        document = next((candidate for candidate in documents if candidate.name == document_name), None)
+        if document is not None and document.body["case"] != data:
             raise refused_change(
                 f"data set {name} has another case named {case.name}: change it, or use another name"
             )
-        if known is None:
-            _check_room(name, len(kept) + 1)
-            at = 1 + max((_at(one) for one in kept), default=0)
-            known = Document(CASE, place, 1, {"at": at, "case": data})
+        if document is None:
+            _check_room(name, len(documents) + 1)
+            at = 1 + max((_at(other_document) for other_document in documents), default=0)
+            document = Document(CASE, document_name, 1, {"at": at, "case": data})
             try:
-                await self._store.put_document(known)
+                await self._store.put_document(document)
             except Conflict:  # another process adds it
                 return await self.add(name, case)
         await self._settle(name, scorers=None)
-        return _case_info(known)
+        return _case_info(document)
 
     async def add_run(
-        self, name: str, run_id: str, *, case: str | None = None, **given: Unpack[CaseChanges]
+        self, name: str, run_id: str, *, case: str | None = None, **changes: Unpack[CaseChanges]
     ) -> EvalDatasetCase:
         """Add a case with the message of a recorded run and its answer as the one expected, if it has one.
 
-        `case` is its name, that of the run if left out; `given` replaces what the run says.
+        `case` is its name, that of the run if left out; `changes` replaces what the run says.
 
         Raises:
             Conflict: the run is unknown, or the data set has another case with its name.
         """
-        found = await case_of_run(run_id, runtime=self._runtime, needs_answer=False)
-        return await self.add(name, replace(found, name=case or found.name, **given))
+        recorded = await case_of_run(run_id, runtime=self._runtime, needs_answer=False)
+        return await self.add(name, replace(recorded, name=case or recorded.name, **changes))
 
     async def change(self, name: str, case: str, **changes: Unpack[CaseChanges]) -> EvalDatasetCase:
         """Change a case.
@@ -188,16 +188,16 @@ class Datasets:
             Rejected: a value is invalid.
         """
         for _ in range(WRITES_MAX):
-            known = await self._case(name, case)
-            data = cast(JsonObject, known.body["case"])
+            document = await self._case(name, case)
+            data = cast(JsonObject, document.body["case"])
             # Scorers stay as they are: reading them might import functions.
             scorers = {key: value for key, value in data.items() if key == "evaluators"}
             before = read_case({key: value for key, value in data.items() if key != "evaluators"}, 1)
-            new = await self._masked({**replace(before, **changes).data(), **scorers})
-            body: JsonObject = {**known.body, "case": new}
-            after = replace(known, revision=known.revision + 1, body=body)
+            new = await self._mask({**replace(before, **changes).data(), **scorers})
+            body: JsonObject = {**document.body, "case": new}
+            after = replace(document, revision=document.revision + 1, body=body)
             try:
-                if body != known.body:
+                if body != document.body:
                     await self._store.put_document(after)
             except Conflict:
                 continue
@@ -221,38 +221,40 @@ class Datasets:
             Conflict: it is unknown.
         """
         head = await self._head(name)
-        for one in await self._cases(name):
-            await self._drop(one)
+        for document in await self._cases(name):
+            await self._drop(document)
         await self._drop(head)
 
     # documents
 
     async def _head(self, name: str) -> Document:
-        found = await self._store.document(
+        document = await self._store.document(
             DATASET, f"{self._mine}{check_title(name, 'the name of a data set')}"
         )
-        if found is None:
+        if document is None:
             raise unknown_document("data set", name)
-        return found
+        return document
 
     async def _case(self, name: str, case: str) -> Document:
         await self._head(name)
-        found = await self._store.document(CASE, self._place(name, check_title(case, "the name of a case")))
-        if found is None:
+        document = await self._store.document(
+            CASE, self._document_name(name, check_title(case, "the name of a case"))
+        )
+        if document is None:
             raise refused_change(f"data set {name} has no case {case}")
-        return found
+        return document
 
     async def _cases(self, name: str) -> builtins.list[Document]:
         """Return the documents of the cases of a data set, in their order."""
         prefix = after = self._prefix(name)
-        found: builtins.list[Document] = []
+        documents: builtins.list[Document] = []
         while page := await self._store.documents(CASE, after=after, limit=_PAGE):
-            mine = [one for one in page if one.name.startswith(prefix)]
-            found += mine
+            mine = [document for document in page if document.name.startswith(prefix)]
+            documents += mine
             after = page[-1].name
             if len(mine) < _PAGE:
                 break
-        return sorted(found, key=lambda one: (_at(one), one.name))
+        return sorted(documents, key=lambda document: (_at(document), document.name))
 
     async def _data(self, name: str) -> JsonObject:
         """Return a data set in the form of a file."""
@@ -261,25 +263,25 @@ class Datasets:
 
     async def _settle(self, name: str, *, scorers: builtins.list[JsonValue] | None) -> EvalDataset:
         """Write the document of a data set as it follows from its cases; with scorers, also those."""
-        place = f"{self._mine}{name}"
+        document_name = f"{self._mine}{name}"
         for _ in range(WRITES_MAX):
-            known = await self._store.document(DATASET, place)
-            kept = await self._cases(name)
-            old: Mapping[str, JsonValue] = {"scorers": [], "hash": ""} if known is None else known.body
-            given = cast("builtins.list[JsonValue]", old["scorers"] if scorers is None else scorers)
+            document = await self._store.document(DATASET, document_name)
+            cases = await self._cases(name)
+            old: Mapping[str, JsonValue] = {"scorers": [], "hash": ""} if document is None else document.body
+            specs = cast("builtins.list[JsonValue]", old["scorers"] if scorers is None else scorers)
             facts: JsonObject = {
                 "name": name,
                 "owner": self._owner,
-                "scorers": cast("builtins.list[JsonValue]", (await self._masked({"_": given}))["_"]),
+                "scorers": cast("builtins.list[JsonValue]", (await self._mask({"_": specs}))["_"]),
             }
             facts["hash"] = version_of_data(
-                _file(name, kept, cast("builtins.list[JsonValue]", facts["scorers"]))
+                _file(name, cases, cast("builtins.list[JsonValue]", facts["scorers"]))
             )
-            if known is not None and facts["hash"] == old["hash"]:
-                return _info(known)
+            if document is not None and facts["hash"] == old["hash"]:
+                return _info(document)
             now = moment(self._runtime.ports.machine.clock).at
-            body: JsonObject = {**facts, "cases": len(kept), "at": old.get("at", now), "changedAt": now}
-            new = Document(DATASET, place, 1 if known is None else known.revision + 1, body)
+            body: JsonObject = {**facts, "cases": len(cases), "at": old.get("at", now), "changedAt": now}
+            new = Document(DATASET, document_name, 1 if document is None else document.revision + 1, body)
             try:
                 await self._store.put_document(new)
             except Conflict:
@@ -288,24 +290,24 @@ class Datasets:
         raise contended(f"data set {name}")
 
     async def _drop(self, document: Document) -> None:
-        known: Document | None = document
+        current: Document | None = document
         for _ in range(WRITES_MAX):
             try:
-                return await self._store.drop_document(known)
+                return await self._store.drop_document(current)
             except Conflict:
-                known = await self._store.document(document.kind, document.name)
-                if known is None:
+                current = await self._store.document(document.kind, document.name)
+                if current is None:
                     return None
         raise contended("the data set")
 
-    async def _masked(self, data: JsonObject) -> JsonObject:
+    async def _mask(self, data: JsonObject) -> JsonObject:
         # A document is as durable as a record, so it must not hold a secret either.
         return await self._runtime.ports.scribe.masked(data)
 
     def _prefix(self, name: str) -> str:
         return f"{_hash(f'{self._mine}{name}')}/"
 
-    def _place(self, name: str, case: str) -> str:
+    def _document_name(self, name: str, case: str) -> str:
         return f"{self._prefix(name)}{_hash(case)}"
 
 
@@ -314,14 +316,14 @@ def case_name(inputs: JsonValue) -> str:
     return f"case-{_hash(canonical(inputs).decode())[:8]}"
 
 
-def _file(name: str, kept: Sequence[Document], scorers: builtins.list[JsonValue]) -> JsonObject:
-    data: JsonObject = {"name": name, "cases": [one.body["case"] for one in kept]}
+def _file(name: str, documents: Sequence[Document], scorers: builtins.list[JsonValue]) -> JsonObject:
+    data: JsonObject = {"name": name, "cases": [document.body["case"] for document in documents]}
     return {**data, "evaluators": scorers} if scorers else data
 
 
 def _info(document: Document) -> EvalDataset:
     facts = {key: value for key, value in document.body.items() if value is not None}
-    return EvalDataset.model_validate({**facts, "scorers": _named(document.body["scorers"])})
+    return EvalDataset.model_validate({**facts, "scorers": _scorer_objects(document.body["scorers"])})
 
 
 def _case_info(document: Document) -> EvalDatasetCase:
@@ -334,14 +336,14 @@ def _case_info(document: Document) -> EvalDatasetCase:
         "tags": metadata.pop("tags", None),
         "runId": metadata.pop("run_id", None),
         "metadata": metadata or None,
-        "scorers": _named(data.get("evaluators", [])) or None,
+        "scorers": _scorer_objects(data.get("evaluators", [])) or None,
     }
     return EvalDatasetCase.model_validate({key: value for key, value in facts.items() if value is not None})
 
 
-def _named(specs: JsonValue) -> builtins.list[JsonValue]:
+def _scorer_objects(specs: JsonValue) -> builtins.list[JsonValue]:
     """Return scorers as objects; a file may hold the mere name of one."""
-    return [{one: {}} if isinstance(one, str) else one for one in cast("builtins.list[JsonValue]", specs)]
+    return [{spec: {}} if isinstance(spec, str) else spec for spec in cast("builtins.list[JsonValue]", specs)]
 
 
 def _at(document: Document) -> int:

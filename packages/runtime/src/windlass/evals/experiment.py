@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from windlass.agent import Agent, AnyAgent
+from windlass.agent.agent import Agent, AnyAgent
 from windlass.engine.clocks import moment
 from windlass.errors import Conflict, check_whole, wrong
 from windlass.evals.dataset import Case, Conversation, Dataset
@@ -72,7 +72,7 @@ _SLUG_CHARS_MAX: Final = 40
 Tools = Literal["real", "recorded"]
 Approvals = Literal["deny", "approve"]
 Progress = Callable[[int, int], None]
-"""Is told how many attempts are done, and how many there are."""
+"""Takes how many attempts are done, and how many there are."""
 T = TypeVar("T", bound=BaseModel)
 
 
@@ -119,12 +119,12 @@ class Experiment:
         object.__setattr__(self, "scorers", check_scorers(self.scorers, "scorers"))
         check_whole(self.repeats, "repeats", most=REPEATS_MAX)
         check_whole(self.at_once, "at_once", most=FAN_OUT_AT_ONCE_MAX)
-        for name, value, known in (
+        for name, value, choices in (
             ("tools", self.tools, get_args(Tools)),
             ("approvals", self.approvals, get_args(Approvals)),
         ):
-            if value not in known:
-                raise wrong(f"{name} is one of {', '.join(known)}; found {value!r}")
+            if value not in choices:
+                raise wrong(f"{name} is one of {', '.join(choices)}; found {value!r}")
         if self.experiment_id is not None:
             check_id(self.experiment_id, "experiment_id")
         for case in self.dataset.cases:
@@ -172,7 +172,7 @@ class _Work:
         self._plan = plan
         self._runtime = runtime
         self._scorers = (*plan.dataset.scorers, *plan.scorers)
-        self._agent = None if plan.agent is None else self._known(plan.agent)
+        self._agent = None if plan.agent is None else self._find_agent(plan.agent)
         self._version = "recorded" if self._agent is None else version_of(self._agent)
         self._id = plan.experiment_id or self._default_id()
         self._actor = ""
@@ -182,20 +182,20 @@ class _Work:
         self._helpers: dict[tuple[str, int], str] = {}
         """Agents that judge and play users, by the identity of their model."""
 
-    def _known(self, agent: AnyAgent | str) -> AnyAgent:
+    def _find_agent(self, agent: AnyAgent | str) -> AnyAgent:
         if not isinstance(agent, str):
             return agent
-        found = self._runtime.ports.registry.agent(agent)
-        if found is None or found.agent is None:
+        registered = self._runtime.ports.registry.agent(agent)
+        if registered is None or registered.agent is None:
             raise wrong(
                 f"the runtime has no agent {agent}: open it with this agent, or give the agent itself"
             )
-        return found.agent
+        return registered.agent
 
-    def _registered(self, agent: AnyAgent) -> str:
+    def _ensure_registered(self, agent: AnyAgent) -> str:
         """Return the name of an agent in the runtime; another version of one gets a name of its own."""
-        known = self._runtime.ports.registry.agent(agent.agent_id)
-        if known is not None and known.is_of(agent):
+        registered = self._runtime.ports.registry.agent(agent.agent_id)
+        if registered is not None and registered.is_of(agent):
             return agent.name
         name = f"{agent.name[:40]}-{self._version.removeprefix('sha256:')[:8]}"
         self._register(replace(agent, name=name))
@@ -214,7 +214,7 @@ class _Work:
         }
 
     def _default_id(self) -> str:
-        name = "".join(one if one.isascii() and one.isalnum() else "-" for one in self._plan.dataset.name)
+        name = "".join(char if char.isascii() and char.isalnum() else "-" for char in self._plan.dataset.name)
         return f"eval-{name[:_SLUG_CHARS_MAX]}-{sha256(canonical(self._pin())).hexdigest()[:12]}"
 
     async def all(self, progress: Progress | None) -> ExperimentResult:
@@ -222,32 +222,34 @@ class _Work:
         results = Results(self._runtime)
         info = await results.begin(await self._info(), self._pin())
         if self._agent is not None:
-            is_real = plan.tools == "real"
-            self._actor = self._registered(self._agent) if is_real else await self._rehearsed(self._agent)
+            if plan.tools == "real":
+                self._actor = self._ensure_registered(self._agent)
+            else:
+                self._actor = await self._register_rehearsal(self._agent)
         total, done = len(cases) * plan.repeats, count(1)
         turns = asyncio.Semaphore(plan.at_once)
 
-        async def one(at: int, case: Case, repeat: int) -> EvalCase:
+        async def attempt_case(at: int, case: Case, repeat: int) -> EvalCase:
             async with turns:
-                found = await self._attempted(case, repeat)
-                await results.keep(found, at)
+                result = await self._attempt(case, repeat)
+                await results.keep(result, at)
             if progress is not None:
                 progress(next(done), total)
-            return found
+            return result
 
         waiting = [
-            asyncio.ensure_future(one(at, case, repeat))
+            asyncio.ensure_future(attempt_case(at, case, repeat))
             for at, case in enumerate(cases)
             for repeat in range(1, plan.repeats + 1)
         ]
         try:
-            found = tuple(await asyncio.gather(*waiting))
+            cases_done = tuple(await asyncio.gather(*waiting))
         finally:
             # The first failure is raised; the runs go on, and the next call finds them.
             for task in waiting:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
-        return await results.end(info, found)
+        return await results.end(info, cases_done)
 
     async def _info(self) -> EvalExperiment:
         plan, dataset = self._plan, self._plan.dataset
@@ -262,7 +264,7 @@ class _Work:
             model=None if self._agent is None else "/".join(self._agent.route),
             dataset=dataset.name,
             dataset_hash=dataset.hash,
-            scorers=tuple(_named(write_scorer(one)) for one in self._scorers),
+            scorers=tuple(_scorer_object(write_scorer(scorer)) for scorer in self._scorers),
             repeats=plan.repeats,
             tools=EvalTools.RECORDED if self._agent is None else EvalTools(plan.tools),
             owner=plan.owner,
@@ -277,7 +279,7 @@ class _Work:
 
     # tools that answer from the record
 
-    async def _rehearsed(self, agent: AnyAgent) -> str:
+    async def _register_rehearsal(self, agent: AnyAgent) -> str:
         """Register a copy of the agent with tools that answer from the record; return its name.
 
         The copy belongs to this experiment, because another one may run at the same time with other tapes.
@@ -288,7 +290,7 @@ class _Work:
             tape = read_tape(await read_records(self._runtime, case.run_id), case.run_id)
             for repeat in range(1, self._plan.repeats + 1):
                 player, session_id = Player(tape.calls), self._case_id(case, repeat)
-                for run_id in await self._begun(case, session_id):
+                for run_id in await self._earlier_runs(case, session_id):
                     player.skip(read_tape(await read_records(self._runtime, run_id), run_id).made)
                 self._players[session_id] = player
 
@@ -299,27 +301,27 @@ class _Work:
         self._register(rehearsal(agent, player_of, name=name))
         return name
 
-    async def _begun(self, case: Case, session_id: str) -> list[str]:
+    async def _earlier_runs(self, case: Case, session_id: str) -> list[str]:
         """Return the runs of an attempt that an earlier process began."""
-        found: list[str] = []
+        run_ids: list[str] = []
         for turn in count(1):
             run_id = _turn_id(case, session_id, turn)
             try:
                 snapshot = await self._runtime.run_snapshot(run_id)
             except Conflict:
-                return found
+                return run_ids
             if snapshot.status is not RunStatus.PENDING:
-                found.append(run_id)
+                run_ids.append(run_id)
             if run_id == session_id:
-                return found
-        return found
+                return run_ids
+        return run_ids
 
     def _register(self, agent: AnyAgent) -> None:
         self._runtime.ports.registry.add(register_agent(agent), replace=True)
 
     # attempts
 
-    async def _attempted(self, case: Case, repeat: int) -> EvalCase:
+    async def _attempt(self, case: Case, repeat: int) -> EvalCase:
         case_id = self._case_id(case, repeat)
         if self._agent is None:
             assert case.run_id is not None, "the experiment was checked"
@@ -333,27 +335,27 @@ class _Work:
             reason = ended.reason if ended.error is None else ended.error.message
             attempt = replace(attempt, error=reason or "")
         judged: dict[str, str] = {}
-        asked: list[str] = []
+        judge_runs: list[str] = []
 
-        async def ask(judge: Judge, words: str) -> Judgement:
-            run_id = _apart(case_id, "judge", f"{model_name(judge.model)} {words}")
-            asked.append(run_id)
+        async def ask(judge: Judge, question: str) -> Judgement:
+            run_id = _apart(case_id, "judge", f"{model_name(judge.model)} {question}")
+            judge_runs.append(run_id)
             name = self._helper(JUDGE, judge.model, partial(judge_agent, judge))
-            return await self._asked(name, words, run_id=run_id, kind=Judgement)
+            return await self._ask_agent(name, question, run_id=run_id, kind=Judgement)
 
         scored: list[Scored] = []
         for scorer in (*self._scorers, *case.scorers):
-            found = await score_with(scorer, attempt, case=case.name, inputs=case.wire_inputs, ask=ask)
-            for one in found:
-                name = _free_name(one.verdict.name, {known.verdict.name for known in scored})
-                if asked:
-                    judged[name] = asked.pop()
-                scored.append(replace(one, verdict=replace(one.verdict, name=name)))
-            asked.clear()
+            results = await score_with(scorer, attempt, case=case.name, inputs=case.wire_inputs, ask=ask)
+            for result in results:
+                name = _free_name(result.verdict.name, {earlier.verdict.name for earlier in scored})
+                if judge_runs:
+                    judged[name] = judge_runs.pop()
+                scored.append(replace(result, verdict=replace(result.verdict, name=name)))
+            judge_runs.clear()
         snapshot = await self._runtime.run_snapshot(run_ids[-1])
-        place = {"experiment_id": self._id, "session_id": snapshot.session_id or case_id, "repeat": repeat}
+        ids = {"experiment_id": self._id, "session_id": snapshot.session_id or case_id, "repeat": repeat}
         return _result(
-            {**place, "run_id": run_ids[-1], "status": snapshot.status, "name": case.name},
+            {**ids, "run_id": run_ids[-1], "status": snapshot.status, "name": case.name},
             attempt,
             scored=scored,
             judged=judged,
@@ -413,16 +415,18 @@ class _Work:
                 else:
                     await request.deny("The evaluation denies all requests.", by=USER)
             case Question():
-                said = None
+                reply = None
                 if talk.persona:
-                    said = await self._user_says(
+                    reply = await self._user_says(
                         talk.persona, request.prompt, case_id=case_id, turn=request.request_id
                     )
                 if request.options:
-                    chosen = next((one for one in request.options if one.label == said), request.options[0])
+                    chosen = next(
+                        (option for option in request.options if option.label == reply), request.options[0]
+                    )
                     await request.choose(chosen.id, by=USER)
                 else:
-                    await request.reply(said or _NO_ANSWER, by=USER)
+                    await request.reply(reply or _NO_ANSWER, by=USER)
 
     async def _user_says(self, persona: str, heard: str, *, case_id: str, turn: str) -> str | None:
         """Return what the simulated user says; None if they are done."""
@@ -433,25 +437,27 @@ class _Work:
             return Agent(name, model=model, instructions=_USER_WORDS, output=UserTurn)
 
         name = self._helper(USER, model, user)
-        words = encode({"persona": persona, "assistant": heard}).decode()
+        message = encode({"persona": persona, "assistant": heard}).decode()
         run_id, session_id = _apart(case_id, "user", turn), within_limit(f"{case_id}/user")
-        said = await self._asked(name, words, run_id=run_id, kind=UserTurn, session_id=session_id)
-        return None if said.isDone or not said.message.strip() else said.message
+        turn_output = await self._ask_agent(
+            name, message, run_id=run_id, kind=UserTurn, session_id=session_id
+        )
+        return None if turn_output.isDone or not turn_output.message.strip() else turn_output.message
 
     # judges and simulated users
 
     def _helper(self, base: str, model: str | LLMProvider, make: Callable[[str], AnyAgent]) -> str:
         """Return the agent of a model, registered with the runtime; each model has one."""
-        known = self._helpers.get((base, id(model)))
-        if known is None:
+        agent_name = self._helpers.get((base, id(model)))
+        if agent_name is None:
             name = f"{base}-{sha256(model_name(model).encode()).hexdigest()[:8]}"
-            taken = sum(one.startswith(name) for one in self._helpers.values())
-            known = self._helpers[base, id(model)] = f"{name}-{taken}" if taken else name
-            self._register(make(known))
-        return known
+            count_before = sum(other_name.startswith(name) for other_name in self._helpers.values())
+            agent_name = self._helpers[base, id(model)] = f"{name}-{count_before}" if count_before else name
+            self._register(make(agent_name))
+        return agent_name
 
-    async def _asked(
-        self, agent: str, words: str, *, run_id: str, kind: type[T], session_id: str | None = None
+    async def _ask_agent(
+        self, agent: str, message: str, *, run_id: str, kind: type[T], session_id: str | None = None
     ) -> T:
         """Return the typed answer of an agent, in a run of its own.
 
@@ -460,7 +466,7 @@ class _Work:
         """
         handle = await self._runtime.start(
             agent,
-            words,
+            message,
             run_id=run_id,
             session_id=session_id or run_id,
             goal_id=agent,
@@ -472,7 +478,7 @@ class _Work:
         return kind.model_validate(result.structured_output)
 
 
-def _named(spec: JsonValue) -> JsonObject:
+def _scorer_object(spec: JsonValue) -> JsonObject:
     return {spec: {}} if isinstance(spec, str) else cast(JsonObject, spec)
 
 
@@ -481,9 +487,11 @@ def _turn_id(case: Case, case_id: str, turn: int) -> str:
     return within_limit(f"{case_id}/{turn}") if isinstance(case.inputs, Conversation) else case_id
 
 
-def _free_name(name: str, taken: set[str]) -> str:
+def _free_name(name: str, used_names: set[str]) -> str:
     """Return a name for a verdict: two scorers of one name must not be averaged into one score."""
-    return next(one for at in count(1) if (one := name if at == 1 else f"{name}-{at}") not in taken)
+    return next(
+        candidate for at in count(1) if (candidate := name if at == 1 else f"{name}-{at}") not in used_names
+    )
 
 
 def _apart(case_id: str, what: str, key: str) -> str:
@@ -495,36 +503,36 @@ def _together(attempts: Sequence[Attempt]) -> Attempt:
     last = attempts[-1]
     if len(attempts) == 1:
         return last
-    said = [f"User: {one.message}\n\nAssistant: {one.output}" for one in attempts[:-1]]
+    history = [f"User: {attempt.message}\n\nAssistant: {attempt.output}" for attempt in attempts[:-1]]
     return replace(
         last,
-        run=_sum_of([one.run for one in attempts]),
-        message="\n\n".join([*said, f"User: {last.message}"]),
-        made=tuple(call for one in attempts for call in one.made),
-        steps=sum(one.steps for one in attempts),
+        run=_sum_of([attempt.run for attempt in attempts]),
+        message="\n\n".join([*history, f"User: {last.message}"]),
+        made=tuple(call for attempt in attempts for call in attempt.made),
+        steps=sum(attempt.steps for attempt in attempts),
     )
 
 
 def _sum_of(runs: Sequence[DecisionRun]) -> DecisionRun:
-    usages = [one.usage for one in runs if one.usage is not None]
+    usages = [run.usage for run in runs if run.usage is not None]
     usage: dict[str, int] = {}
     for name in Usage.model_fields:
-        known = [value for one in usages if (value := getattr(one, name)) is not None]
-        if known:
-            usage[name] = sum(known)
+        values = [value for usage_row in usages if (value := getattr(usage_row, name)) is not None]
+        if values:
+            usage[name] = sum(values)
     metrics = decisions.RunMetrics(
-        total_decisions=sum(one.metrics.total_decisions for one in runs),
-        successful_decisions=sum(one.metrics.successful_decisions for one in runs),
-        failed_decisions=sum(one.metrics.failed_decisions for one in runs),
-        total_tokens=sum(one.metrics.total_tokens for one in runs),
-        total_latency_ms=sum(one.metrics.total_latency_ms for one in runs),
+        total_decisions=sum(run.metrics.total_decisions for run in runs),
+        successful_decisions=sum(run.metrics.successful_decisions for run in runs),
+        failed_decisions=sum(run.metrics.failed_decisions for run in runs),
+        total_tokens=sum(run.metrics.total_tokens for run in runs),
+        total_latency_ms=sum(run.metrics.total_latency_ms for run in runs),
         nodes_executed=runs[-1].metrics.nodes_executed,
     )
     return runs[-1].model_copy(
         update={
             "usage": Usage(**usage) if usages else None,
             "metrics": metrics,
-            "duration_ms": sum(one.duration_ms or 0 for one in runs),
+            "duration_ms": sum(run.duration_ms or 0 for run in runs),
         }
     )
 
@@ -538,41 +546,41 @@ def _text(expected: JsonValue) -> str | None:
 
 
 def _result(
-    place: Mapping[str, object],
+    ids: Mapping[str, object],
     attempt: Attempt,
     *,
     scored: Sequence[Scored],
     judged: Mapping[str, str],
     tags: Sequence[str],
 ) -> EvalCase:
-    found = score(attempt, [one.verdict for one in scored if one.is_counted], pass_score=1.0)
+    evaluation = score(attempt, [result.verdict for result in scored if result.is_counted], pass_score=1.0)
     usage = attempt.run.usage
     facts: dict[str, object] = {
-        **place,
-        "is_passed": found.is_reached,
-        "score": min(max(found.score, 0.0), 1.0),
+        **ids,
+        "is_passed": evaluation.is_reached,
+        "score": min(max(evaluation.score, 0.0), 1.0),
         "verdicts": tuple(
             EvalVerdict(
-                name=one.verdict.name,
-                score=one.verdict.score,
-                is_met=one.verdict.is_met or not one.is_counted,
-                is_counted=one.is_counted,
-                why=one.verdict.why[:SHOWN_CHARS_MAX] or None,
-                run_id=judged.get(one.verdict.name),
+                name=result.verdict.name,
+                score=result.verdict.score,
+                is_met=result.verdict.is_met or not result.is_counted,
+                is_counted=result.is_counted,
+                why=result.verdict.why[:SHOWN_CHARS_MAX] or None,
+                run_id=judged.get(result.verdict.name),
             )
-            for one in scored
+            for result in scored
         ),
         "input": attempt.message[:SHOWN_CHARS_MAX],
         "output": attempt.output[:SHOWN_CHARS_MAX],
         "expected": _text(attempt.expected),
-        "why": found.explanation or None,
+        "why": evaluation.explanation or None,
         "cost_micros": None if usage is None else usage.cost_micros,
         "duration_ms": attempt.run.duration_ms,
         "tokens": run_tokens(attempt.run),
         "steps": attempt.steps,
         "tags": tuple(tags) or None,
     }
-    return EvalCase.model_validate({name: one for name, one in facts.items() if one is not None})
+    return EvalCase.model_validate({name: value for name, value in facts.items() if value is not None})
 
 
 async def check_proposal(
@@ -598,27 +606,27 @@ async def check_proposal(
         await Experiment(dataset, agent, scorers=scorers, tools=tools, repeats=repeats).run(runtime)
         for agent in await builder.versions(proposal)
     ]
-    found = new.compare(old)
-    recorded = {one.name: one.run_id for one in dataset.cases}
+    comparison = new.compare(old)
+    recorded = {case.name: case.run_id for case in dataset.cases}
     replays = [
         ReplayedRun(
-            run_id=recorded[one.name] or one.run_id,
+            run_id=recorded[case.name] or case.run_id,
             fingerprint=result.experiment.fingerprint,
-            success=one.is_passed,
-            score=one.score,
+            success=case.is_passed,
+            score=case.score,
             diverged=0,
-            explanation=one.why,
-            output=one.output[:OUTPUT_CHARS_MAX] or None,
+            explanation=case.why,
+            output=case.output[:OUTPUT_CHARS_MAX] or None,
         )
         for result in (old, new)
-        for one in result.cases
+        for case in result.cases
     ]
     check = ProposalCheck(
-        comparison=found.comparison,
+        comparison=comparison.comparison,
         replays=tuple(replays),
-        fixed=found.fixed,
-        broken=found.broken,
+        fixed=comparison.fixed,
+        broken=comparison.broken,
         diverged=0,
     )
     await builder.record_check(proposal, check)
-    return found
+    return comparison

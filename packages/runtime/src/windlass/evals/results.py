@@ -39,7 +39,7 @@ LOOKED_AT_MAX: Final = 2_000
 ATTEMPT: Final = "experiment-case"
 """The kind of the document of an attempt at a case."""
 MEASURES: Final = ("pass_rate", "cost", "cost_total", "duration", "tokens", "steps")
-"""What every experiment measures, beside the scores of its scorers."""
+"""The measures of every experiment, beside the scores of its scorers."""
 MICROS: Final = 1_000_000
 _PAGE: Final = 200
 _LISTED_FIELDS: Final = ("id", "owner", "agentId", "dataset")
@@ -63,34 +63,36 @@ class Results:
         Raises:
             Conflict: the id was used for another version of the agent, or for other inputs.
         """
-        known = await self._store.document(EXPERIMENT, info.id)
-        if known is not None:
-            differs = [name for name, value in pin.items() if _object(known.body["pin"]).get(name) != value]
+        document = await self._store.document(EXPERIMENT, info.id)
+        if document is not None:
+            differs = [
+                name for name, value in pin.items() if _object(document.body["pin"]).get(name) != value
+            ]
             if differs:
                 raise refused_change(
                     f"experiment {info.id} was begun with another {' and '.join(differs)}: "
                     "give this one another experiment_id, or leave it out"
                 )
-            at = EvalExperiment.model_validate(known.body["experiment"]).at
+            at = EvalExperiment.model_validate(document.body["experiment"]).at
             info = info.model_copy(update={"at": at})
         # The entry comes first: an experiment that is there is listed.
         listed = {name: value for name, value in _data(info).items() if name in _LISTED_FIELDS}
-        await self._put(LISTED, _listed_name(info.id, info.at), listed)
+        await self._put(LISTED, _entry_name(info.id, info.at), listed)
         await self._put(EXPERIMENT, info.id, {"experiment": _data(info), "pin": pin})
         return info
 
-    async def keep(self, found: EvalCase, at: int) -> None:
+    async def keep(self, case: EvalCase, at: int) -> None:
         """Write an attempt at the case with the number `at`."""
-        await self._put(ATTEMPT, _place(found.experiment_id, at, found.repeat), {"case": _data(found)})
+        await self._put(ATTEMPT, _document_name(case.experiment_id, at, case.repeat), {"case": _data(case)})
 
-    async def end(self, info: EvalExperiment, found: Sequence[EvalCase]) -> "ExperimentResult":
+    async def end(self, info: EvalExperiment, cases: Sequence[EvalCase]) -> "ExperimentResult":
         """Write the sums of an experiment; return its result."""
         ended = {"endedAt": moment(self._runtime.ports.machine.clock).at}
-        whole = EvalExperiment.model_validate({**_data(info), **ended, **_sums(found)})
-        known = await self._store.document(EXPERIMENT, info.id)
-        pin = {} if known is None else _object(known.body["pin"])
+        whole = EvalExperiment.model_validate({**_data(info), **ended, **_sums(cases)})
+        document = await self._store.document(EXPERIMENT, info.id)
+        pin = {} if document is None else _object(document.body["pin"])
         await self._put(EXPERIMENT, info.id, {"experiment": _data(whole), "pin": pin})
-        return ExperimentResult(whole, tuple(found))
+        return ExperimentResult(whole, tuple(cases))
 
     async def list(
         self,
@@ -113,41 +115,43 @@ class Results:
         check_limit(limit)
         if after is not None and not _LISTED_NAME.fullmatch(after):
             raise wrong("after is not the next of a page of experiments: leave it out for the first page")
-        wanted = {"owner": owner, "agentId": agent_id, "dataset": dataset}
-        asked = {name: value for name, value in wanted.items() if value is not None}
-        shown: builtins.list[EvalExperiment] = []
+        filters = {"owner": owner, "agentId": agent_id, "dataset": dataset}
+        fields = {name: value for name, value in filters.items() if value is not None}
+        experiments: builtins.list[EvalExperiment] = []
         for _ in range(LOOKED_AT_MAX // _PAGE):
             page = await self._store.documents(LISTED, after=after, limit=_PAGE)
             for entry in page:
                 after = entry.name
-                if all(entry.body.get(name) == value for name, value in asked.items()):
-                    shown += await self._listed(entry)
+                if all(entry.body.get(name) == value for name, value in fields.items()):
+                    experiments += await self._read_entry(entry)
                 is_last = entry is page[-1] and len(page) < _PAGE
-                if len(shown) == limit:
-                    return Page(tuple(shown), None if is_last else after)
+                if len(experiments) == limit:
+                    return Page(tuple(experiments), None if is_last else after)
             if len(page) < _PAGE:
-                return Page(tuple(shown), None)
-        return Page(tuple(shown), after)
+                return Page(tuple(experiments), None)
+        return Page(tuple(experiments), after)
 
-    async def _listed(self, entry: Document) -> builtins.list[EvalExperiment]:
+    async def _read_entry(self, entry: Document) -> builtins.list[EvalExperiment]:
         """Return the experiment of an entry of the list.
 
         A process that was killed before it wrote the experiment leaves an entry without one, and the next
         process writes another.
         """
-        known = await self._store.document(EXPERIMENT, str(entry.body["id"]))
-        if known is None:
+        document = await self._store.document(EXPERIMENT, str(entry.body["id"]))
+        if document is None:
             return []
-        data = _object(known.body["experiment"])
-        is_own = _listed_name(str(data["id"]), str(data["at"])) == entry.name
+        data = _object(document.body["experiment"])
+        is_own = _entry_name(str(data["id"]), str(data["at"])) == entry.name
         return [await self._with_progress(data)] if is_own else []
 
     async def _with_progress(self, data: JsonObject) -> EvalExperiment:
         info = EvalExperiment.model_validate(data)
         if info.ended_at is not None:
             return info
-        kept = (await self.read(info.id)).cases
-        return info.model_copy(update={"attempts": len(kept), "passed": sum(one.is_passed for one in kept)})
+        cases = (await self.read(info.id)).cases
+        return info.model_copy(
+            update={"attempts": len(cases), "passed": sum(case.is_passed for case in cases)}
+        )
 
     async def read(self, experiment_id: str) -> "ExperimentResult":
         """Return the result of an experiment, also of one that has not ended.
@@ -155,19 +159,21 @@ class Results:
         Raises:
             Conflict: it is unknown.
         """
-        known = await self._store.document(EXPERIMENT, experiment_id)
-        if known is None:
+        document = await self._store.document(EXPERIMENT, experiment_id)
+        if document is None:
             raise unknown_document("experiment", experiment_id)
-        info = EvalExperiment.model_validate(known.body["experiment"])
-        found: builtins.list[EvalCase] = []
+        info = EvalExperiment.model_validate(document.body["experiment"])
+        cases: builtins.list[EvalCase] = []
         prefix, after = _prefix(experiment_id), _prefix(experiment_id)
         while page := await self._store.documents(ATTEMPT, after=after, limit=_PAGE):
-            mine = [one for one in page if one.name.startswith(prefix)]
-            found += [EvalCase.model_validate(one.body["case"]) for one in mine if _at(one) < info.cases]
+            mine = [attempt for attempt in page if attempt.name.startswith(prefix)]
+            cases += [
+                EvalCase.model_validate(attempt.body["case"]) for attempt in mine if _at(attempt) < info.cases
+            ]
             after = page[-1].name
             if len(mine) < len(page):
                 break
-        return ExperimentResult(info, tuple(one for one in found if one.repeat <= info.repeats))
+        return ExperimentResult(info, tuple(case for case in cases if case.repeat <= info.repeats))
 
     async def _put(self, kind: str, name: str, body: JsonObject) -> None:
         await keep_document(self._runtime, kind, name, body)
@@ -184,10 +190,10 @@ async def keep_document(runtime: CoreRuntime, kind: str, name: str, body: JsonOb
     # A document is as durable as a record, so it must not hold a secret either.
     hidden = await runtime.ports.scribe.masked(body)
     for _ in range(WRITES_MAX):
-        known = await store.document(kind, name)
-        revision = 1 if known is None else known.revision + 1
+        document = await store.document(kind, name)
+        revision = 1 if document is None else document.revision + 1
         try:
-            if known is None or known.body != hidden:
+            if document is None or document.body != hidden:
                 await store.put_document(Document(kind, name, revision, hidden))
         except Conflict:
             continue
@@ -207,12 +213,12 @@ def _prefix(experiment_id: str) -> str:
     return f"{sha256(experiment_id.encode()).hexdigest()[:24]}/"
 
 
-def _listed_name(experiment_id: str, at: str) -> str:
+def _entry_name(experiment_id: str, at: str) -> str:
     """Return the name of the entry of an experiment: the later it began, the earlier the name."""
     return f"{_MS_MAX - ms_of(at):013}/{_prefix(experiment_id)[:-1]}"
 
 
-def _place(experiment_id: str, at: int, repeat: int) -> str:
+def _document_name(experiment_id: str, at: int, repeat: int) -> str:
     """Return the name of the document of an attempt: in the order of the cases."""
     return f"{_prefix(experiment_id)}{at:06}/{repeat:04}"
 
@@ -224,27 +230,28 @@ def _at(document: Document) -> int:
 # sums
 
 
-def _by_case(found: Iterable[EvalCase]) -> dict[str, list[EvalCase]]:
+def _by_case(attempts: Iterable[EvalCase]) -> dict[str, list[EvalCase]]:
     cases: dict[str, list[EvalCase]] = {}
-    for one in found:
-        cases.setdefault(one.name, []).append(one)
+    for attempt in attempts:
+        cases.setdefault(attempt.name, []).append(attempt)
     return cases
 
 
-def _sums(found: Sequence[EvalCase]) -> JsonObject:
-    cases = _by_case(found).values()
-    costs = [_costs(one) for one in cases]
+def _sums(attempts: Sequence[EvalCase]) -> JsonObject:
+    groups = _by_case(attempts).values()
+    costs = [_costs(group) for group in groups]
     scores: dict[str, list[float]] = {}
-    for attempts in cases:
-        verdicts = sorted((one.name, one.score) for attempt in attempts for one in attempt.verdicts)
-        for name, some in groupby(verdicts, key=lambda one: one[0]):
-            values = [value for _, value in some]
+    for group in groups:
+        verdicts = sorted((verdict.name, verdict.score) for attempt in group for verdict in attempt.verdicts)
+        for name, pairs in groupby(verdicts, key=lambda pair: pair[0]):
+            values = [value for _, value in pairs]
             scores.setdefault(name, []).append(sum(values) / len(values))
+    mean_costs = [sum(group_costs) / len(group_costs) for group_costs in costs if group_costs]
     sums = {
-        "passRate": rate(sum(_share(one) for one in cases), len(cases)),
-        "costMicros": None if None in costs else mean([sum(one) / len(one) for one in costs if one]),
+        "passRate": rate(sum(_share(group) for group in groups), len(groups)),
+        "costMicros": None if None in costs else mean(mean_costs),
         **{
-            name: mean([value for one in cases if (value := _mean(one, field)) is not None])
+            name: mean([value for group in groups if (value := _mean(group, field)) is not None])
             for name, field in (
                 ("durationMs", "duration_ms"),
                 ("tokens", "tokens"),
@@ -253,10 +260,12 @@ def _sums(found: Sequence[EvalCase]) -> JsonObject:
         },
     }
     return {
-        "attempts": len(found),
-        "passed": sum(one.is_passed for one in found),
-        **{name: _estimate(one) for name, one in sums.items() if one is not None},
-        "scores": {name: _estimate(one) for name, values in scores.items() if (one := mean(values))},
+        "attempts": len(attempts),
+        "passed": sum(attempt.is_passed for attempt in attempts),
+        **{name: _estimate(estimate) for name, estimate in sums.items() if estimate is not None},
+        "scores": {
+            name: _estimate(estimate) for name, values in scores.items() if (estimate := mean(values))
+        },
     }
 
 
@@ -265,25 +274,28 @@ def _estimate(value: Estimate) -> JsonObject:
 
 
 def _share(attempts: Sequence[EvalCase]) -> float:
-    return sum(one.is_passed for one in attempts) / len(attempts)
+    return sum(attempt.is_passed for attempt in attempts) / len(attempts)
 
 
 def _mean(attempts: Sequence[EvalCase], field: str) -> float | None:
-    known = [value for one in attempts if (value := getattr(one, field)) is not None]
-    return sum(known) / len(known) if known else None
+    values = [value for attempt in attempts if (value := getattr(attempt, field)) is not None]
+    return sum(values) / len(values) if values else None
 
 
 def _unknown_measure(name: str, scores: Iterable[str]) -> Rejected:
-    known = (*MEASURES, *scores)
-    return wrong(f"unknown measure {name!r}; there are {', '.join(known)}{meant([name], known)}")
+    measures = (*MEASURES, *scores)
+    return wrong(f"unknown measure {name!r}; there are {', '.join(measures)}{meant([name], measures)}")
 
 
-def _costs(found: Sequence[EvalCase]) -> list[int] | None:
+def _costs(attempts: Sequence[EvalCase]) -> list[int] | None:
     """Return the cost of each attempt; None if one is not known, since the rest is not the cost of all.
 
     An attempt without a step used no model and cost nothing.
     """
-    costs = [0 if not one.steps and one.cost_micros is None else one.cost_micros for one in found]
+    costs = [
+        0 if not attempt.steps and attempt.cost_micros is None else attempt.cost_micros
+        for attempt in attempts
+    ]
     return None if None in costs else cast("list[int]", costs)
 
 
@@ -305,19 +317,19 @@ class Gate:
         Raises:
             Rejected: it is not a gate.
         """
-        found = _GATE.fullmatch(text)
-        if found is not None and found[1][-1] in "<>=!":
-            found = None
+        match = _GATE.fullmatch(text)
+        if match is not None and match[1][-1] in "<>=!":
+            match = None
         try:
-            limit = float("nan") if found is None else float(found[4])
+            limit = float("nan") if match is None else float(match[4])
         except ValueError:
             limit = float("nan")
-        if found is None or not isfinite(limit):
+        if match is None or not isfinite(limit):
             raise wrong(
                 f"a gate is a measure, a comparison and a number, such as pass_rate>=0.95 or cost<=0.02; "
                 f"found {text!r}"
             )
-        return cls(text.strip(), found[1], (found[2] or ".value")[1:], found[3], limit)
+        return cls(text.strip(), match[1], (match[2] or ".value")[1:], match[3], limit)
 
     def check_measure(self, scorers: Iterable[Scorer]) -> None:
         """Check the measure before an experiment is paid for.
@@ -327,9 +339,9 @@ class Gate:
         Raises:
             Rejected: neither the experiment nor one of the scorers has such a measure.
         """
-        names = [getattr(one, "name", None) if isinstance(one, KINDS) else None for one in scorers]
+        names = [getattr(scorer, "name", None) if isinstance(scorer, KINDS) else None for scorer in scorers]
         if self.measure not in (*MEASURES, *names) and None not in names:
-            raise _unknown_measure(self.measure, dict.fromkeys(str(one) for one in names))
+            raise _unknown_measure(self.measure, dict.fromkeys(str(score_name) for score_name in names))
 
 
 @sealed
@@ -366,7 +378,7 @@ class ExperimentResult:
     @property
     def failed(self) -> tuple[EvalCase, ...]:
         """The attempts that did not pass."""
-        return tuple(one for one in self.cases if not one.is_passed)
+        return tuple(case for case in self.cases if not case.is_passed)
 
     def measure(self, name: str) -> Estimate | None:
         """Return a measure: `pass_rate`, `cost` and `cost_total` in dollars, `duration` in seconds, `tokens`,
@@ -380,12 +392,12 @@ class ExperimentResult:
             case "pass_rate":
                 return info.pass_rate
             case "cost":
-                return _scaled(info.cost_micros, MICROS)
+                return _scale(info.cost_micros, MICROS)
             case "cost_total":
                 costs = _costs(self.cases)
                 return Estimate(value=sum(costs) / MICROS) if costs else None
             case "duration":
-                return _scaled(info.duration_ms, 1_000)
+                return _scale(info.duration_ms, 1_000)
             case "tokens":
                 return info.tokens
             case "steps":
@@ -402,19 +414,19 @@ class ExperimentResult:
         Raises:
             Rejected: it is not a gate, or there is no such measure.
         """
-        one = gate if isinstance(gate, Gate) else Gate.read(gate)
-        measure = self.measure(one.measure)
-        value: float | None = None if measure is None else getattr(measure, one.bound)
+        condition = gate if isinstance(gate, Gate) else Gate.read(gate)
+        measure = self.measure(condition.measure)
+        value: float | None = None if measure is None else getattr(measure, condition.bound)
         if value is None:
-            return GateResult(one.text, is_met=False, found=None)
+            return GateResult(condition.text, is_met=False, found=None)
         is_met = {
-            ">=": value >= one.limit,
-            "<=": value <= one.limit,
-            ">": value > one.limit,
-            "<": value < one.limit,
-            "==": value == one.limit,
-        }[one.operator]
-        return GateResult(one.text, is_met=is_met, found=value)
+            ">=": value >= condition.limit,
+            "<=": value <= condition.limit,
+            ">": value > condition.limit,
+            "<": value < condition.limit,
+            "==": value == condition.limit,
+        }[condition.operator]
+        return GateResult(condition.text, is_met=is_met, found=value)
 
     def agreement(self, scorer: str, human: Mapping[str, bool | float]) -> Agreement:
         """Compare a scorer with the scores of people, by run id or by case.
@@ -425,19 +437,19 @@ class ExperimentResult:
             Rejected: no answer has both.
         """
         pairs: list[tuple[str, bool, bool]] = []
-        for one in self.cases:
-            said = human.get(one.run_id, human.get(one.name))
-            verdict = next((each for each in one.verdicts if each.name == scorer), None)
-            if said is not None and verdict is not None:
-                pairs.append((one.run_id, verdict.is_met, float(said) >= 0.5))
+        for case in self.cases:
+            rating = human.get(case.run_id, human.get(case.name))
+            verdict = next((candidate for candidate in case.verdicts if candidate.name == scorer), None)
+            if rating is not None and verdict is not None:
+                pairs.append((case.run_id, verdict.is_met, float(rating) >= 0.5))
         share = rate(sum(ours == theirs for _, ours, theirs in pairs), len(pairs))
         if share is None:
             raise wrong(f"no answer has a score of {scorer} and one of a person")
-        ours = sum(one for _, one, _ in pairs) / len(pairs)
-        theirs = sum(one for _, _, one in pairs) / len(pairs)
+        ours = sum(is_met for _, is_met, _ in pairs) / len(pairs)
+        theirs = sum(is_good for _, _, is_good in pairs) / len(pairs)
         chance = ours * theirs + (1 - ours) * (1 - theirs)
         kappa = None if chance == 1 else (share.value - chance) / (1 - chance)
-        differing = tuple(run_id for run_id, one, other in pairs if one != other)
+        differing = tuple(run_id for run_id, is_met, is_good in pairs if is_met != is_good)
         return Agreement(scorer, share, kappa, len(pairs), differing)
 
     def compare(self, old: "ExperimentResult") -> EvalComparison:
@@ -461,9 +473,9 @@ class ExperimentResult:
                 (old.experiment.fingerprint, [_samples(before[name]) for name in names]),
                 (self.experiment.fingerprint, [_samples(after[name]) for name in names]),
             ),
-            pairs=tuple(sorted(pairs, key=lambda one: order.index(one.change))),
-            fixed=sum(one.change is EvalChange.FIXED for one in pairs),
-            broken=sum(one.change is EvalChange.BROKEN for one in pairs),
+            pairs=tuple(sorted(pairs, key=lambda pair: order.index(pair.change))),
+            fixed=sum(pair.change is EvalChange.FIXED for pair in pairs),
+            broken=sum(pair.change is EvalChange.BROKEN for pair in pairs),
             only_old=tuple(name for name in before if name not in after) or None,
             only_new=tuple(name for name in after if name not in before) or None,
         )
@@ -472,31 +484,31 @@ class ExperimentResult:
         """Return the result as JSON."""
         return {
             "experiment": _data(self.experiment),
-            "cases": [_data(one) for one in self.cases],
-            "gates": [{"gate": one.gate, "isMet": one.is_met, "found": one.found} for one in gates],
+            "cases": [_data(case) for case in self.cases],
+            "gates": [{"gate": gate.gate, "isMet": gate.is_met, "found": gate.found} for gate in gates],
         }
 
     def junit(self, gates: Sequence[GateResult] = ()) -> str:
         """Return the result as JUnit XML: a test for each attempt, and for each gate."""
         info = self.experiment
         suite = Element("testsuite", name=info.id, tests=str(len(self.cases) + len(gates)))
-        suite.set("failures", str(len(self.failed) + sum(not one.is_met for one in gates)))
-        for one in self.cases:
-            name = one.name if info.repeats == 1 else f"{one.name}[{one.repeat}]"
+        suite.set("failures", str(len(self.failed) + sum(not gate.is_met for gate in gates)))
+        for case in self.cases:
+            name = case.name if info.repeats == 1 else f"{case.name}[{case.repeat}]"
             test = SubElement(suite, "testcase", classname=info.dataset, name=name)
-            test.set("time", f"{(one.duration_ms or 0) / 1_000:.3f}")
-            if not one.is_passed:
-                text = _printable(one.why or one.status.value)
-                SubElement(test, "failure", message=text).text = f"run {one.run_id}: {text}"
+            test.set("time", f"{(case.duration_ms or 0) / 1_000:.3f}")
+            if not case.is_passed:
+                text = _printable(case.why or case.status.value)
+                SubElement(test, "failure", message=text).text = f"run {case.run_id}: {text}"
         for gate in gates:
             test = SubElement(suite, "testcase", classname="gates", name=gate.gate)
             if not gate.is_met:
-                found = "it is not known" if gate.found is None else f"found {gate.found:g}"
-                SubElement(test, "failure", message=found)
+                message = "it is not known" if gate.found is None else f"found {gate.found:g}"
+                SubElement(test, "failure", message=message)
         return tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _scaled(estimate: Estimate | None, by: float) -> Estimate | None:
+def _scale(estimate: Estimate | None, by: float) -> Estimate | None:
     if estimate is None:
         return None
     low, high = estimate.low, estimate.high
@@ -508,7 +520,10 @@ def _scaled(estimate: Estimate | None, by: float) -> Estimate | None:
 
 
 def _samples(attempts: Sequence[EvalCase]) -> list[Sample]:
-    return [Sample(one.is_passed, one.cost_micros, one.duration_ms, one.tokens) for one in attempts]
+    return [
+        Sample(attempt.is_passed, attempt.cost_micros, attempt.duration_ms, attempt.tokens)
+        for attempt in attempts
+    ]
 
 
 def _change(before: Sequence[EvalCase], after: Sequence[EvalCase]) -> EvalChange:
@@ -518,4 +533,4 @@ def _change(before: Sequence[EvalCase], after: Sequence[EvalCase]) -> EvalChange
 
 def _printable(text: str) -> str:
     """Return a text without characters that XML cannot hold."""
-    return "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in text)
+    return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)

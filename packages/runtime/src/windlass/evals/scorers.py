@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypedDict, TypeGuard, cast, r
 from pydantic import JsonValue, TypeAdapter
 from typing_extensions import TypeIs
 
+from windlass.agent.loading import load
 from windlass.errors import AgentError, Rejected, install_hint, is_for_us, kind_of, meant, wrong
 from windlass.ledger.goals import (
     EXPECTED,
@@ -34,7 +35,6 @@ from windlass.ledger.goals import (
     PolicyOutcome,
     verdict_of,
 )
-from windlass.loading import load
 from windlass_harness.ledger.goals import Attempt, Verdict, measured, run_tokens
 from windlass_protocol import JsonObject
 from windlass_protocol.frozen import sealed
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pydantic_evals.evaluators import EvaluatorContext
 
 PURPOSE: Final = "The answer is right and useful."
-"""The goal that a judge is told."""
+"""The goal that a judge is given."""
 SCORER_S: Final = 600.0
 """How long a function or an evaluator may take for one answer, seconds."""
 _LATE: Final = f"no verdict within {SCORER_S:g} seconds"
@@ -73,32 +73,32 @@ Scorer = Criterion | Evaluator
 """Scores a run: a criterion of a goal, or a function."""
 
 
-def _is_criterion(given: object) -> TypeIs[Criterion]:
-    return isinstance(given, KINDS)
+def _is_criterion(value: object) -> TypeIs[Criterion]:
+    return isinstance(value, KINDS)
 
 
-def _is_scorer(given: object) -> TypeGuard[Scorer]:
-    return _is_criterion(given) or (isinstance(given, Evaluator) and not isinstance(given, type))
+def _is_scorer(value: object) -> TypeGuard[Scorer]:
+    return _is_criterion(value) or (isinstance(value, Evaluator) and not isinstance(value, type))
 
 
-def check_scorers(given: object, where: str) -> tuple[Scorer, ...]:
+def check_scorers(value: object, where: str) -> tuple[Scorer, ...]:
     """Return scorers as a tuple.
 
     Raises:
         Rejected: one of them is not a scorer.
     """
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise wrong(f"{where} must be a list of scorers, found {kind_of(given)}")
-    found: list[Scorer] = []
-    for one in cast("Sequence[object]", given):
-        if not _is_scorer(one):
-            known = ", ".join(kind.__name__ for kind in KINDS)
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise wrong(f"{where} must be a list of scorers, found {kind_of(value)}")
+    scorers: list[Scorer] = []
+    for item in cast("Sequence[object]", value):
+        if not _is_scorer(item):
+            kinds = ", ".join(kind.__name__ for kind in KINDS)
             raise wrong(
-                f"{where} must be {known}, or evaluators of pydantic-evals; found {kind_of(one)}. "
+                f"{where} must be {kinds}, or evaluators of pydantic-evals; found {kind_of(item)}. "
                 "Write Check(function) for a function of your own"
             )
-        found.append(one)
-    return tuple(found)
+        scorers.append(item)
+    return tuple(scorers)
 
 
 @sealed
@@ -120,7 +120,7 @@ async def score_with(
         name = scorer.get_default_evaluation_name()
         try:
             async with asyncio.timeout(limit_s):
-                return await _evaluated(scorer, attempt, case=case, inputs=inputs)
+                return await _evaluate(scorer, attempt, case=case, inputs=inputs)
         except TimeoutError:
             return [Scored(Verdict(name, 0.0, _LATE))]
     try:
@@ -134,7 +134,7 @@ async def score_with(
     return [] if verdict is None else [Scored(verdict)]
 
 
-async def _evaluated(evaluator: Evaluator, attempt: Attempt, *, case: str, inputs: JsonValue) -> list[Scored]:
+async def _evaluate(evaluator: Evaluator, attempt: Attempt, *, case: str, inputs: JsonValue) -> list[Scored]:
     from pydantic_evals.evaluators import EvaluatorContext  # noqa: PLC0415 - an extra
     from pydantic_evals.otel import SpanTree  # noqa: PLC0415 - an extra
 
@@ -146,7 +146,7 @@ async def _evaluated(evaluator: Evaluator, attempt: Attempt, *, case: str, input
         output=attempt.output if attempt.value is None else attempt.value,
         duration=(attempt.run.duration_ms or 0) / 1_000,
         _span_tree=SpanTree(),
-        attributes={"tools": [one.tool for one in attempt.made]},
+        attributes={"tools": [call.tool for call in attempt.made]},
         metrics={
             "steps": attempt.steps,
             "tokens": run_tokens(attempt.run) or 0,
@@ -155,21 +155,21 @@ async def _evaluated(evaluator: Evaluator, attempt: Attempt, *, case: str, input
     )
     name = evaluator.get_default_evaluation_name()
     try:
-        said: object = evaluator.evaluate_async(context)
-        if inspect.isawaitable(said):
-            said = await said
+        outcome: object = evaluator.evaluate_async(context)
+        if inspect.isawaitable(outcome):
+            outcome = await outcome
     except BaseException as error:  # code of others: any exception counts as failed
         if is_for_us(error):
             raise
         return [Scored(Verdict(name, 0.0, f"the evaluator failed with {type(error).__name__}"))]
-    many = cast("Mapping[str, object]", said) if isinstance(said, Mapping) else {name: said}
-    return [_said(str(key), value) for key, value in many.items()]
+    many = cast("Mapping[str, object]", outcome) if isinstance(outcome, Mapping) else {name: outcome}
+    return [_score_outcome(str(key), value) for key, value in many.items()]
 
 
-def _said(name: str, given: object) -> Scored:
+def _score_outcome(name: str, outcome: object) -> Scored:
     """Return a result of pydantic-evals: a bool decides, a number is a measure, a text is a label."""
-    value = _written_out(getattr(given, "value", given))
-    name, why = str(_written_out(name)), str(_written_out(getattr(given, "reason", None) or ""))
+    value = _storable(getattr(outcome, "value", outcome))
+    name, why = str(_storable(name)), str(_storable(getattr(outcome, "reason", None) or ""))
     if isinstance(value, bool):
         return Scored(Verdict(name, float(value), why))
     if isinstance(value, int | float) and abs(value) <= SCORE_MAX:
@@ -179,7 +179,7 @@ def _said(name: str, given: object) -> Scored:
     return Scored(Verdict(name, 0.0, f"the evaluator gave {kind_of(value)}: expected a bool, number or text"))
 
 
-def _written_out(value: object) -> object:
+def _storable(value: object) -> object:
     """Return a text that can be stored: half characters are replaced."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
@@ -197,58 +197,58 @@ class _Common(TypedDict, total=False):
 _RENAMED: Final = {"evaluation_name": "name"}
 
 
-def _exact(given: Mapping[str, JsonValue]) -> Criterion:
-    return Exact(given["value"], **_options(given, "value"))
+def _exact(options: Mapping[str, JsonValue]) -> Criterion:
+    return Exact(options["value"], **_options(options, "value"))
 
 
-def _exact_expected(given: Mapping[str, JsonValue]) -> Criterion:
-    return Exact(**_options(given))
+def _exact_expected(options: Mapping[str, JsonValue]) -> Criterion:
+    return Exact(**_options(options))
 
 
-def _contains(given: Mapping[str, JsonValue]) -> Criterion:
-    texts = cast("list[str] | str", given["value"]) if "value" in given else EXPECTED
-    is_exact = bool(given.get("case_sensitive", True))
+def _contains(options: Mapping[str, JsonValue]) -> Criterion:
+    texts = cast("list[str] | str", options["value"]) if "value" in options else EXPECTED
+    is_exact = bool(options.get("case_sensitive", True))
     return Contains(
         texts,
         is_case_sensitive=is_exact,
-        **_options(given, "value", "case_sensitive", "as_strings"),
+        **_options(options, "value", "case_sensitive", "as_strings"),
     )
 
 
-def _duration(given: Mapping[str, JsonValue]) -> Criterion:
-    seconds = given["seconds"]
+def _duration(options: Mapping[str, JsonValue]) -> Criterion:
+    seconds = options["seconds"]
     if not isinstance(seconds, int | float):
         raise wrong("seconds must be a number")
-    return Limit("duration_ms", seconds * 1_000, **_options(given, "seconds"))
+    return Limit("duration_ms", seconds * 1_000, **_options(options, "seconds"))
 
 
-def _judge(given: Mapping[str, JsonValue]) -> Criterion:
-    model, ignored = given.get("model"), ("include_input", "include_expected_output")
+def _judge(fields: Mapping[str, JsonValue]) -> Criterion:
+    model, ignored = fields.get("model"), ("include_input", "include_expected_output")
     if not isinstance(model, str):
         raise wrong('name the model, such as model: "openai/gpt-5"')
     # pydantic-evals separates the provider by a colon.
-    named = model if "/" in model else model.replace(":", "/", 1)
-    share = cast("float", given.get("pass_score", 0.7))
-    options = _options(given, "rubric", "model", "pass_score", *ignored)
-    return Judge(cast("str", given["rubric"]), named, pass_score=share, **options)
+    route = model if "/" in model else model.replace(":", "/", 1)
+    share = cast("float", fields.get("pass_score", 0.7))
+    options = _options(fields, "rubric", "model", "pass_score", *ignored)
+    return Judge(cast("str", fields["rubric"]), route, pass_score=share, **options)
 
 
-def _function(given: Mapping[str, JsonValue]) -> Criterion:
-    place = str(given["function"])
-    [found, *more] = load(place, FunctionType, folder=str(given["folder"]))
+def _function(options: Mapping[str, JsonValue]) -> Criterion:
+    location = str(options["function"])
+    [function, *more] = load(location, FunctionType, folder=str(options["folder"]))
     if more:
-        raise wrong(f"write module:function or file.py:function, found {place}")
-    return Check(found, **_options(given, "function", "folder"))
+        raise wrong(f"write module:function or file.py:function, found {location}")
+    return Check(function, **_options(options, "function", "folder"))
 
 
 def _own(kind: type[Criterion]) -> Callable[[Mapping[str, JsonValue]], Criterion]:
-    names = [one.name for one in fields(kind)]
+    names = [option.name for option in fields(kind)]
 
-    def make(given: Mapping[str, JsonValue]) -> Criterion:
-        unknown = given.keys() - set(names)
+    def make(options: Mapping[str, JsonValue]) -> Criterion:
+        unknown = options.keys() - set(names)
         if unknown:
             raise wrong(f"unknown option {', '.join(sorted(unknown))}; it takes {', '.join(names)}")
-        return cast("Callable[..., Criterion]", kind)(**given)
+        return cast("Callable[..., Criterion]", kind)(**options)
 
     return make
 
@@ -269,20 +269,20 @@ _READ: Final[Mapping[str, tuple[str, Callable[[Mapping[str, JsonValue]], Criteri
 }
 """How a scorer is read, and the option that a single argument means."""
 _SINGLE: Final = frozenset({"FitsSchema", "PolicyOutcome"})
-"""Scorers whose only argument is an object."""
+"""Scorers with an object as their only argument."""
 
 
-def _options(given: Mapping[str, JsonValue], *known: str) -> _Common:
+def _options(options: Mapping[str, JsonValue], *own: str) -> _Common:
     """Return the options that all scorers have.
 
     Raises:
         Rejected: another option is there.
     """
-    found = {_RENAMED.get(key, key): value for key, value in given.items() if key not in known}
-    unknown = found.keys() - _Common.__annotations__.keys()
+    common = {_RENAMED.get(key, key): value for key, value in options.items() if key not in own}
+    unknown = common.keys() - _Common.__annotations__.keys()
     if unknown:
         raise wrong(f"unknown option {', '.join(sorted(unknown))}")
-    return cast("_Common", {key: value for key, value in found.items() if value is not None})
+    return cast("_Common", {key: value for key, value in common.items() if value is not None})
 
 
 def read_scorer(spec: JsonValue, where: str, *, folder: str, custom: Sequence[type] = ()) -> Scorer:
@@ -294,10 +294,10 @@ def read_scorer(spec: JsonValue, where: str, *, folder: str, custom: Sequence[ty
         Rejected: it is unknown or its options do not fit.
     """
     name, arguments = _parts(spec, where)
-    known = _READ.get(name)
-    if known is None or name in {one.__name__ for one in custom}:
+    reader = _READ.get(name)
+    if reader is None or name in {kind.__name__ for kind in custom}:
         return _load_evaluator(spec, name, where=where, custom=custom)
-    first, make = known
+    first, make = reader
     if name in _SINGLE and isinstance(arguments, dict) and first not in arguments:
         arguments = [arguments]
     options = {first: arguments[0]} if isinstance(arguments, list) else arguments
@@ -316,13 +316,13 @@ def _parts(spec: JsonValue, where: str) -> tuple[str, list[JsonValue] | JsonObje
     if isinstance(spec, str):
         return spec, {}
     if isinstance(spec, dict) and spec.keys() == {"name", "arguments"}:
-        name, given = str(spec["name"]), spec["arguments"]
-        if given is None:
+        name, arguments = str(spec["name"]), spec["arguments"]
+        if arguments is None:
             return name, {}
-        return name, given if isinstance(given, dict) else cast("list[JsonValue]", given)[:1]
+        return name, arguments if isinstance(arguments, dict) else cast("list[JsonValue]", arguments)[:1]
     if isinstance(spec, dict) and len(spec) == 1:
-        [(name, given)] = spec.items()
-        return name, given if isinstance(given, dict) else [given]
+        [(name, arguments)] = spec.items()
+        return name, arguments if isinstance(arguments, dict) else [arguments]
     raise wrong(f"{where}: a scorer is Name, Name: argument or Name: {{option: value}}")
 
 
@@ -332,18 +332,18 @@ def _load_evaluator(spec: JsonValue, name: str, *, where: str, custom: Sequence[
         from pydantic_evals import Dataset, evaluators  # noqa: PLC0415 - an extra
     except ImportError:
         raise wrong(f"{unknown}, and with pydantic-evals its evaluators: {install_hint('evals')}") from None
-    known = (*_READ, *evaluators.__all__)
-    if name not in known and not custom:  # a custom class may have another name in files
-        raise wrong(f"{unknown}, and the evaluators of pydantic-evals{meant([name], known)}")
+    names = (*_READ, *evaluators.__all__)
+    if name not in names and not custom:  # a custom class may have another name in files
+        raise wrong(f"{unknown}, and the evaluators of pydantic-evals{meant([name], names)}")
     case: JsonObject = {"name": "case", "inputs": "", "evaluators": [spec]}
     try:
-        made = Dataset[JsonValue, JsonValue, JsonValue].from_dict(
+        dataset = Dataset[JsonValue, JsonValue, JsonValue].from_dict(
             {"name": "cases", "cases": [case]}, custom_evaluator_types=custom
         )
     except Exception as error:  # noqa: BLE001 - whatever pydantic-evals says about its own file
         many = cast("Sequence[object]", getattr(error, "exceptions", (error,)))
         raise wrong(f"{where}: {name} cannot be loaded: {str(many[0]).splitlines()[0]}") from None
-    return made.cases[0].evaluators[0]
+    return dataset.cases[0].evaluators[0]
 
 
 def write_scorer(scorer: Scorer) -> JsonValue:
@@ -354,22 +354,24 @@ def write_scorer(scorer: Scorer) -> JsonValue:
             spec, mode="json", context={"use_short_form": True}
         )
         return _JSON.validate_python(dumped)
-    name, options = _written(scorer)
+    name, options = _spec_parts(scorer)
     return {name: options} if options else name
 
 
-def _written(scorer: Criterion) -> tuple[str, JsonObject]:
-    given = {one.name: getattr(scorer, one.name) for one in fields(scorer)}
+def _spec_parts(scorer: Criterion) -> tuple[str, JsonObject]:
+    values = {option.name: getattr(scorer, option.name) for option in fields(scorer)}
     options = {
-        one.name: given[one.name] for one in fields(scorer) if given[one.name] not in (one.default, EXPECTED)
+        option.name: values[option.name]
+        for option in fields(scorer)
+        if values[option.name] not in (option.default, EXPECTED)
     }
     kind = type(scorer).__name__
     match scorer:
         case Exact():
             kind = "EqualsExpected" if scorer.expected is EXPECTED else "Equals"
-            options = _renamed(options, expected="value", name="evaluation_name")
+            options = _rename_options(options, expected="value", name="evaluation_name")
         case Contains():
-            options = _renamed(options, texts="value", is_case_sensitive="case_sensitive")
+            options = _rename_options(options, texts="value", is_case_sensitive="case_sensitive")
             # The defaults differ.
             options["case_sensitive"] = scorer.is_case_sensitive
         case Limit(measure="duration_ms"):
@@ -377,25 +379,25 @@ def _written(scorer: Criterion) -> tuple[str, JsonObject]:
             kind, options = "MaxDuration", {**options, "seconds": scorer.most / 1_000}
         case Judge():
             kind = "LLMJudge"
-            options = _renamed(options, question="rubric") | {"model": model_name(scorer.model)}
+            options = _rename_options(options, question="rubric") | {"model": model_name(scorer.model)}
         case Check():
             function = scorer.function
-            place = f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', '?')}"
-            options = {**options, "function": place}
+            location = f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', '?')}"
+            options = {**options, "function": location}
         case _:
             pass
     return kind, cast("JsonObject", _JSON.validate_python(_plain(options)))
 
 
-def _renamed(options: Mapping[str, object], **names: str) -> dict[str, object]:
+def _rename_options(options: Mapping[str, object], **names: str) -> dict[str, object]:
     return {names.get(name, name): value for name, value in options.items()}
 
 
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in cast("Mapping[object, object]", value).items()}
+        return {str(key): _plain(item) for key, item in cast("Mapping[object, object]", value).items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in cast("Sequence[object]", value)]
+        return [_plain(item) for item in cast("Sequence[object]", value)]
     return value
 
 

@@ -7,7 +7,8 @@ from typing import Final, Self, TypeVar, cast
 
 from pydantic import BaseModel, JsonValue
 
-from windlass.agent import Agent, AnyAgent
+from windlass.agent.agent import Agent, AnyAgent
+from windlass.agent.package import compile_package
 from windlass.errors import Conflict, Denied, Rejected, check_text, check_whole, wrong
 from windlass.ledger.changes import Draft, apply_changes, package_differences, version_of, wire_changes
 from windlass.ledger.goals import (
@@ -37,7 +38,6 @@ from windlass.ledger.replays import (
     try_both,
 )
 from windlass.ledger.reports import report
-from windlass.package import compile_package
 from windlass.ports.model import LLMProvider
 from windlass.refusals import check_items, check_part, no_value
 from windlass.runtime.compose import AgentRuntime

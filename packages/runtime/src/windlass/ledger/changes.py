@@ -7,9 +7,9 @@ from typing import Final, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic_core import from_json
 
-from windlass.agent import AnyAgent
+from windlass.agent.agent import AnyAgent
+from windlass.agent.package import compile_package, fingerprint, package_json
 from windlass.errors import wrong
-from windlass.package import compile_package, fingerprint, package_json
 from windlass.tools import Tool
 from windlass_harness.budget import Budget
 from windlass_harness.ledger.proposals import differences

@@ -11,12 +11,12 @@ from typing import Final, TypeGuard, assert_never, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from windlass.agent import Agent, AnyAgent
+from windlass.agent.agent import Agent, AnyAgent
 from windlass.errors import check_text, is_for_us, kind_of, meant, wrong
-from windlass.json_schema import schema_faults, schema_problem
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.core import CoreRuntime
+from windlass.tools.json_schema import schema_faults, schema_problem
 from windlass_harness.ledger.goals import (
     Attempt,
     GoalScore,

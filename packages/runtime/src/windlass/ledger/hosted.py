@@ -10,13 +10,13 @@ from typing import Final, TypeVar, cast
 
 from pydantic_core import from_json
 
-from windlass.adapters.journals.sqlite.run_index import RunIndex
+from windlass.adapters.journals.sqlite.run_index import SqliteRunIndex
 from windlass.adapters.journals.sqlite.spool import Spool
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.adapters.wall import Stamps, now_ms, random_hex
 from windlass.errors import AgentError
 from windlass.ledger.kinds import RecordingError
 from windlass.ledger.spool import Durability, FilePlace, Ledger
+from windlass.ledger.wall import Stamps, now_ms, random_hex
 from windlass.ports.recorded import NumberedRow, RunStore, by_session
 from windlass.ports.store import Batch, Store
 from windlass.runtime.core import CoreRuntime
@@ -44,7 +44,7 @@ class PortStore:
         self._loop = loop
         self._owner_id = f"recorder_{random_hex(16)}"
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        self.index = RunIndex(self._connection)
+        self.index = SqliteRunIndex(self._connection)
 
     def take_in(self, rows: Iterable[NumberedRow]) -> None:
         """Append records to the journal; existing ones are skipped."""

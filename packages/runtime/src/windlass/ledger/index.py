@@ -11,11 +11,11 @@ from typing import Final
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
-from windlass.adapters.wall import random_hex
 from windlass.errors import Corrupt
 from windlass.ledger.kinds import RunStatus
 from windlass.ledger.model import Run, RunSummary
 from windlass.ledger.reading import Found, Session, in_one_go, read_session, run_of, summary_of
+from windlass.ledger.wall import random_hex
 from windlass.ports.recorded import (
     CAUSE,
     CHOICE,

@@ -12,8 +12,8 @@ from typing import Final
 from pydantic import JsonValue, TypeAdapter, computed_field
 from pydantic_core import from_json
 
-from windlass.adapters.wall import now
 from windlass.ledger.kinds import DecisionType, RecordingError, RunStatus
+from windlass.ledger.wall import now
 from windlass_harness.ledger.goals import RunFacts
 from windlass_protocol import JsonObject
 from windlass_protocol.frozen import sealed

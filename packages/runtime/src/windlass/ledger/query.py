@@ -9,14 +9,14 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from windlass.adapters.journals.sqlite.schema import refused
-from windlass.adapters.wall import now_ms
+from windlass.adapters.journals.sqlite.schema import file_error
 from windlass.json_value import text_of
 from windlass.ledger.index import catch_up, read_summary
 from windlass.ledger.kinds import RecordingError, RunStatus
 from windlass.ledger.model import Run, RunSummary
 from windlass.ledger.reading import in_one_go, read_session, run_of
 from windlass.ledger.spool import DATABASE, FilePlace, folder_of
+from windlass.ledger.wall import now_ms
 from windlass.ports.recorded import (
     CAUSE,
     CHOICE,
@@ -416,7 +416,7 @@ class BuilderQuery:
                     catch_up(self._store)
                     return question(self._store)
             except OSError as error:
-                raise refused(error) from error
+                raise file_error(error) from error
 
     def _tell_missing(self) -> None:
         place = self._place

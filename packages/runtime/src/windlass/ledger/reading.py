@@ -31,6 +31,7 @@ from windlass_protocol import DecisionEvaluation as WireEvaluation
 from windlass_protocol import DecisionRun
 from windlass_protocol import Option as WireOption
 from windlass_protocol import Outcome as WireOutcome
+from windlass_protocol.bodies import BodyError
 from windlass_protocol.frozen import sealed
 
 UNREADABLE: Final = "recorder.unreadable"
@@ -86,7 +87,7 @@ def read_session(store: RunStore, session_id: str) -> Session:
     notes = _Notes()
     try:
         state = fold_decisions(notes.taken(store.records(session_id)))
-    except ValidationError:
+    except (BodyError, ValidationError):
         notes = _Notes()
         state = fold_decisions(_readable(notes.taken(store.records(session_id))))
     runs = {
@@ -258,7 +259,7 @@ def _readable(records: Iterable[Record]) -> Iterator[Record]:
     for record in records:
         try:
             state = fold_decisions((record,), state)
-        except ValidationError:
+        except (BodyError, ValidationError):
             record = replace(record, type=UNREADABLE)
             state = fold_decisions((record,), state)
         yield record

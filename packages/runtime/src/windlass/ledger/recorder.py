@@ -25,10 +25,10 @@ from typing import (
 )
 from weakref import ReferenceType, finalize, ref
 
-from windlass.adapters.wall import Stamps, day_and_time, elapsed_ms, random_hex
 from windlass.json_value import JsonObject, JsonValue, text_of
 from windlass.ledger.kinds import DecisionType, RecordingError
 from windlass.ledger.spool import Durability, Ledger, open_ledger
+from windlass.ledger.wall import Stamps, day_and_time, elapsed_ms, random_hex
 from windlass_protocol.limits import INTEGER_MAX
 
 if TYPE_CHECKING:

@@ -12,15 +12,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from windlass.agent import Agent, AnyAgent, subagent_tool
+from windlass.agent.agent import Agent, AnyAgent, subagent_tool
 from windlass.errors import wrong
 from windlass.ledger.changes import version_of
 from windlass.ledger.goals import BorrowedSource, Goal, Models, attempt_of, score_attempt
 from windlass.ledger.query import BuilderQuery
 from windlass.limits import BATCH_RECORDS_MAX
+from windlass.playground import Player
 from windlass.ports.store import Batch
 from windlass.runtime.compose import AgentRuntime
-from windlass.runtime.playground import Player
 from windlass.tools import Tool, answered_by
 from windlass.tools.context import ToolContext
 from windlass_harness.ledger.failures import classify

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeVar,
 from weakref import WeakSet
 
 from windlass.adapters.journals.sqlite.spool import Spool, spool_folder
-from windlass.adapters.wall import day_and_time, random_hex
 from windlass.json_value import JsonForm, JsonObject, JsonValue, json_value
 from windlass.ledger.kinds import RecordingError
+from windlass.ledger.wall import day_and_time, random_hex
 from windlass.limits import REPR_CHARS_MAX, REPR_READ_CHARS_MAX
 from windlass.ports.recorded import NumberedRow
 from windlass.private_files import make_folder, may_make_files
 from windlass_harness.redact import Redactor
 from windlass_protocol.frozen import sealed
+from windlass_protocol.limits import RECORD_LEVELS_MAX, CodecLimits
 
 if TYPE_CHECKING:
     from windlass.ports.recorded import RunStore
@@ -50,6 +51,7 @@ class Size(NamedTuple):
 SIZES: Final = (Size(65_536, 1_024, 48), Size(4_096, 128, 16), Size(256, 16, 8), Size(64, 16, 4))
 """Applied in turn until the record fits."""
 _FORM: Final = JsonForm(binary="repr", repr_chars_max=REPR_READ_CHARS_MAX)
+_RECORD: Final = CodecLimits(depth_max=RECORD_LEVELS_MAX)
 _CUT_FORM: Final = replace(_FORM, items_max=SIZES[0].items)
 
 _log: Final = logging.getLogger("windlass.ledger")
@@ -123,7 +125,8 @@ class Ledger:
         except ValueError:
             body = b""
         is_large = len(body) > RECORD_BYTES_MAX
-        if body and not is_large and _LONG not in body.translate(_DIGITS) and self._redactor.is_clean(said):
+        is_plain = body and not is_large and _LONG not in body.translate(_DIGITS) and _is_shallow(body)
+        if is_plain and self._redactor.is_clean(said):
             return body
         # Dropped items are not redacted; strings are cut after redaction.
         kept = json_value(data, _CUT_FORM if is_large else _FORM)
@@ -235,6 +238,21 @@ def _watch_forks() -> None:
 def _forget_parent() -> None:
     for ledger in tuple(_ledgers):
         ledger.forget()
+
+
+def _is_shallow(body: bytes) -> bool:
+    """Return whether a record can be sent in an event."""
+    if body.count(b"[") + body.count(b"{") <= RECORD_LEVELS_MAX:
+        return True
+    from pydantic_core import from_json  # noqa: PLC0415 - slow to import
+
+    from windlass_protocol.codec_values import fits  # noqa: PLC0415 - slow to import
+
+    try:
+        return fits(from_json(body), _RECORD)
+    except ValueError:
+        # The parser has a limit of its own.
+        return False
 
 
 def _short(value: JsonValue) -> JsonValue:

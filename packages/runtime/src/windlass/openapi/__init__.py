@@ -19,10 +19,10 @@ import yaml
 
 from windlass import parts
 from windlass.errors import check_name, install_hint, meant, option_problem, wrong
-from windlass.limits import LIGHT_CHARS_MAX, NAME_CHARS_MAX
-from windlass.openapi.document import BODY, FORM, ApiDocument, Operation, Parameter
+from windlass.limits import NAME_CHARS_MAX
+from windlass.openapi.document import BODY, FORM, ApiDocument, ApiOperation, ApiParameter
 from windlass.tools import PIN, Tool, ToolFailed, ToolOptions, json_tool
-from windlass.tools.calling import in_masking_thread
+from windlass.tools.calling import read_by_size
 from windlass.tools.context import ToolContext
 from windlass_harness.redact import SECRET_CHARS_MIN, Redactor
 from windlass_protocol import EffectClass, JsonObject, ToolMode
@@ -84,10 +84,12 @@ class OpenApi:
         self._name = name
         self._options = options
         self._document = ApiDocument(name, _read(name, document), url=options.get("url"))
-        self._operations = tuple(self._document.operation(one) for one in operations)
+        self._operations = tuple(self._document.operation(operation_id) for operation_id in operations)
         self._address = _address(name, self._document.address)
         self._http: httpx2.AsyncClient | None = None
-        self._credentials = {one.operation_id: self._chosen(one) for one in self._operations}
+        self._credentials = {
+            operation.operation_id: self._choose_schemes(operation) for operation in self._operations
+        }
         if (
             options.get("url") is None
             and self._address.startswith("http:")
@@ -103,9 +105,9 @@ class OpenApi:
                 raise wrong(f"API {name}: tools names {operation}, which is not among the operations{close}")
         for operation, pin in options.get("pins", {}).items():
             if self.fingerprints.get(operation) != pin:
-                found = self.fingerprints.get(operation, "none: it is not among the operations")
+                fingerprint = self.fingerprints.get(operation, "none: it is not among the operations")
                 raise wrong(
-                    f"API {name}: operation {operation} is not the one that was pinned, found {found}; "
+                    f"API {name}: operation {operation} is not the one that was pinned, found {fingerprint}; "
                     "review its definition, then change the pin"
                 )
 
@@ -127,61 +129,63 @@ class OpenApi:
     def fingerprints(self) -> Mapping[str, str]:
         """The hash of each operation: path, method, description, arguments, security, and the address of the
         API if the document names it."""
-        return {one.operation_id: one.fingerprint for one in self._operations}
+        return {operation.operation_id: operation.fingerprint for operation in self._operations}
 
     @property
     def tools(self) -> tuple[Tool[..., object], ...]:
         """A tool for each operation, named `api__operation`."""
-        return tuple(self._tool(one) for one in self._operations)
+        return tuple(self._tool(operation) for operation in self._operations)
 
-    def _tool(self, operation: Operation) -> Tool[..., object]:
+    def _tool(self, operation: ApiOperation) -> Tool[..., object]:
         async def run(arguments: JsonObject, context: ToolContext) -> object:
             return await self._call(operation, arguments)
 
         mode, effect = _BY_METHOD.get(operation.method, (ToolMode.EXTERNAL, EffectClass.ONCE))
-        given = self._options.get("tools", {}).get(operation.operation_id, ToolOptions())
-        if "mode" in given:
+        options = self._options.get("tools", {}).get(operation.operation_id, ToolOptions())
+        if "mode" in options:
             # The method does not tell the effect of a mode that the host chose.
-            effect = EffectClass.READ if given["mode"] == ToolMode.READ else EffectClass.ONCE
-        said = ToolOptions(
+            effect = EffectClass.READ if options["mode"] == ToolMode.READ else EffectClass.ONCE
+        tool_options = ToolOptions(
             name=f"{self._name}__{_OTHER.sub('_', operation.operation_id)}"[:NAME_CHARS_MAX],
             description=operation.description,
             mode=mode,
             effect=effect,
         )
-        said.update(given)
+        tool_options.update(options)
         metadata = {"openapi": operation.operation_id, PIN: operation.fingerprint}
-        return json_tool(run, operation.schema, **said).with_options(reads="untrusted", metadata=metadata)
+        return json_tool(run, operation.schema, **tool_options).with_options(
+            reads="untrusted", metadata=metadata
+        )
 
-    def _chosen(self, operation: Operation) -> tuple[str, ...]:
+    def _choose_schemes(self, operation: ApiOperation) -> tuple[str, ...]:
         """Return the security schemes to use: the first alternative with credentials for all of them."""
         if not operation.security:
             return ()
-        known = self._options.get("credentials", {})
+        credentials = self._options.get("credentials", {})
         for names in operation.security:
-            if all(one in known for one in names):
-                for one in names:
-                    _check_scheme(self._name, one, self._document.schemes.get(one))
+            if all(name in credentials for name in names):
+                for name in names:
+                    _check_scheme(self._name, name, self._document.schemes.get(name))
                 return names
-        needed = " or ".join(" and ".join(one) for one in operation.security)
+        needed = " or ".join(" and ".join(names) for names in operation.security)
         raise wrong(f"API {self._name}: operation {operation.operation_id} needs credentials for {needed}")
 
-    async def _call(self, operation: Operation, arguments: JsonObject) -> object:
-        signed = self._signed(operation)
-        redactor = Redactor(signed.secrets)
+    async def _call(self, operation: ApiOperation, arguments: JsonObject) -> object:
+        credentials = self._read_credentials(operation)
+        redactor = Redactor(credentials.secrets)
         request = _request(operation, arguments)
         httpx2 = import_module("httpx2")
         address = f"{self._address}{request.path}"
         # An argument cannot take the place of a credential, however it is written.
-        carried = {one.lower() for one in signed.headers}
-        headers = {one: text for one, text in request.headers.items() if one.lower() not in carried}
-        names = {name for name, _ in signed.query}
-        query = urlencode([*(one for one in request.query if one[0] not in names), *signed.query])
+        carried = {name.lower() for name in credentials.headers}
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in carried}
+        names = {name for name, _ in credentials.query}
+        query = urlencode([*(pair for pair in request.query if pair[0] not in names), *credentials.query])
         try:
             async with self._client().stream(
                 operation.method.upper(),
                 f"{address}?{query}" if query else address,
-                headers={**headers, **signed.headers},
+                headers={**headers, **credentials.headers},
                 content=request.body,
             ) as response:
                 content = await _content(response, operation)
@@ -189,15 +193,19 @@ class OpenApi:
         except httpx2.ConnectError:
             raise ToolFailed(f"{self._name} could not be reached; nothing was done", retryable=True) from None
         except httpx2.HTTPError as error:
-            raise _lost(operation, f"{self._name} did not answer ({type(error).__name__})") from None
+            raise _no_answer_error(
+                operation, f"{self._name} did not answer ({type(error).__name__})"
+            ) from None
         if not 200 <= status < 300:
             # It is cut afterwards: the first half of a secret would not be masked.
-            said = redactor.text(content.decode("utf-8", "replace"))[:ERROR_CHARS_MAX]
+            answer = await read_by_size(
+                len(content), lambda: redactor.text(content.decode("utf-8", "replace"))[:ERROR_CHARS_MAX]
+            )
             is_later = status in _LATER and operation.method == "get"
-            raise ToolFailed(f"{self._name} answered with HTTP {status}: {said}", retryable=is_later)
+            raise ToolFailed(f"{self._name} answered with HTTP {status}: {answer}", retryable=is_later)
         read = partial(_read_masked, content, redactor, is_json="json" in kind.partition(";")[0])
         # In a thread if it is large: masking many values takes a while.
-        return read() if len(content) <= LIGHT_CHARS_MAX else await in_masking_thread(read)
+        return await read_by_size(len(content), read)
 
     def _client(self) -> "httpx2.AsyncClient":
         if self._http is None:
@@ -211,7 +219,7 @@ class OpenApi:
             )
         return cast("httpx2.AsyncClient", self._http)
 
-    def _signed(self, operation: Operation) -> "_Signed":
+    def _read_credentials(self, operation: ApiOperation) -> "_Credentials":
         """Return the credentials of a call; they are read when they are needed."""
         read = self._options.get("variable", parts.variable)
         headers: dict[str, str] = {}
@@ -238,7 +246,7 @@ class OpenApi:
                     headers["authorization"] = f"Basic {secrets[-1]}"
                 case _:
                     headers["authorization"] = f"Bearer {secret}"
-        return _Signed(headers, tuple(query), tuple(secrets))
+        return _Credentials(headers, tuple(query), tuple(secrets))
 
 
 def _read_masked(content: bytes, redactor: Redactor, *, is_json: bool) -> object:
@@ -249,7 +257,7 @@ def _read_masked(content: bytes, redactor: Redactor, *, is_json: bool) -> object
 
 
 @sealed
-class _Signed:
+class _Credentials:
     headers: Mapping[str, str]
     query: tuple[tuple[str, str], ...]
     secrets: tuple[str, ...]
@@ -291,60 +299,62 @@ def _address(name: str, url: str | None) -> str:
     return (url or "").rstrip("/")
 
 
-def _check_scheme(name: str, scheme: str, found: JsonObject | None) -> None:
+def _check_scheme(name: str, scheme: str, definition: JsonObject | None) -> None:
     kinds = (("apiKey", "header"), ("apiKey", "query"), ("http", ""), ("oauth2", ""), ("openIdConnect", ""))
-    kind = (str((found or {}).get("type")), str((found or {}).get("in", "")))
-    is_known = kind[0] != "http" or str((found or {}).get("scheme")).lower() in ("basic", "bearer")
+    kind = (str((definition or {}).get("type")), str((definition or {}).get("in", "")))
+    is_known = kind[0] != "http" or str((definition or {}).get("scheme")).lower() in ("basic", "bearer")
     if kind not in kinds or not is_known:
         raise wrong(
             f"API {name}: security scheme {scheme} is not supported: {' in '.join(filter(None, kind))}"
         )
 
 
-def _request(operation: Operation, arguments: JsonObject) -> _Request:
+def _request(operation: ApiOperation, arguments: JsonObject) -> _Request:
     path, query, headers = operation.path, list[tuple[str, str]](), dict[str, str]()
-    for one in operation.parameters:
-        if one.argument not in arguments:
+    for parameter in operation.parameters:
+        if parameter.argument not in arguments:
             continue
-        value = arguments[one.argument]
-        match one.place:
+        value = arguments[parameter.argument]
+        match parameter.location:
             case "path":
-                text = _joined(value)
+                text = _join_values(value)
                 if not text or not {".", ".."}.isdisjoint(text.replace("\\", "/").split("/")):
                     # They would name another path; a proxy may decode slashes before it looks at dots.
-                    raise ToolFailed(f"{one.name} must not be {text[:80]!r}; nothing was done")
-                path = path.replace(f"{{{one.name}}}", quote(text, safe=""))
+                    raise ToolFailed(f"{parameter.name} must not be {text[:80]!r}; nothing was done")
+                path = path.replace(f"{{{parameter.name}}}", quote(text, safe=""))
             case "header":
-                text = _joined(value)
+                text = _join_values(value)
                 if not text.isprintable() or not text.isascii():
-                    raise ToolFailed(f"{one.name} must be printable ASCII; nothing was done")
-                headers[one.name] = text
+                    raise ToolFailed(f"{parameter.name} must be printable ASCII; nothing was done")
+                headers[parameter.name] = text
             case _:
-                query += _pairs(one, value)
+                query += _pairs(parameter, value)
     body = None
     if BODY in arguments and operation.body_type is not None:
         headers["content-type"] = operation.body_type
-        given = arguments[BODY]
+        content = arguments[BODY]
         if operation.body_type == FORM:
-            pairs = [(str(key), _text(value)) for key, value in cast(JsonObject, given).items()]
+            pairs = [(str(key), _text(value)) for key, value in cast(JsonObject, content).items()]
             body = urlencode(pairs).encode()
         else:
-            body = json.dumps(given).encode()
+            body = json.dumps(content).encode()
     return _Request(path, tuple(query), headers, body)
 
 
-def _pairs(one: Parameter, value: object) -> list[tuple[str, str]]:
+def _pairs(parameter: ApiParameter, value: object) -> list[tuple[str, str]]:
     if isinstance(value, dict):
         items = [(str(key), _text(part)) for key, part in cast("dict[str, object]", value).items()]
-        if one.style == "deepObject":
-            return [(f"{one.name}[{key}]", text) for key, text in items]
-        return items if one.explode else [(one.name, ",".join(part for pair in items for part in pair))]
-    if isinstance(value, list) and one.explode:
-        return [(one.name, _text(part)) for part in cast("list[object]", value)]
-    return [(one.name, _joined(cast(object, value)))]
+        if parameter.style == "deepObject":
+            return [(f"{parameter.name}[{key}]", text) for key, text in items]
+        if parameter.explode:
+            return items
+        return [(parameter.name, ",".join(part for pair in items for part in pair))]
+    if isinstance(value, list) and parameter.explode:
+        return [(parameter.name, _text(part)) for part in cast("list[object]", value)]
+    return [(parameter.name, _join_values(cast(object, value)))]
 
 
-def _joined(value: object) -> str:
+def _join_values(value: object) -> str:
     if isinstance(value, dict):
         return ",".join(f"{key},{_text(part)}" for key, part in cast("dict[str, object]", value).items())
     return ",".join(map(_text, cast("list[object]", value))) if isinstance(value, list) else _text(value)
@@ -358,7 +368,7 @@ def _text(value: object) -> str:
     return str(value) if isinstance(value, str | int | float) else json.dumps(value)
 
 
-async def _content(response: "httpx2.Response", operation: Operation) -> bytes:
+async def _content(response: "httpx2.Response", operation: ApiOperation) -> bytes:
     content = bytearray()
     async for chunk in response.aiter_bytes():
         content += chunk
@@ -368,7 +378,7 @@ async def _content(response: "httpx2.Response", operation: Operation) -> bytes:
     return bytes(content)
 
 
-def _lost(operation: Operation, problem: str) -> ToolFailed:
+def _no_answer_error(operation: ApiOperation, problem: str) -> ToolFailed:
     if operation.method in ("get", "head", "options"):
         return ToolFailed(problem, retryable=True)
     return ToolFailed(f"{problem}; whether {operation.operation_id} had an effect is unknown")

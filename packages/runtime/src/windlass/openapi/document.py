@@ -39,13 +39,13 @@ _UNNAMED: Final = lazy_pattern(r"[^A-Za-z0-9._-]+")
 
 
 @sealed
-class Parameter:
+class ApiParameter:
     """A parameter of an operation."""
 
     name: str
     argument: str
     """The name of the argument; it differs if two parameters have the same name."""
-    place: str
+    location: str
     """path, query or header."""
     style: str
     explode: bool
@@ -53,14 +53,14 @@ class Parameter:
 
 
 @sealed
-class Operation:
+class ApiOperation:
     """An operation of a document."""
 
     operation_id: str
     method: str
     path: str
     description: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[ApiParameter, ...]
     body_type: str | None
     """The media type of the body; None if the operation takes none."""
     schema: JsonObject
@@ -86,7 +86,7 @@ class ApiDocument:
         self._repeated: set[str] = set()
         try:
             self.schemes = cast("Mapping[str, JsonObject]", self._components("securitySchemes"))
-            self._operations = self._found()
+            self._operations = self._read_operations()
             self.address: Final = url or self._server()
         except (AttributeError, TypeError) as error:
             raise self._wrong("paths, servers or components are not as the specification says") from error
@@ -94,49 +94,47 @@ class ApiDocument:
     def _server(self) -> str | None:
         """Return the first server of the document that needs no variables; None if there is none."""
         servers = cast("list[JsonObject]", self._content.get("servers") or [])
-        found = [str(one.get("url", "")) for one in servers]
-        return next(
-            (url for url in found if "{" not in url and url.startswith(("https://", "http://"))), None
-        )
+        urls = [str(server.get("url", "")) for server in servers]
+        return next((url for url in urls if "{" not in url and url.startswith(("https://", "http://"))), None)
 
-    def operation(self, operation_id: str) -> Operation:
+    def operation(self, operation_id: str) -> ApiOperation:
         """Return an operation.
 
         Raises:
             Rejected: there is none with this id, or a tool cannot call it.
         """
-        found = self._operations.get(operation_id)
-        if found is None:
+        definition = self._operations.get(operation_id)
+        if definition is None:
             near = meant([operation_id], [*self._operations])
             raise self._wrong(f"unknown operation {operation_id}{near}")
         if operation_id in self._repeated:
             raise self._wrong(f"two operations have the operationId {operation_id}")
         try:
-            return self._operation(operation_id, *found)
+            return self._operation(operation_id, *definition)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             problem = f"operation {operation_id} is not as the specification says ({type(error).__name__})"
             raise self._wrong(problem) from error
 
     def _operation(
-        self, operation_id: str, method: str, path: str, item: JsonObject, said: JsonObject
-    ) -> Operation:
-        given = [*cast("list[JsonObject]", item.get("parameters") or [])]
-        given += cast("list[JsonObject]", said.get("parameters") or [])
+        self, operation_id: str, method: str, path: str, item: JsonObject, definition: JsonObject
+    ) -> ApiOperation:
+        declared = [*cast("list[JsonObject]", item.get("parameters") or [])]
+        declared += cast("list[JsonObject]", definition.get("parameters") or [])
         # A parameter of the operation replaces that of its path.
-        known = {(str(one["name"]), str(one["in"])): one for one in map(self._resolved, given)}
+        by_location = {(str(part["name"]), str(part["in"])): part for part in map(self._resolve, declared)}
         schemas = _Schemas(self._lookup, self._wrong, is_old=self._is_old)
         properties: dict[str, object] = {}
-        parameters: list[Parameter] = []
-        for (name, place), one in known.items():
-            made = self._parameter(operation_id, name, place, one, taken=properties)
-            if made is not None:
-                parameters.append(made)
-                properties[made.argument] = _described(one, schemas.plain(self._schema_of(one)))
-        body_type, required = None, [one.argument for one in parameters if one.is_required]
-        if "requestBody" in said:
-            body = self._resolved(cast(JsonObject, said["requestBody"]))
+        parameters: list[ApiParameter] = []
+        for (name, location), part in by_location.items():
+            parameter = self._parameter(operation_id, name, location, part, properties=properties)
+            if parameter is not None:
+                parameters.append(parameter)
+                properties[parameter.argument] = _add_description(part, schemas.plain(self._schema_of(part)))
+        body_type, required = None, [parameter.argument for parameter in parameters if parameter.is_required]
+        if "requestBody" in definition:
+            body = self._resolve(cast(JsonObject, definition["requestBody"]))
             body_type, schema = self._body(operation_id, body)
-            properties[BODY] = _described(body, schemas.plain(schema))
+            properties[BODY] = _add_description(body, schemas.plain(schema))
             required += [BODY] if body.get("required") else []
         arguments: dict[str, object] = {
             "type": "object",
@@ -146,19 +144,19 @@ class ApiDocument:
         }
         if schemas.defs:
             arguments["$defs"] = schemas.defs
-        words = [str(said.get(one) or "").strip() for one in ("summary", "description")]
-        description = "\n".join(one for one in words if one) or f"{method.upper()} {path}"
-        security = cast("list[JsonObject]", said.get("security", self._content.get("security") or []))
-        alternatives = tuple(tuple(one) for one in security)
+        texts = [str(definition.get(field) or "").strip() for field in ("summary", "description")]
+        description = "\n".join(text for text in texts if text) or f"{method.upper()} {path}"
+        security = cast("list[JsonObject]", definition.get("security", self._content.get("security") or []))
+        alternatives = tuple(tuple(schemes) for schemes in security)
         counted: object = [
             *(operation_id, method, path, description, arguments, [*map(list, alternatives)]),
-            [[one.name, one.argument, one.place, one.style, one.explode] for one in parameters],
+            [[part.name, part.argument, part.location, part.style, part.explode] for part in parameters],
             body_type,
             {name: self._carrier(name) for names in alternatives for name in names},
             # An address that the program gives is its own choice.
             self.address if self._url is None else None,
         ]
-        return Operation(
+        return ApiOperation(
             operation_id,
             method,
             path,
@@ -170,48 +168,58 @@ class ApiDocument:
             f"sha256:{sha256(canonical(cast(JsonObject, counted))).hexdigest()}",
         )
 
-    def _found(self) -> dict[str, tuple[str, str, JsonObject, JsonObject]]:
+    def _read_operations(self) -> dict[str, tuple[str, str, JsonObject, JsonObject]]:
         operations: dict[str, tuple[str, str, JsonObject, JsonObject]] = {}
-        for path, given in cast("Mapping[str, JsonObject]", self._content.get("paths") or {}).items():
-            item = self._resolved(given)
+        for path, path_item in cast("Mapping[str, JsonObject]", self._content.get("paths") or {}).items():
+            item = self._resolve(path_item)
             for method in METHODS:
                 if method in item:
-                    said = cast(JsonObject, item[method])
-                    operation_id = str(said.get("operationId") or f"{method} {path}")
+                    definition = cast(JsonObject, item[method])
+                    operation_id = str(definition.get("operationId") or f"{method} {path}")
                     if operation_id in operations:
                         self._repeated.add(operation_id)
-                    operations[operation_id] = (method, path, item, said)
+                    operations[operation_id] = (method, path, item, definition)
         return operations
 
     def _carrier(self, scheme: str) -> list[object]:
         """Return where and how the credentials of a security scheme are sent."""
-        found = self.schemes.get(scheme) or {}
-        return [found.get(one) for one in ("type", "in", "name", "scheme")]
+        security_scheme = self.schemes.get(scheme) or {}
+        return [security_scheme.get(field) for field in ("type", "in", "name", "scheme")]
 
     def _parameter(
-        self, operation_id: str, name: str, place: str, one: JsonObject, *, taken: Mapping[str, object]
-    ) -> Parameter | None:
-        if place == "header" and name.lower() in _NOT_PARAMETERS:
+        self,
+        operation_id: str,
+        name: str,
+        location: str,
+        definition: JsonObject,
+        *,
+        properties: Mapping[str, object],
+    ) -> ApiParameter | None:
+        if location == "header" and name.lower() in _NOT_PARAMETERS:
             return None
-        if place not in ("path", "query", "header"):
-            if one.get("required"):
+        if location not in ("path", "query", "header"):
+            if definition.get("required"):
                 raise self._wrong(
-                    f"operation {operation_id}: parameter {name} is in a {place}: not supported"
+                    f"operation {operation_id}: parameter {name} is in a {location}: not supported"
                 )
             return None
-        style = str(one.get("style") or ("form" if place == "query" else "simple"))
+        style = str(definition.get("style") or ("form" if location == "query" else "simple"))
         if style not in ("form", "simple", "deepObject"):
             raise self._wrong(f"operation {operation_id}: parameter {name} has style {style}: not supported")
-        is_required = place == "path" or one.get("required") is True
-        explode = bool(one.get("explode", style != "simple"))
-        is_free = name not in taken and name != BODY
-        return Parameter(name, name if is_free else f"{place}_{name}", place, style, explode, is_required)
+        is_required = location == "path" or definition.get("required") is True
+        explode = bool(definition.get("explode", style != "simple"))
+        is_free = name not in properties and name != BODY
+        return ApiParameter(
+            name, name if is_free else f"{location}_{name}", location, style, explode, is_required
+        )
 
-    def _schema_of(self, one: JsonObject) -> JsonObject:
-        content = one.get("content")
+    def _schema_of(self, parameter: JsonObject) -> JsonObject:
+        content = parameter.get("content")
         if isinstance(content, dict):
-            raise self._wrong(f"parameter {one.get('name')} has content instead of a schema: not supported")
-        return cast(JsonObject, one.get("schema") or {})
+            raise self._wrong(
+                f"parameter {parameter.get('name')} has content instead of a schema: not supported"
+            )
+        return cast(JsonObject, parameter.get("schema") or {})
 
     def _body(self, operation_id: str, body: JsonObject) -> tuple[str, JsonObject]:
         content = cast("Mapping[str, JsonObject]", body.get("content") or {})
@@ -221,23 +229,23 @@ class ApiDocument:
                 return plain, cast(JsonObject, media.get("schema") or {})
         raise self._wrong(f"operation {operation_id}: a body is JSON or a form, found {', '.join(content)}")
 
-    def _resolved(self, one: JsonObject) -> JsonObject:
+    def _resolve(self, part: JsonObject) -> JsonObject:
         for _ in range(_LEVELS_MAX):
-            reference = one.get("$ref")
+            reference = part.get("$ref")
             if not isinstance(reference, str):
-                return one
-            one = cast(JsonObject, self._lookup(reference))
+                return part
+            part = cast(JsonObject, self._lookup(reference))
         raise self._wrong("references lead in a circle")
 
     def _lookup(self, reference: str) -> object:
-        found: object = self._content
+        value: object = self._content
         for part in reference.split("/")[1:] if reference.startswith("#/") else [""]:
             # A JSON pointer (RFC 6901) in the fragment of an address.
             name = unquote(part).replace("~1", "/").replace("~0", "~")
-            found = _get(found, name)
-        if not isinstance(found, Mapping):
+            value = _get(value, name)
+        if not isinstance(value, Mapping):
             raise self._wrong(f"reference {reference[:100]} does not lead to a part of the document")
-        return cast(object, found)
+        return cast(object, value)
 
     def _components(self, kind: str) -> Mapping[str, object]:
         components = cast("Mapping[str, Mapping[str, object]]", self._content.get("components") or {})
@@ -267,12 +275,12 @@ class _Schemas:
 
     def plain(self, schema: object) -> object:
         """Return a schema; those that it refers to, directly or not, are in `defs`."""
-        made = self._plain(schema, 0)
+        plain = self._plain(schema, 0)
         # One after the other, not one within the other: a chain of references has any length.
         while self._ahead:
             reference = self._ahead.pop()
             self.defs[self._names[reference]] = self._plain(self._lookup(reference), 0)
-        return made
+        return plain
 
     def _plain(self, schema: object, level: int) -> object:
         self._parts += 1
@@ -281,62 +289,62 @@ class _Schemas:
         if self._parts > _PARTS_MAX:
             raise self._refused(f"the schemas of an operation have more than {_PARTS_MAX:,} parts")
         if isinstance(schema, list):
-            return [self._plain(one, level + 1) for one in cast("list[object]", schema)]
+            return [self._plain(item, level + 1) for item in cast("list[object]", schema)]
         if not isinstance(schema, dict):
             return schema
-        given = cast("dict[str, object]", schema)
-        reference = given.get("$ref")
+        keywords = cast("dict[str, object]", schema)
+        reference = keywords.get("$ref")
         if isinstance(reference, str):
             return {"$ref": f"#/$defs/{self._name(reference)}"}
-        made = {
+        plain = {
             key: self._value(key, value, level + 1)
-            for key, value in given.items()
+            for key, value in keywords.items()
             if key not in _DROPPED and not key.startswith("x-")
         }
-        return _current(given, made) if self._is_old else made
+        return _current(keywords, plain) if self._is_old else plain
 
     def _value(self, key: str, value: object, level: int) -> object:
         if key in _DATA:
             return value
         if key in _NAMED and isinstance(value, dict):
-            named = cast("dict[str, object]", value)
-            return {name: self._plain(one, level + 1) for name, one in named.items()}
+            schemas = cast("dict[str, object]", value)
+            return {name: self._plain(schema, level + 1) for name, schema in schemas.items()}
         return self._plain(value, level)
 
     def _name(self, reference: str) -> str:
         """Return the name of the schema of a reference: one that a JSON pointer holds as it is."""
-        known = self._names.get(reference)
-        if known is None:
+        name = self._names.get(reference)
+        if name is None:
             plain = unquote(reference.removeprefix(_SCHEMAS)).replace("/", ".")
-            known = base = _UNNAMED.sub("_", plain)
+            name = base = _UNNAMED.sub("_", plain)
             number = 1
-            while known in self._taken:
+            while name in self._taken:
                 number += 1
-                known = f"{base}-{number}"
-            self._taken.add(known)
-            self._names[reference] = known
+                name = f"{base}-{number}"
+            self._taken.add(name)
+            self._names[reference] = name
             self._ahead.append(reference)
-        return known
+        return name
 
 
-def _described(one: JsonObject, schema: object) -> object:
-    made, description = cast("dict[str, object]", schema), one.get("description")
-    return {"description": description, **made} if isinstance(description, str) else made
+def _add_description(definition: JsonObject, schema: object) -> object:
+    properties, description = cast("dict[str, object]", schema), definition.get("description")
+    return {"description": description, **properties} if isinstance(description, str) else properties
 
 
 def _get(value: object, name: str) -> object:
     return cast("Mapping[str, object]", value).get(name) if isinstance(value, Mapping) else None
 
 
-def _current(given: Mapping[str, object], made: dict[str, object]) -> dict[str, object]:
+def _current(original: Mapping[str, object], schema: dict[str, object]) -> dict[str, object]:
     """Return a schema of OpenAPI 3.0 in the current dialect: `nullable`, and exclusive limits as flags."""
     for limit, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if made.get(exclusive) is True and limit in made:
-            made[exclusive] = made.pop(limit)
-        elif isinstance(made.get(exclusive), bool):
-            del made[exclusive]
-    if given.get("nullable") is True and isinstance(made.get("type"), str):
-        made["type"] = [made["type"], "null"]
-        if isinstance(made.get("enum"), list):
-            made["enum"] = [*cast("list[object]", made["enum"]), None]
-    return made
+        if schema.get(exclusive) is True and limit in schema:
+            schema[exclusive] = schema.pop(limit)
+        elif isinstance(schema.get(exclusive), bool):
+            del schema[exclusive]
+    if original.get("nullable") is True and isinstance(schema.get("type"), str):
+        schema["type"] = [schema["type"], "null"]
+        if isinstance(schema.get("enum"), list):
+            schema["enum"] = [*cast("list[object]", schema["enum"]), None]
+    return schema

@@ -1,21 +1,23 @@
 """Port of the feed: subscriptions, cursors, filters, overflow."""
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import fields
 from enum import StrEnum
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, NewType, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pydantic import JsonValue
 
-from windlass.errors import AgentError, Rejected, Unavailable
+from windlass.errors import CLOSE_NAMES_MAX, NAME_CHARS_MAX, AgentError, Rejected, Unavailable, meant
 from windlass.limits import SUBSCRIBER_EVENTS_MAX
 from windlass.ports.store import Catalog, Journal, RunRow, Timeline
 from windlass_harness.record import Record
 from windlass_harness.views.runs import RUN_ENDS, run_id_of
 from windlass_protocol import Cursor, ErrorKind, Event, JsonObject, RetryClass
 from windlass_protocol.codec import canonical
+from windlass_protocol.codec_errors import shown
 from windlass_protocol.frozen import sealed
+from windlass_protocol.generated import events
 
 if TYPE_CHECKING:
     from windlass_protocol.generated.values import EventFamilyValue, EventTypeValue
@@ -140,8 +142,29 @@ class StreamOptions:
 
 
 DEFAULT_OPTIONS: Final = StreamOptions()
-UnknownEvent = NewType("UnknownEvent", str)
-"""A type or a family of events that this version does not know, such as one of a newer version."""
+
+
+class UnknownEvent(str):
+    """A type or a family of events that this version does not know, such as one of a newer version."""
+
+    __slots__ = ()
+
+
+def check_event_names(name: str, values: Iterable[str]) -> None:
+    """Check the values of the criterion `types` or `families`.
+
+    Raises:
+        Rejected: this version has no such event, and the value is no `UnknownEvent`.
+    """
+    types = events.EVENT_DATA
+    names = types.keys() if name == "types" else {kind.partition(".")[0] for kind in types}
+    unknown = sorted(value for value in values if value not in names and not isinstance(value, UnknownEvent))
+    if unknown:
+        listed = ", ".join(shown(value, NAME_CHARS_MAX) for value in unknown[:CLOSE_NAMES_MAX])
+        hint = meant(unknown, sorted(names))
+        raise refused(
+            f"{name}: this version has no event {listed}{hint or '; docs/events.md lists the events'}"
+        )
 
 
 @sealed
@@ -164,7 +187,8 @@ class EventFilter:
         """Return the filter, checked and with its fingerprint.
 
         Raises:
-            Rejected: a criterion is empty, too long, or a single string instead of a collection.
+            Rejected: a criterion is empty, too long, a single string instead of a collection, or names an
+                event that this version does not have; `UnknownEvent("…")` names one of another version.
         """
         given = {
             one.name: _checked(one.name, getattr(self, one.name))
@@ -184,6 +208,8 @@ def _checked(name: str, values: Collection[str]) -> frozenset[str]:
         raise refused(f"{name} must be a collection of strings, found a single string")
     if not 1 <= len(values) <= FILTER_VALUES_MAX:
         raise refused(f"{name} must have 1 to {FILTER_VALUES_MAX:,} values, found {len(values):,}")
+    if name in ("types", "families"):
+        check_event_names(name, values)
     return frozenset(values)
 
 

@@ -44,6 +44,10 @@ class Program:
     """What it begins with: `Progress.variables` of an earlier program."""
     keeps_variables: bool = False
     """Whether later programs may begin with its variables."""
+    owner: str = ""
+    """The owner of the sessions that it runs for, empty without one: owners share an interpreter fairly."""
+    family: str = ""
+    """The id of the first of the sessions that it runs for: families of an owner share their turns fairly."""
 
 
 @sealed

@@ -257,9 +257,22 @@ class RunFilter:
     """Some runs by their ids; empty for any."""
 
 
+class WaitCause(StrEnum):
+    """What a run waits for, in a filter."""
+
+    INPUT = "input"
+    RECOVERY = "recovery"
+    PERSON = "person"
+    """Input or recovery."""
+    SUBAGENT = "subagent"
+    PROVIDER = "provider"
+    TIMER = "timer"
+    BUDGET = "budget"
+
+
 def causes_of(waits_on: str) -> tuple[str, ...]:
     """Return what runs wait for that match a filter."""
-    return ("input", "recovery") if waits_on == "person" else (waits_on,)
+    return (WaitCause.INPUT, WaitCause.RECOVERY) if waits_on == WaitCause.PERSON else (waits_on,)
 
 
 class RunSort(StrEnum):

@@ -3,8 +3,11 @@
 from dataclasses import replace
 from typing import Final, cast
 
-from windlass.agent import AnyAgent, output_contract
-from windlass.deps import RunInfo, deps_class
+from windlass.agent.agent import AnyAgent, output_contract
+from windlass.agent.output import OutputType, OutputValidator, contract_hash
+from windlass.agent.package import check_package, fingerprint, package_difference, package_json, package_of
+from windlass.agent.policy import InheritedPolicy, RulesPolicy
+from windlass.agent.skills import Skills
 from windlass.engine.approval import maybe_await
 from windlass.engine.binding import Binding
 from windlass.engine.deadline import await_within
@@ -12,14 +15,12 @@ from windlass.engine.hooks import BoundHook, Hooks
 from windlass.engine.masking import log_failure
 from windlass.errors import Rejected, is_for_us, kind_of
 from windlass.limits import DEPS_TIMEOUT_MS
-from windlass.output import OutputType, OutputValidator, contract_hash
-from windlass.package import check_package, fingerprint, package_difference, package_json, package_of
-from windlass.policy import InheritedPolicy, RulesPolicy
 from windlass.ports.host import ToolPolicy
 from windlass.ports.model import LLMProvider
 from windlass.ports.store import ContentStore
 from windlass.refusals import invalid_package, missing_agent, missing_deps, missing_port
 from windlass.runtime.registry import PackageChange, Registered, RuntimePorts
+from windlass.runtime.rooms import rehearsed
 from windlass.runtime.start import (
     check_no_secret,
     fallbacks_of,
@@ -28,12 +29,13 @@ from windlass.runtime.start import (
     summary_provider_of,
     tools_of,
 )
-from windlass.skills import Skills
 from windlass.tools.context import copy_of
-from windlass_harness.loop.events import Note
+from windlass.tools.deps import RunInfo, deps_class
 from windlass_harness.policy import PolicySet
 from windlass_harness.views.runs import RunState
 from windlass_protocol import RuntimePackage
+from windlass_protocol.bodies import Body
+from windlass_protocol.generated import records
 
 CHANGES_CHARS_MAX: Final = 1_000
 """Characters of the differences between two packages that an error or record holds."""
@@ -61,8 +63,6 @@ class RuntimeBinder:
         """
         binding = await self._bound_to(run)
         if run.playground is not None:
-            from windlass.runtime.playground import rehearsed  # noqa: PLC0415 - few runs are playground runs
-
             binding = await rehearsed(binding, run, self._ports)
             if run.playground.calls == "recorded":
                 # Output validators may use dependencies, which a run without effects does not have.
@@ -147,7 +147,7 @@ class RuntimeBinder:
         *,
         summarises: LLMProvider,
         policy: ToolPolicy,
-        notes: tuple[Note, ...] = (),
+        notes: tuple[Body, ...] = (),
     ) -> Binding:
         ports = self._ports
         known = hooks_of(ports, package)
@@ -211,7 +211,7 @@ class RuntimeBinder:
             raise missing_agent(agent_id)
         return _rules_in(registered)
 
-    async def _package(self, run: RunState) -> tuple[RuntimePackage, tuple[Note, ...]]:
+    async def _package(self, run: RunState) -> tuple[RuntimePackage, tuple[Body, ...]]:
         pinned = run.package_fingerprint
         registered = self._ports.registry.agent(run.agent_id)
         if registered is not None and registered.fingerprint == pinned:
@@ -260,13 +260,11 @@ class RuntimeBinder:
             )
         return check_package(await maybe_await(resolver.resolve(run.package_id)))
 
-    async def _move(self, pinned: str, package: RuntimePackage, changes: str) -> Note:
+    async def _move(self, pinned: str, package: RuntimePackage, changes: str) -> Body:
         body = package_json(package)
         check_no_secret(self._ports, body)
         ref = await self._content().put(body)
-        return Note(
-            "session.moved", {"fromFingerprint": pinned, "toFingerprint": ref.content_id, "reason": changes}
-        )
+        return records.SessionMoved(from_fingerprint=pinned, to_fingerprint=ref.content_id, reason=changes)
 
     def _content(self) -> ContentStore:
         if self._ports.content is None:
@@ -285,5 +283,5 @@ def difference(old: RuntimePackage, new: RuntimePackage) -> str:
     return text if len(text) <= CHANGES_CHARS_MAX else text[: CHANGES_CHARS_MAX - 1] + "…"
 
 
-def _moved_to(notes: tuple[Note, ...]) -> str | None:
-    return str(notes[0].data["toFingerprint"]) if notes else None
+def _moved_to(notes: tuple[Body, ...]) -> str | None:
+    return next((note.to_fingerprint for note in notes if isinstance(note, records.SessionMoved)), None)

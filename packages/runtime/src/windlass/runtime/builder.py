@@ -9,18 +9,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace as changed
 from typing import Final, Generic, Self, TypeVar, Unpack, cast
 
-from windlass.agent import Agent, AnyAgent
-from windlass.deps import DepsFactory, can_provide, name_of
-from windlass.hooks import Hook
+from windlass.agent.agent import Agent, AnyAgent
+from windlass.agent.hooks import Hook
+from windlass.engine.provider_limits import ProviderLimits
+from windlass.engine.scribe import RedactingScribe
 from windlass.ports.clock import Clock, IdFactory, Random
 from windlass.ports.feed import EventBus
 from windlass.ports.host import ApprovalDispatcher, OutputSink, PackageResolver, StartPolicy, ToolPolicy
 from windlass.ports.interpreter import Interpreter
+from windlass.ports.machine import Machine
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.store import ContentStore, Store
 from windlass.ports.wakes import Wakes
-from windlass.provider_limits import ProviderLimits
 from windlass.refusals import (
     bad_setup,
     check_callable,
@@ -36,7 +37,6 @@ from windlass.runtime.registry import (
     DISPATCH_TIMEOUT_MS,
     ApprovalPort,
     Dependencies,
-    Machine,
     PackageChange,
     PackageChangeValue,
     Registry,
@@ -46,8 +46,8 @@ from windlass.runtime.registry import (
     register_agent,
     register_package,
 )
-from windlass.scribe import RedactingScribe
 from windlass.tools import AnyTool, Tool
+from windlass.tools.deps import DepsFactory, can_provide, name_of
 from windlass_harness.loop.rules import Rules
 from windlass_protocol import RuntimePackage
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, Self, TypeVar, Unpack
 
 from pydantic import JsonValue, ValidationError
 
-from windlass.agent import Agent, output_contract, output_type_of
-from windlass.deps import OutputT, deps_class
+from windlass.agent.agent import Agent, output_contract, output_type_of
 from windlass.errors import AgentError, check_whole, kind_of
 from windlass.limits import FAN_OUT_AT_ONCE, FAN_OUT_AT_ONCE_MAX
 from windlass.refusals import (
@@ -28,6 +27,7 @@ from windlass.refusals import (
 )
 from windlass.runtime.core import CoreRuntime
 from windlass.tools.context import ToolFailed, state_value
+from windlass.tools.deps import OutputT, deps_class
 from windlass_protocol import JsonObject
 from windlass_protocol.generated import runs
 
@@ -35,13 +35,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from windlass.adapters.journals.memory import MemoryStore
-    from windlass.adapters.journals.postgres.store import PostgresStore
-    from windlass.adapters.journals.sqlite.store import SqliteStore
-    from windlass.agent import AnyAgent, Output
+    from windlass.agent.agent import AnyAgent, Output
     from windlass.runtime.builder import AgentRuntimeBuilder
     from windlass.runtime.options import RunOptions, RuntimeOptions
     from windlass.runtime.registry import Registered, RuntimePorts
+    from windlass.runtime.rooms import WholeStore
     from windlass.runtime.runs import RunHandle, TypedResult
     from windlass_harness.loop.events import StateChange
     from windlass_protocol import (
@@ -122,8 +120,8 @@ def _builder(make: Callable[[RuntimePorts], R]) -> AgentRuntimeBuilder[R]:
     """Return a builder with the clock, ids and random numbers of the machine."""
     from windlass.adapters.loop_watch import RuntimeWatch  # noqa: PLC0415 - slow to import
     from windlass.adapters.system import SystemClock, chance, new_id  # noqa: PLC0415 - slow to import
+    from windlass.ports.machine import Machine  # noqa: PLC0415 - slow to import
     from windlass.runtime.builder import AgentRuntimeBuilder  # noqa: PLC0415 - slow to import
-    from windlass.runtime.registry import Machine  # noqa: PLC0415 - slow to import
 
     return AgentRuntimeBuilder(make, Machine(SystemClock(), new_id, chance, RuntimeWatch))
 
@@ -210,7 +208,7 @@ class AgentRuntime(CoreRuntime):
     async def _opened(
         cls, path: str | Path, agents: Iterable[AnyAgent], *, durability: Durability, options: RuntimeOptions
     ) -> Self:
-        from windlass.adapters.journals.opening import open_store  # noqa: PLC0415 - slow to import
+        from windlass.runtime.opening import open_store  # noqa: PLC0415 - slow to import
         from windlass.runtime.options import RuntimeOptions  # noqa: PLC0415 - slow to import
 
         check_options(options, RuntimeOptions, what="open", beside=("agents", "durability"))
@@ -241,40 +239,33 @@ class AgentRuntime(CoreRuntime):
     @classmethod
     def _made(
         cls,
-        store: MemoryStore | SqliteStore | PostgresStore,
+        store: WholeStore,
         agents: Iterable[AnyAgent],
         options: RuntimeOptions,
     ) -> Self:
-        from windlass.adapters.models.routes import providers_from_environment  # noqa: PLC0415 - slow to import
         from windlass.adapters.system import SystemClock  # noqa: PLC0415 - slow to import
+        from windlass.agent.policy import allow_start  # noqa: PLC0415 - slow to import
         from windlass.feed import Feed  # noqa: PLC0415 - slow to import
-        from windlass.policy import allow_start  # noqa: PLC0415 - slow to import
+        from windlass.runtime import rooms  # noqa: PLC0415 - slow to import
 
         given: RuntimeOptions = {"start_policy": allow_start, "is_attended": True, **options}
         if given.get("provider_source") is None:
-            given["provider_source"] = providers_from_environment()
+            given["provider_source"] = rooms.RoomProviders()
         wakes = given.get("wakes")
         if isinstance(wakes, str):
-            from windlass.adapters.wakes import wakes_at  # noqa: PLC0415 - slow to import
-
-            given["wakes"] = wakes_at(wakes, getattr(store, "public_id", None), tenant=given.get("tenant"))
+            given["wakes"] = rooms.wakes(wakes, getattr(store, "public_id", None), tenant=given.get("tenant"))
         builder = cls.builder().options(**given)
         clock = options["machine"].clock if "machine" in options else SystemClock()
         builder.journal(store).event_bus(Feed(store, clock)).content(store)
         known = check_items(agents, Agent, what="agents", words="agents")
         if given.get("interpreter") is None and any(agent.writes_programs for agent in known):
-            from windlass.adapters.monty import MontyInterpreter  # noqa: PLC0415 - slow to import
-
-            builder.interpreter(MontyInterpreter())
+            builder.interpreter(rooms.interpreter())
         path = getattr(store, "path", None)
         root = None if path is None else path.with_name(f"{path.name}.sandboxes")
         # Without such an agent, sessions that have folders can be deleted.
         has_sandboxes = any(agent.has_sandbox for agent in known) or (root is not None and root.is_dir())
         if given.get("sandboxes") is None and has_sandboxes:
-            from windlass.adapters.sandboxes.bubblewrap import BubblewrapSandboxes  # noqa: PLC0415 - slow
-            from windlass.adapters.sandboxes.none import HostSandboxes  # noqa: PLC0415 - slow to import
-
-            builder.sandboxes({"bubblewrap": BubblewrapSandboxes(root), "none": HostSandboxes(root)})
+            builder.sandboxes(rooms.sandboxes(root))
         for agent in known:
             builder.agent(agent)
         return builder.build()
@@ -526,8 +517,7 @@ class AgentRuntime(CoreRuntime):
         except (TypeError, ToolFailed) as error:
             problem = str(error)
         else:
-            data = await self._masked(change.data)
-            return StateChange(cast(JsonObject, data.get("set", {})), removed)
+            return StateChange(await self._masked(change.values), removed)
         raise bad_request(problem)
 
     async def _request(self, agent: object, message: object, options: RunOptions, *, what: str) -> RunRequest:
@@ -547,7 +537,7 @@ class AgentRuntime(CoreRuntime):
 
     def _made_request(self, agent: object, message: object, options: RunOptions, *, what: str) -> RunRequest:
         """Return the request of a run; invalid arguments are refused."""
-        from windlass.package import budget_limits  # noqa: PLC0415 - slow to import
+        from windlass.agent.package import budget_limits  # noqa: PLC0415 - slow to import
         from windlass.runtime.options import RunOptions  # noqa: PLC0415 - slow to import
 
         check_options(options, RunOptions, what=what)

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from windlass.errors import AgentError, Conflict, Unavailable, check_whole
 from windlass.limits import PLAYGROUND_PREFIX
 from windlass.refusals import (
+    check_free_json,
     check_given,
     check_id,
     check_items,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from windlass.catalog.agent_sessions import AgentSessions
     from windlass.catalog.sessions import Sessions
     from windlass.engine.engine import Engine
+    from windlass.engine.folds import JournalFolds
     from windlass.ports.feed import CompiledEventFilter, EventBus, EventStream
     from windlass.ports.host import OutputSink
     from windlass.ports.model import LLMProvider
@@ -43,11 +45,9 @@ if TYPE_CHECKING:
     from windlass.ports.store import ContentStore, Store
     from windlass.runtime.approvals import ApprovalDesk
     from windlass.runtime.decisions import DecisionFolds
-    from windlass.runtime.folds import JournalFolds
-    from windlass.runtime.playground import Playground, PlaygroundStart
     from windlass.runtime.registry import RuntimePorts
     from windlass.runtime.runs import Asking, PostedAnswers, RunHandle, Runs
-    from windlass.runtime.start import EffectivePackage
+    from windlass.runtime.start import EffectivePackage, PlaygroundStart
     from windlass.schedules import Schedules
     from windlass_harness.budget import Budget
     from windlass_harness.loop.events import StateChange
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from windlass_harness.views.family import ChildSession
     from windlass_harness.views.runs import DeliveryState
     from windlass_protocol import (
+        BudgetLimits,
         Cursor,
         DecisionRun,
         InputRequest,
@@ -97,7 +98,7 @@ class RuntimeViews:
 
     @cached_property
     def _folds(self) -> JournalFolds:
-        from windlass.runtime.folds import JournalFolds  # noqa: PLC0415 - slow to import
+        from windlass.engine.folds import JournalFolds  # noqa: PLC0415 - slow to import
 
         return JournalFolds(self._store())
 
@@ -322,7 +323,7 @@ class CoreRuntime(RuntimeViews):
     def _make_engine(self) -> Engine:
         from windlass.engine.effects import EffectPorts  # noqa: PLC0415 - slow to import
         from windlass.engine.engine import Engine, LocalWakes, Ports  # noqa: PLC0415 - slow to import
-        from windlass.provider_limits import RuntimeLimits  # noqa: PLC0415 - slow to import
+        from windlass.engine.provider_limits import RuntimeLimits  # noqa: PLC0415 - slow to import
         from windlass.runtime.approvals import ApprovalDesk  # noqa: PLC0415 - slow to import
         from windlass.runtime.binding import RuntimeBinder  # noqa: PLC0415 - slow to import
         from windlass.runtime.start import RuntimeDelegator, sandbox_of  # noqa: PLC0415 - slow to import
@@ -499,22 +500,13 @@ class CoreRuntime(RuntimeViews):
             if known is None or known.predecessor_id != made.told.predecessor or not known.is_playground:
                 raise
 
-    @property
-    def playground(self) -> Playground:
-        """The playground: runs recorded model calls again, with changes.
+    async def start_playground_run(self, request: RunRequest, playground: PlaygroundStart) -> RunHandle:
+        """Start a run of the playground, which prepared it; see `windlass.playground`.
 
         Raises:
-            Rejected: the runtime has no journal or content store.
+            Rejected, Unavailable, Denied, Conflict: as for `start_run`.
         """
-        from windlass.runtime.playground import Playground  # noqa: PLC0415 - slow to import
-
-        self._store()
-        self._content()
-
-        async def start(request: RunRequest, playground: PlaygroundStart) -> RunHandle:
-            return await self._start(request, playground=playground)
-
-        return Playground(self._ports, start)
+        return await self._start(request, playground=playground)
 
     async def _record_refusal(self, error: AgentError, request: object) -> None:
         """Write a refused start to the audit of the store; see `record_refusal`."""
@@ -711,6 +703,14 @@ class CoreRuntime(RuntimeViews):
         """
         return await self._runs.status(run_id)
 
+    async def run_session(self, run_id: str) -> str:
+        """Return the id of the session of a run, also of a queued or ended one.
+
+        Raises:
+            Conflict: the run is unknown.
+        """
+        return (await self._runs.row(run_id)).session_id
+
     async def run_snapshot(self, run_id: str) -> RunSnapshot:
         """Return the snapshot of a run, also of a queued or ended one.
 
@@ -756,7 +756,7 @@ class CoreRuntime(RuntimeViews):
             )
         await self._rouse(row.session_id)
 
-    async def retry_run(self, run_id: str, *, budget: Budget | None = None) -> RunHandle:
+    async def retry_run(self, run_id: str, *, budget: Budget | BudgetLimits | None = None) -> RunHandle:
         """Continue a failed run in a new run of its session; return once that is durable.
 
         The new run has the options of the failed one and the current package of its agent. It has no message:
@@ -769,7 +769,7 @@ class CoreRuntime(RuntimeViews):
                 gone on since, or nothing is left of its budget.
             Rejected, Unavailable, Denied: as for `start_run`.
         """
-        from windlass.package import budget_limits  # noqa: PLC0415 - slow to import
+        from windlass.agent.package import budget_limits  # noqa: PLC0415 - slow to import
         from windlass.runtime.runs import RunHandle  # noqa: PLC0415 - slow to import
         from windlass_harness.loop.events import within_limit  # noqa: PLC0415 - slow to import
 
@@ -926,12 +926,15 @@ class CoreRuntime(RuntimeViews):
         Raises:
             Conflict: a request has another answer, or it was closed without one.
         """
+        from windlass.engine.clocks import moment  # noqa: PLC0415 - slow to import
+
         for answers in posted:
             await self._rouse(answers.asking.session_id)
+        now_ms = moment(self._ports.machine.clock).ms
         # The answers are durable: a store that cannot be read now does not change that.
         with suppress(Unavailable):
             for answers in posted:
-                await self._runs.check_first(answers)
+                await self._runs.check_first(answers, now_ms=now_ms)
 
     def _answering(self, session_id: str) -> asyncio.Lock:
         """Return the lock of the answers of a session: of two at once, the second is not posted."""
@@ -948,7 +951,7 @@ class CoreRuntime(RuntimeViews):
         item = await self._store().post(session_id, kind=ANSWER, key=key, body=asking.body)
         return PostedAnswers(asking, item.number)
 
-    def _check_calls(self, asking: Asking, plain: Mapping[str, InputResponse]) -> None:
+    async def _check_calls(self, asking: Asking, plain: Mapping[str, InputResponse]) -> None:
         """Refuse answers for calls that the agent of this process cannot make.
 
         `plain` are the answers by request, with their secrets.
@@ -959,7 +962,7 @@ class CoreRuntime(RuntimeViews):
         """
         from windlass.engine.masking import has_mask  # noqa: PLC0415 - slow to import
         from windlass.runtime.requests import makes_call  # noqa: PLC0415 - slow to import
-        from windlass.tools.calling import arguments_of  # noqa: PLC0415 - slow to import
+        from windlass.tools.calling import read_arguments  # noqa: PLC0415 - slow to import
         from windlass_harness.views.payloads import action_name  # noqa: PLC0415 - slow to import
 
         registered = None if asking.agent_id is None else self._ports.registry.agent(asking.agent_id)
@@ -974,7 +977,7 @@ class CoreRuntime(RuntimeViews):
                 raise removed_tool(name, asking.session_id, request.request_id, agent_id=asking.agent_id)
             tool = registered.tools.get(name)
             if tool is not None and changed is not None and not has_mask(changed):
-                arguments_of(tool, changed)
+                await read_arguments(tool, changed)
 
     async def _checked_answers(
         self,
@@ -995,11 +998,12 @@ class CoreRuntime(RuntimeViews):
         given = check_items(responses, InputResponse, what="responses", words="InputResponses")
         await self._runs.known(session_id)
         now_ms = moment(self._ports.machine.clock).ms
+        dumped: list[JsonObject] = [answer.model_dump(mode="json", by_alias=True) for answer in given]
+        for value in (value for answer in dumped for value in answer.values()):
+            # An answer may have fields that this version does not know.
+            check_free_json(value, "an answer")
         masked = [
-            InputResponse.model_validate(
-                await self._masked(answer.model_dump(mode="json", by_alias=True)), by_alias=True
-            )
-            for answer in given
+            InputResponse.model_validate(await self._masked(answer), by_alias=True) for answer in dumped
         ]
         asking = await self._runs.sort(
             masked, session_id, run_id=run_id, answer_id=answer_id, given_ms=now_ms
@@ -1008,7 +1012,7 @@ class CoreRuntime(RuntimeViews):
         new: list[Asking] = []
         for answers in asking:
             check_answers(answers.responses, answers.requests, session_id=answers.session_id, now_ms=now_ms)
-            self._check_calls(answers, plain)
+            await self._check_calls(answers, plain)
             answers = await self._runs.without_repeats(answers)
             if answers.responses:
                 new.append(answers)

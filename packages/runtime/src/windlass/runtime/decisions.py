@@ -5,21 +5,22 @@ from typing import Final
 
 from pydantic_core import from_json
 
+from windlass.agent.package import package_of
+from windlass.engine.folds import RUN_BYTES, FoldCache
 from windlass.errors import AgentError, Rejected
 from windlass.feed.live import weight
-from windlass.package import package_of
 from windlass.ports.store import ContentStore, Journal, RunRow
 from windlass.refusals import not_begun
-from windlass.runtime.folds import RUN_BYTES, FoldCache
 from windlass.tools.question import ask_question
 from windlass_harness.ledger.goals import with_evaluations
 from windlass_harness.ledger.names import evaluation_session
 from windlass_harness.record import Record
 from windlass_harness.views.decisions import DecisionsState, fold_decisions, with_options
-from windlass_harness.views.fold import Position, read
+from windlass_harness.views.fold import Position
+from windlass_harness.views.payloads import content_model
 from windlass_harness.views.runs import RUN_ENDS, run_id_of, start_run
 from windlass_protocol import DecisionRun, DecisionRunStatus, ResolverPart, ResolverScope, ToolSpec
-from windlass_protocol.generated.event_data import AgentResolvedData
+from windlass_protocol.generated import records
 
 DECISIONS_BYTES_MAX: Final = 32 * 1_048_576
 RECORDS_PER_READ: Final = 2_048
@@ -145,14 +146,14 @@ async def _added(
     first: Iterable[Record], resolved: Iterable[Record], content: ContentStore
 ) -> Callable[[int], Sequence[ToolSpec]]:
     """Return a function that gives the tools of resolvers at a step."""
-    own = [(one.step_index or 0, read(AgentResolvedData, one.data)) for one in resolved]
-    known = [(0, read(AgentResolvedData, one.data)) for one in first if one.type == _RESOLVED]
+    own = [(one.step_index or 0, one.body) for one in resolved if isinstance(one.body, records.AgentResolved)]
+    known = [(0, one.body) for one in first if isinstance(one.body, records.AgentResolved)]
     values = [*(one for one in known if one[1].scope is ResolverScope.SESSION), *own]
     tools: list[tuple[int, str, tuple[ToolSpec, ...]]] = []
     for index, value in values:
         if value.part is ResolverPart.TOOLS:
             try:
-                body = from_json(await content.get(value.content_ref))
+                body = from_json(await content.get(content_model(value.content_ref)))
             except AgentError:  # it is not stored any more
                 continue
             specs = tuple(ToolSpec.model_validate(one) for one in body.get("tools", ()))

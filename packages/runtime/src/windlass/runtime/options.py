@@ -3,16 +3,17 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
-from windlass.agent import AnyAgent, Output
-from windlass.deps import DepsFactory
-from windlass.hooks import Hook
+from windlass.agent.agent import AnyAgent, Output
+from windlass.agent.hooks import Hook
+from windlass.engine.provider_limits import ProviderLimits
 from windlass.ports.host import ApprovalDispatcher, OutputSink, StartPolicy, ToolPolicy
 from windlass.ports.interpreter import Interpreter
+from windlass.ports.machine import Machine
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.wakes import Wakes
-from windlass.provider_limits import ProviderLimits
-from windlass.runtime.registry import Machine, PackageChange, PackageChangeValue
+from windlass.runtime.registry import PackageChange, PackageChangeValue
+from windlass.tools.deps import DepsFactory
 from windlass_harness.budget import Budget
 from windlass_harness.loop.rules import Rules
 from windlass_protocol import BudgetLimits, JsonObject, RunMode, SessionCapabilities, SourceRef

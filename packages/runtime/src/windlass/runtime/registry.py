@@ -7,25 +7,23 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated, Final, Literal, cast, get_origin, get_type_hints
 
-from windlass.agent import AnyAgent
-from windlass.deps import DepsFactory
-from windlass.dynamic import Placed
+from windlass.agent.agent import AnyAgent
+from windlass.agent.dynamic import Placed
+from windlass.agent.hooks import EventHook, Hook
+from windlass.agent.package import check_package, compile_package, fingerprint, package_json
+from windlass.agent.policy import RulesPolicy
+from windlass.engine.provider_limits import ProviderLimits
 from windlass.engine.writer import Scribe
 from windlass.errors import check_whole
-from windlass.hooks import EventHook, Hook
 from windlass.limits import DRAIN_S, DRAIN_S_MAX, POLICY_TIMEOUT_MS, RETENTION_DAYS_MAX
-from windlass.package import check_package, compile_package, fingerprint, package_json
-from windlass.policy import RulesPolicy
-from windlass.ports.clock import Clock, IdFactory, Random
 from windlass.ports.feed import EventBus
 from windlass.ports.host import ApprovalDispatcher, OutputSink, PackageResolver, StartPolicy, ToolPolicy
 from windlass.ports.interpreter import Interpreter
+from windlass.ports.machine import Machine
 from windlass.ports.model import LLMProvider, ProviderSource
 from windlass.ports.sandbox import SandboxAdapter
-from windlass.ports.stalls import LoopWatch
 from windlass.ports.store import ContentStore, Store
 from windlass.ports.wakes import Wakes
-from windlass.provider_limits import ProviderLimits
 from windlass.refusals import (
     bad_setup,
     check_callable,
@@ -39,6 +37,7 @@ from windlass.refusals import (
     invalid_package,
 )
 from windlass.tools import Tool
+from windlass.tools.deps import DepsFactory
 from windlass_harness.loop.rules import DEFAULT_RULES, Rules
 from windlass_protocol import ProviderRoute, RuntimePackage
 from windlass_protocol.frozen import sealed
@@ -303,17 +302,6 @@ _STORE_HAS: Final = ("append", "read", "milestones", "post", "claim", "aclose")
 _STORE: Final = "a store, such as MemoryStore() or await SqliteStore.open(path) of windlass.parts"
 DISPATCH_TIMEOUT_MS: Final = 600_000
 """How long an approval dispatcher may take; the request stays open when it takes longer."""
-
-
-@sealed
-class Machine:
-    """The clock, id factory and random source of a runtime."""
-
-    clock: Clock
-    new_id: IdFactory
-    random: Random
-    watch: Callable[[], LoopWatch] | None = None
-    """Begins to watch the event loop of a runtime for stalls; None: it is not watched."""
 
 
 class PackageChange(StrEnum):

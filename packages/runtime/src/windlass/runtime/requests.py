@@ -13,6 +13,7 @@ from windlass_harness.budget import Budget
 from windlass_harness.loop.people import APPROVE, APPROVE_SESSION, DENY, matched
 from windlass_harness.views.payloads import action_name
 from windlass_protocol import (
+    BudgetLimits,
     Cursor,
     InputKind,
     InputOption,
@@ -38,6 +39,10 @@ class RunHost(Protocol):
         """Return the status of a run."""
         ...
 
+    async def run_session(self, run_id: str) -> str:
+        """Return the id of the session of a run."""
+        ...
+
     async def run_result(self, run_id: str, timeout: float | None) -> RunResult:  # noqa: ASYNC109 - the run goes on when the wait ends
         """Return the result of a run, once it has ended."""
         ...
@@ -52,7 +57,7 @@ class RunHost(Protocol):
         """Cancel a run."""
         ...
 
-    async def retry_run(self, run_id: str, *, budget: Budget | None = None) -> "RunHandle":
+    async def retry_run(self, run_id: str, *, budget: Budget | BudgetLimits | None = None) -> "RunHandle":
         """Continue a failed run."""
         ...
 

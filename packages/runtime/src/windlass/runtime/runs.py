@@ -1,8 +1,8 @@
 """Runs and their handles: status, result, events, answers, cancel."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence, Set
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import cached_property
 from math import inf
@@ -10,11 +10,11 @@ from typing import Final, Generic, cast, overload
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from windlass.agent import Output
-from windlass.deps import OutputT
+from windlass.agent.agent import Output
+from windlass.agent.output import parse_output
+from windlass.engine.folds import JournalFolds, SessionFold
 from windlass.engine.inbox import answers_in, each_item, has_answers
 from windlass.errors import Rejected, kind_of
-from windlass.output import parse_output
 from windlass.ports.feed import EventBus, EventStream, refused
 from windlass.ports.store import (
     CANCEL,
@@ -42,9 +42,9 @@ from windlass.refusals import (
     unknown_run,
     unknown_session,
 )
-from windlass.runtime.folds import JournalFolds, SessionFold
 from windlass.runtime.requests import Request, RunHost, requests_of
 from windlass.tools.context import SessionValues
+from windlass.tools.deps import OutputT
 from windlass_harness.budget import Budget, remaining
 from windlass_harness.ledger.names import is_notes
 from windlass_harness.loop.authored import state_problem
@@ -53,7 +53,7 @@ from windlass_harness.loop.notes import limits_of
 from windlass_harness.loop.people import matched, refusal
 from windlass_harness.loop.state import LoopState
 from windlass_harness.record import Record
-from windlass_harness.times import stamp_of
+from windlass_harness.times import ms_of, stamp_of
 from windlass_harness.views.family import ChildSession
 from windlass_harness.views.runs import (
     RUN_ENDS,
@@ -81,9 +81,11 @@ from windlass_protocol import (
     RunResult,
     RunSnapshot,
     RunStatus,
+    SessionCursor,
     UndoPlan,
     Usage,
 )
+from windlass_protocol.bodies import data_of
 from windlass_protocol.codec_errors import shown
 from windlass_protocol.frozen import sealed
 from windlass_protocol.limits import INTEGER_MAX
@@ -132,6 +134,10 @@ _UNDONE: Final = ("source", "owner", "packageId", "mode", "capabilities", "metad
 _FOLDED_RECORDS: Final = 512
 _OPENING_RECORDS: Final = 64
 """A run begins with its start, its turn and its message; records of its session may precede them."""
+_EXPIRY_MARGIN_MS: Final = 1_000
+"""An answer is late in the last second of its request: a driver may have decided the expiry already."""
+_SETTLEMENT_S_MAX: Final = 2.0
+"""How long a late answer waits for the settlement of its request."""
 _CANCELLED: Final = "the run was cancelled, which closed its requests"
 _DISMISSED: Final = "a message was sent to the run before, which closed its requests"
 
@@ -215,14 +221,15 @@ class Runs:
         problem = state_problem(await self.state(session_id), change)
         if problem is not None:
             raise bad_request(problem)
-        await self._store.post(session_id, kind=STATE, key=f"{STATE}:{key}", body=change.data)
+        await self._store.post(session_id, kind=STATE, key=f"{STATE}:{key}", body=data_of(change.body))
 
     async def retry_request(
         self, row: RunRow, run_id: str, *, budget: BudgetLimits | None = None
     ) -> RunRequest:
         """Return the request of a run that continues a failed one: that of the failed run, under a new id.
 
-        Its budget is what the failed run has left. `budget` are other limits of both runs together.
+        Its budget is what the failed run has left. `budget` are other limits, of both runs together, and of
+        the runs that the failed run continued.
 
         Raises:
             Conflict: the run has not failed, is one of a subagent, or is not the newest of its session; or
@@ -238,31 +245,38 @@ class Runs:
         facts, said = await self._opening(row)
         asked: JsonObject = {name: facts[name] for name in _RETRIED if name in facts}
         asked |= {"runId": run_id, "agentId": row.agent_id, "sessionId": row.session_id}
+        continued = {row.run_id}
+        while isinstance(first := facts.get("retryOf"), str):
+            continued.add(first)
+            facts, said = await self._opening(await self.row(first))
         limits = budget or newest.budget
         if limits is not None:
-            left = await self._budget_left(row, limits)
+            # The own budget of a run is what those before it have left.
+            counted = {row.run_id} if budget is None else continued
+            left = await self._budget_left(row, limits, counted)
             asked["budget"] = {name: limit for name, limit in left.items() if limit is not None}
-        while isinstance(first := facts.get("retryOf"), str):
-            facts, said = await self._opening(await self.row(first))
         asked["input"] = said.get("parts") or said.get("message") or ""
         return RunRequest.model_validate(asked, by_alias=True, by_name=False)
 
-    async def _budget_left(self, row: RunRow, limits: BudgetLimits) -> dict[str, int | None]:
-        """Return what a run that has ended leaves of some limits, by their wire names.
+    async def _budget_left(
+        self, row: RunRow, limits: BudgetLimits, counted: Set[str]
+    ) -> dict[str, int | None]:
+        """Return what runs that have ended leave of some limits, by their wire names; `row` is the last.
 
         Raises:
             Conflict: nothing is left of one that the next model call needs.
         """
-        state = LoopState()
+        state, left = LoopState(), limits_of(limits)
         while state.session.run is None or state.session.run.run_id != row.run_id or state.run is not None:
             # Records after the end, such as feedback, take none of its time.
             records = await self._store.read(row.session_id, after=state.seq, limit=_FOLDED_RECORDS)
             assert records, "a run that has ended has a record of its end"
             for record in records:
                 state.apply(record)
+                if record.type in RUN_ENDS and record.run_id in counted:
+                    left = remaining(state.run_notes.spent, left)
                 if record.type in RUN_ENDS and record.run_id == row.run_id:
                     break
-        left = remaining(state.run_notes.spent, limits_of(limits))
         names = {
             "maxTokens": left.max_tokens,
             "maxSteps": left.max_steps,
@@ -278,7 +292,8 @@ class Runs:
             raise not_retryable(
                 row.run_id,
                 f"nothing is left of its budget ({', '.join(used_up)}); continue it with a larger one, "
-                "handle.retry(budget=…), or send a message: it starts a run with a budget of its own",
+                "handle.retry(budget=…) or windlass runs retry --max-steps N, or send a message: it starts a "
+                "run with a budget of its own",
             )
         return names
 
@@ -519,19 +534,21 @@ class Runs:
         if isinstance(settled, SettledRequest):
             raise settled_already(settled)
 
-    async def check_first(self, posted: PostedAnswers) -> None:
+    async def check_first(self, posted: PostedAnswers, *, now_ms: int) -> None:
         """Refuse answers that were posted if they do not settle their requests.
 
         Items are taken in the order of their numbers, so an earlier one in the inbox comes first. An item
-        that was taken has settled its requests, and the record names it.
+        that was taken has settled its requests, and the record names it. A driver that read the inbox before
+        an item was posted may be about to record the expiry of the request: so a late answer waits for the
+        settlement. Without a driver for the session the item is the first, and the wait ends after 2 s.
 
         Raises:
             Conflict: a request has another answer, or it was closed without one.
         """
         asking = await self.without_repeats(posted.asking, before=posted.number)
         for response in asking.responses:
-            settled = await self._store.find_request(response.request_id)
-            if not isinstance(settled, SettledRequest):
+            settled = await self._settlement(asking, response.request_id, now_ms)
+            if settled is None:
                 continue
             resolution = await self._resolution(settled, after=asking.after)
             chosen = matched(asking.requests[response.request_id], response)
@@ -541,6 +558,27 @@ class Runs:
             # A process of an earlier release records no id.
             if first_id != asking.answer_id and (first_id is not None or not _is_equal(chosen, first)):
                 raise settled_already(settled)
+
+    async def _settlement(self, asking: Asking, request_id: str, now_ms: int) -> SettledRequest | None:
+        """Return the settled request; None if it is open. A request that is about to expire is waited for."""
+        settled = await self._store.find_request(request_id)
+        expires_at = asking.requests[request_id].expires_at
+        if isinstance(settled, SettledRequest):
+            return settled
+        if expires_at is None or now_ms < ms_of(expires_at) - _EXPIRY_MARGIN_MS:
+            return None
+        after = SessionCursor(session_id=asking.session_id, seq=asking.after)
+        with suppress(TimeoutError):
+            async with (
+                asyncio.timeout(_SETTLEMENT_S_MAX),
+                aclosing(self._bus.subscribe_session(asking.session_id, after)) as events,
+            ):
+                async for event in events:
+                    if event.type == "input.resolved":
+                        settled = await self._store.find_request(request_id)
+                    if isinstance(settled, SettledRequest):
+                        return settled
+        return None
 
     async def _resolution(self, settled: SettledRequest, *, after: int) -> InputResolution | None:
         """Return how a request was settled, from the records after `after`; None if there is no record."""
@@ -778,6 +816,14 @@ class RunHandle(Generic[OutputT]):
         """
         return await self._host.run_status(self.run_id)
 
+    async def session_id(self) -> str:
+        """Return the id of the session of the run; its next message goes there.
+
+        Raises:
+            Conflict: the run is unknown.
+        """
+        return await self._host.run_session(self.run_id)
+
     @overload
     async def wait(self: "RunHandle[str]", timeout: float | None = None) -> RunResult: ...  # noqa: ASYNC109
     @overload
@@ -807,7 +853,7 @@ class RunHandle(Generic[OutputT]):
         """Cancel the run; has no effect on a run that has ended."""
         await self._host.cancel_run(self.run_id, by=by, reason=reason)
 
-    async def retry(self, *, budget: Budget | None = None) -> "RunHandle[OutputT]":
+    async def retry(self, *, budget: Budget | BudgetLimits | None = None) -> "RunHandle[OutputT]":
         """Continue a run that failed, in a new run of its session; return the handle of that run.
 
         The model is called with the history of the failed run: calls that have a result are not repeated. A

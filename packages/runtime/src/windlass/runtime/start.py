@@ -7,20 +7,15 @@ may not start runs must not be able to fill the store.
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Final, cast
 
 from pydantic_core import to_json
 
-from windlass.agent import check_sink, output_contract, subagent_tool, subagent_words
-from windlass.attachments import check_parts
-from windlass.engine.approval import maybe_await, timed_out
-from windlass.engine.clocks import moment
-from windlass.engine.deadline import DeadlineExceeded, await_within
-from windlass.engine.subagents import Task
-from windlass.errors import AgentError, Ambiguous, Rejected, Unavailable, is_for_us
-from windlass.hooks import Hook, check_hook
-from windlass.limits import REFUSAL_MESSAGE_CHARS_MAX, REFUSAL_POLICIES_MAX, REFUSAL_TIMEOUT_MS
-from windlass.package import (
+from windlass.agent.agent import check_sink, output_contract, subagent_tool, subagent_words
+from windlass.agent.attachments import check_parts, parts_chars
+from windlass.agent.hooks import Hook, check_hook
+from windlass.agent.package import (
     check_contract,
     check_package,
     compaction_config,
@@ -29,10 +24,17 @@ from windlass.package import (
     fingerprint,
     package_json,
 )
+from windlass.engine.approval import maybe_await, timed_out
+from windlass.engine.clocks import moment
+from windlass.engine.deadline import DeadlineExceeded, await_within
+from windlass.engine.session_sandbox import SandboxPlace
+from windlass.engine.subagents import Task
+from windlass.errors import AgentError, Ambiguous, Rejected, Unavailable, is_for_us
+from windlass.limits import REFUSAL_MESSAGE_CHARS_MAX, REFUSAL_POLICIES_MAX, REFUSAL_TIMEOUT_MS
 from windlass.ports.host import StartPolicy
 from windlass.ports.model import LLMProvider
 from windlass.ports.sandbox import SandboxAdapter
-from windlass.ports.store import RefusedStart, Store
+from windlass.ports.store import RefusedStart, SessionCopy, Store
 from windlass.refusals import (
     bad_request,
     bad_setup,
@@ -51,8 +53,8 @@ from windlass.refusals import (
     unmet_deps,
 )
 from windlass.runtime.registry import RuntimePorts
-from windlass.session_sandbox import SandboxPlace
 from windlass.tools import Tool, as_pinned, with_undo_tools
+from windlass.tools.calling import read_by_size
 from windlass_harness import __version__
 from windlass_harness.ledger.names import BUILDER, is_notes
 from windlass_harness.loop.notes import Child
@@ -73,6 +75,7 @@ from windlass_protocol import (
     ModelReference,
     ModifyDecision,
     OutputContract,
+    PlaygroundOrigin,
     ProviderRoute,
     RetryClass,
     RunMode,
@@ -226,6 +229,20 @@ _NO_TOOLS: Final[Mapping[str, Tool[..., object]]] = {}
 
 
 @sealed
+class PlaygroundStart:
+    """A playground run to start, beside its request."""
+
+    package: RuntimePackage
+    origin: PlaygroundOrigin
+    session: SessionCopy
+    """Its session before the run."""
+    asked: JsonObject
+    """What two equal requests share: the origin, and digests of the package and the messages."""
+    opening: JsonObject
+    """What its `session.started` holds besides the agent: the taint of the session of the recorded run."""
+
+
+@sealed
 class EffectivePackage:
     """The package that a request would run under."""
 
@@ -339,7 +356,7 @@ async def check_start(
     policy = _check_ports(ports, request.run_id)
     check_ids(ports, request, message_id=message_id)
     check_json(request)
-    check_parts(request)
+    await read_by_size(parts_chars(request), partial(check_parts, request))
     effective = await effective_package(ports, request)
     if package is not None:
         effective = EffectivePackage(package, fingerprint_of(package))
@@ -601,7 +618,7 @@ def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[...
     for one in package.subagents or ():
         found[one.name] = subagent_tool(one.name, one.description or "", package_id=one.package_id)
     if package.programs:
-        from windlass.programs import program_tools  # noqa: PLC0415 - few agents have programs
+        from windlass.tools.programs import program_tools  # noqa: PLC0415 - few agents have programs
 
         kept = bool(package.keeps_variables)
         found |= program_tools(package.programs, found.values(), keeps_variables=kept)

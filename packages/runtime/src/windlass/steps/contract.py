@@ -5,15 +5,15 @@ from dataclasses import KW_ONLY, field
 from enum import StrEnum
 from typing import Protocol
 
-from windlass.dynamic import Dynamic
-from windlass.hooks import EventHook, Hook
+from windlass.agent.dynamic import Dynamic
+from windlass.agent.hooks import EventHook, Hook
+from windlass.agent.sandbox import Bubblewrap, NoSandbox
 from windlass.ports.clock import Clock, Random
 from windlass.ports.host import ToolPolicy
 from windlass.ports.interpreter import Interpreter
 from windlass.ports.model import LLMProvider
 from windlass.ports.sandbox import SandboxAdapter
 from windlass.ports.store import ContentStore
-from windlass.sandbox import Bubblewrap, NoSandbox
 from windlass.tools import Tool
 from windlass_harness.budget import Budget
 from windlass_harness.loop.rules import DEFAULT_RETRY, OUTPUT_REPAIRS

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Final
 
+from windlass.agent.hooks import EventHook
 from windlass.engine.approval import maybe_await
 from windlass.engine.clocks import moment
 from windlass.engine.hooks import call_event_hooks
 from windlass.feed.live import LiveStep
-from windlass.hooks import EventHook
 from windlass.ports.clock import Clock
 from windlass.ports.feed import LiveAnswer
 from windlass.steps.contract import Grammar, ToolLoopHarnessConfig

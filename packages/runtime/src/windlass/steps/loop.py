@@ -12,9 +12,13 @@ from typing import Final, cast
 from pydantic_core import to_json
 
 from windlass.adapters.system import SystemClock, chance
-from windlass.agent import check_count, check_unique, output_contract, subagent_tool
-from windlass.attachments import check_parts
-from windlass.dynamic import Dynamic, Placed
+from windlass.agent.agent import check_count, check_unique, output_contract, subagent_tool
+from windlass.agent.attachments import check_parts
+from windlass.agent.dynamic import Dynamic, Placed
+from windlass.agent.hooks import EventHook, Hook
+from windlass.agent.package import budget_limits, check_contract
+from windlass.agent.policy import RulesPolicy
+from windlass.agent.skills import Skills
 from windlass.engine.approval import maybe_await
 from windlass.engine.binding import Binding
 from windlass.engine.clocks import PauseClock, moment
@@ -23,17 +27,15 @@ from windlass.engine.effects import EffectPorts, Effects
 from windlass.engine.hooks import BoundHook, Hooks
 from windlass.engine.inbox import ANSWER, item_key
 from windlass.engine.masking import SecretInputs
+from windlass.engine.scribe import RedactingScribe
+from windlass.engine.session_sandbox import SandboxPlace
 from windlass.engine.subagents import Task
 from windlass.engine.writer import SessionWriter
 from windlass.errors import Rejected, check_name, check_text, kind_of, wrong
-from windlass.hooks import EventHook, Hook
 from windlass.limits import DESCRIPTION_CHARS_MAX, HOOKS_PER_AGENT_MAX, RESOLVERS_PER_AGENT_MAX
-from windlass.package import budget_limits, check_contract
-from windlass.policy import RulesPolicy
 from windlass.ports.feed import EventBus
 from windlass.ports.model import LLMMessage, LLMProvider, LLMStreamChunk
 from windlass.ports.store import START, STEER, Appended, Batch, Claim, InboxItem, RunRow
-from windlass.programs import program_tools
 from windlass.runtime.start import (
     EffectivePackage,
     fingerprint_of,
@@ -41,9 +43,6 @@ from windlass.runtime.start import (
     start_body,
     with_contract,
 )
-from windlass.scribe import RedactingScribe
-from windlass.session_sandbox import SandboxPlace
-from windlass.skills import Skills
 from windlass.steps.contract import (
     AgentTool,
     KeyedTool,
@@ -55,6 +54,7 @@ from windlass.steps.contract import (
 from windlass.steps.events import Emitter
 from windlass.steps.session import EPOCH, close_loop, open_loop, state_of
 from windlass.tools import ProgramKind, Tool
+from windlass.tools.programs import program_tools
 from windlass.tools.question import ask_question
 from windlass.tools.router import ToolGates
 from windlass_harness.compaction import Origin, mark
@@ -89,6 +89,7 @@ from windlass_protocol import (
     SubagentSpec,
     UserMessage,
 )
+from windlass_protocol.generated import records
 
 _LOG: Final = logging.getLogger(__name__)
 OUTPUT_ID: Final = "output"
@@ -492,8 +493,8 @@ class _Step:
         """Replace the contract of the open turn if the input has another schema."""
         run, contract = self._loop.run, self._contract()
         if self._new_contract and run is not None and contract is not None:
-            data: JsonObject = {"contract": contract.model_dump(mode="json"), "runId": run.run_id}
-            writer.add([self._loop.draft("output.requested", data, now=moment(self._harness.clock))])
+            body = records.OutputRequested(contract=contract, run_id=run.run_id)
+            writer.add([self._loop.draft(body, now=moment(self._harness.clock))])
         self._new_contract = False
 
     def _report(self, result: RuntimeActionResult) -> JsonObject | None:

@@ -12,6 +12,7 @@ from windlass.tools.context import STEPS_KEY
 from windlass_harness.loop.people import matched, refusal
 from windlass_harness.loop.state import LoopState, dump_loop, load_loop
 from windlass_harness.views.fold import Position
+from windlass_harness.views.payloads import usage_model
 from windlass_harness.views.session import (
     SANDBOX_KEY,
     SessionDraft,
@@ -33,7 +34,6 @@ from windlass_protocol import (
     RuntimeActionRequest,
     StepPlace,
     StepState,
-    Usage,
     decode,
     encode,
 )
@@ -164,7 +164,7 @@ def close_loop(
     asked, delegated = None, tuple(actions)
     if requests and place is not None:
         asked = PendingInputBatch(event=place, requests=requests)
-    usage = loop.run_notes.usage
+    usage = usage_model(loop.run_notes.known_usage)
     loop.use(SessionDraft(slim))
     state = StepState(
         place=place,
@@ -175,7 +175,7 @@ def close_loop(
             PendingActionBatch(event=place, actions=delegated) if delegated and place is not None else None
         ),
         approved_tools=tuple(dict.fromkeys(grant.tool_name for grant in loop.grants.values())) or None,
-        turn_usage=Usage.model_validate(usage) if usage else None,
+        turn_usage=usage,
         loop=dump_loop(loop).decode(),
     )
     values = {**kept.authored, STEPS_KEY: state.model_dump(mode="json")}

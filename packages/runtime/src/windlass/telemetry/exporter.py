@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Final, Self, cast
 from urllib.parse import urlsplit
 
 from windlass.adapters.loop_watch import loop_stalls
-from windlass.adapters.telemetry.environment import Settings, settings
 from windlass.errors import AgentError, Conflict, install_hint
 from windlass.ports.clock import IDLE, Clock
 from windlass.ports.store import Document, Store
-from windlass.ports.telemetry import Attribute, Sent, Span, TelemetrySink
 from windlass.refusals import bad_request, check_given, check_id, missing_port
 from windlass.runtime.core import CoreRuntime
+from windlass.telemetry.environment import TelemetrySettings, settings
+from windlass.telemetry.sink import Attribute, Sent, Span, TelemetrySink
 from windlass.telemetry.spans import (
     BATCH_CHARS_MAX,
     BATCH_SPANS_MAX,
@@ -378,7 +378,7 @@ def _length(value: Attribute) -> int:
     return len(value) if isinstance(value, str) else 1
 
 
-_OTLP: Final = "windlass.adapters.telemetry.otlp"
+_OTLP: Final = "windlass.telemetry.otlp"
 
 
 def export(
@@ -482,7 +482,7 @@ def _imported(name: str) -> ModuleType:
     raise bad_request(f"telemetry needs an optional dependency ({missing}): {install_hint('otel')}")
 
 
-def _sink(endpoint: str | None, chosen: Settings, exporters: Mapping[str, object]) -> "_Chosen":
+def _sink(endpoint: str | None, chosen: TelemetrySettings, exporters: Mapping[str, object]) -> "_Chosen":
     sink: TelemetrySink = _imported(_OTLP).OtlpSink(endpoint, chosen, **exporters)
     return _Chosen(sink, chosen)
 
@@ -511,4 +511,4 @@ class _Chosen:
     """The sink of the telemetry, and the intervals."""
 
     sink: TelemetrySink
-    settings: Settings
+    settings: TelemetrySettings

@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from windlass.ports.telemetry import Attribute, Moment, Operation, Span, TraceContext
+from windlass.telemetry.sink import Attribute, Moment, Operation, Span, TraceContext
 from windlass_harness.record import Record
 from windlass_harness.redact import Redactor
 from windlass_harness.times import ms_of

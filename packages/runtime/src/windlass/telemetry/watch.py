@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from pydantic import JsonValue
 
 from windlass.ports.store import Store
-from windlass.ports.telemetry import Operation, Span, TraceContext
+from windlass.telemetry.sink import Operation, Span, TraceContext
 from windlass.telemetry.spans import (
     ANCESTORS_MAX,
     CONTEXTS_KEPT_MAX,

@@ -1,4 +1,4 @@
-"""The test kit: scripted models, fake time, faulty stores, the simulator."""
+"""The test kit: scripted models, fake time, faulty stores, crashes everywhere."""
 
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from windlass.testing.models import call as call
     from windlass.testing.models import fail as fail
     from windlass.testing.models import say as say
-    from windlass.testing.simulator import SimulationReport as SimulationReport
-    from windlass.testing.simulator import simulate as simulate
     from windlass.testing.stores import Failpoints as Failpoints
     from windlass.testing.stores import FailpointStore as FailpointStore
     from windlass.testing.stores import FaultRates as FaultRates
@@ -46,10 +44,6 @@ _HOMES = {
         "call",
         "fail",
         "say",
-    ),
-    "windlass.testing.simulator": (
-        "SimulationReport",
-        "simulate",
     ),
     "windlass.testing.stores": (
         "FailpointStore",

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Final, TypeVar
 
 from windlass.adapters.journals.memory import MemoryStore
-from windlass.agent import AnyAgent
+from windlass.agent.agent import AnyAgent
+from windlass.agent.policy import allow_start
 from windlass.errors import Conflict
 from windlass.feed import Feed
-from windlass.policy import allow_start
 from windlass.ports.store import OpenRequest
 from windlass.runtime.compose import AgentRuntime
 from windlass.runtime.runs import RunHandle
@@ -48,7 +48,7 @@ def crash_everywhere(
     nothing of it reaches the store any more; a second runtime continues the run. The model must answer by its
     history, see `by_history`. `answer` is the option for approvals and questions, or a function that answers
     all requests; `recover` is the option for calls that the crash interrupted. With `undo` the run is then
-    undone, and the crash is in the run that reverses its calls, whose result is yielded.
+    undone, and the crash is in the run that reverses its calls; its result is yielded.
 
     Raises:
         RuntimeError: an event loop is running in this thread, or a run never ends.
@@ -181,7 +181,7 @@ async def _drive(
     """Start the run or continue it, answer its requests, and return its result."""
     async with _runtime(store, clock, agent) as runtime:
         handle = await runtime.start(agent, message, run_id=RUN_ID, session_id=RUN_ID)
-        return await _followed(runtime, handle, choose)
+        return await _follow(runtime, handle, choose)
 
 
 async def _undo(
@@ -193,7 +193,7 @@ async def _undo(
 ) -> RunResult:
     """Undo the run or continue to undo it, answer its requests, and return its result."""
     async with _runtime(store, clock, agent) as runtime:
-        return await _followed(runtime, await runtime.undo_run(RUN_ID), choose)
+        return await _follow(runtime, await runtime.undo_run(RUN_ID), choose)
 
 
 def _runtime(store: FullStore, clock: FakeClock | _Clock, agent: AnyAgent) -> AgentRuntime:
@@ -202,19 +202,19 @@ def _runtime(store: FullStore, clock: FakeClock | _Clock, agent: AnyAgent) -> Ag
     return builder.policy(allow_start).agent(agent).attended().build()
 
 
-async def _followed(
+async def _follow(
     runtime: AgentRuntime, handle: RunHandle[object], choose: Callable[[InputRequest], InputResponse]
 ) -> RunResult:
     async for event in handle.events():
         if event.type == "run.waiting":
-            for one in (await runtime.sessions.requests()).items:
-                await _answer(runtime, one, choose)
+            for request in (await runtime.sessions.requests()).items:
+                await _answer(runtime, request, choose)
     return await runtime.run_result(handle.run_id)
 
 
 async def _answer(
-    runtime: AgentRuntime, asked: OpenRequest, choose: Callable[[InputRequest], InputResponse]
+    runtime: AgentRuntime, request: OpenRequest, choose: Callable[[InputRequest], InputResponse]
 ) -> None:
     # Answered before the crash, and not taken yet.
     with suppress(Conflict):
-        await runtime.answer_session(asked.session_id, [choose(asked.request)])
+        await runtime.answer_session(request.session_id, [choose(request.request)])

@@ -59,37 +59,37 @@ class WaveInterpreter:
     ) -> Progress:
         """Run a program; see `Interpreter.run`."""
         plan = _read(program.source)
-        known: dict[int, JsonValue] = {}
+        results: dict[int, JsonValue] = {}
         errors: list[str] = []
-        made = 0
+        call_count = 0
         if snapshot is not None:
             try:
-                release, made, pairs, errors = from_json(snapshot)
+                release, call_count, pairs, errors = from_json(snapshot)
             except ValueError as error:
                 raise NoSnapshot(str(error)) from error
             if release != self._release:
                 raise NoSnapshot(f"it is of release {release}")
-            known = {int(number): value for number, value in pairs}
+            results = {int(number): value for number, value in pairs}
         calls: list[ProgramCall] = []
         left = list(outcomes)
         while True:
-            if len(known) == made:
-                wave = _after(plan, made) if not errors else None
+            if len(results) == call_count:
+                wave = _after(plan, call_count) if not errors else None
                 if wave is None:
                     break
                 calls += wave
-                made += len(wave)
+                call_count += len(wave)
                 continue
             if not left:
-                state = to_json([self._release, made, [*known.items()], errors])
+                state = to_json([self._release, call_count, [*results.items()], errors])
                 return Progress(tuple(calls), "", state, None)
             number, outcome = left.pop(0)
-            if number >= made or number in known:
+            if number >= call_count or number in results:
                 raise Diverged(f"the program does not wait for call {number}")
-            known[number] = outcome.value if isinstance(outcome, CallValue) else None
+            results[number] = outcome.value if isinstance(outcome, CallValue) else None
             if isinstance(outcome, CallError):
                 errors.append(f"{outcome.type_name}: {outcome.message}")
-        end = ProgramFault(errors[0]) if errors else ProgramValue([known[at] for at in range(made)])
+        end = ProgramFault(errors[0]) if errors else ProgramValue([results[at] for at in range(call_count)])
         return Progress(tuple(calls), "", None, end)
 
     async def aclose(self) -> None:
@@ -100,10 +100,10 @@ def _read(source: str) -> list[list[ProgramCall]]:
     return [[ProgramCall(name, named=arguments) for name, arguments in wave] for wave in from_json(source)]
 
 
-def _after(plan: list[list[ProgramCall]], made: int) -> list[ProgramCall] | None:
+def _after(plan: list[list[ProgramCall]], call_count: int) -> list[ProgramCall] | None:
     """Return the wave that follows a number of calls."""
     for wave in plan:
-        if made == 0 and wave:
+        if call_count == 0 and wave:
             return wave
-        made -= len(wave)
+        call_count -= len(wave)
     return None

@@ -41,7 +41,7 @@ from windlass_protocol.frozen import sealed
 
 
 @sealed
-class Call:
+class ScriptedCall:
     """A tool call of an answer; arguments given as a string are sent as they are."""
 
     name: str
@@ -56,7 +56,7 @@ class Answer:
     text: str = ""
     _: KW_ONLY
     reasoning: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ScriptedCall, ...] = ()
     usage: LLMUsage | None = None
     finish_reason: FinishReason | str | None = None
     """Default: tool-calls if there are calls, else stop."""
@@ -101,7 +101,7 @@ def say(text: str, *, reasoning: str = "", usage: LLMUsage | None = None) -> Ans
 
 def call(tool: str, arguments: JsonObject | str | None = None, *, call_id: str | None = None) -> Answer:
     """Return an answer with a tool call; its default id is its number in the history."""
-    return Answer(calls=(Call(tool, {} if arguments is None else arguments, call_id),))
+    return Answer(calls=(ScriptedCall(tool, {} if arguments is None else arguments, call_id),))
 
 
 def fail(error: BaseException, *, at_chunk: int | None = None, after: str = "") -> Answer:
@@ -227,10 +227,10 @@ def _chunks(answer: Answer, messages: Sequence[LLMMessage], size: int | None) ->
         yield LLMStreamChunk(reasoning_delta=piece)
     for piece in _pieces(answer.text, size):
         yield LLMStreamChunk(content_delta=piece)
-    taken = sum([len(message.tool_calls) for message in messages]) if answer.calls else 0
-    for index, asked in enumerate(answer.calls):
-        call_id = asked.call_id or f"call-{taken + index + 1}"
-        for delta in _deltas(asked, call_id, index=index, size=size):
+    earlier_calls = sum([len(message.tool_calls) for message in messages]) if answer.calls else 0
+    for index, scripted in enumerate(answer.calls):
+        call_id = scripted.call_id or f"call-{earlier_calls + index + 1}"
+        for delta in _deltas(scripted, call_id, index=index, size=size):
             yield LLMStreamChunk(tool_call_delta=delta)
     if answer.error is not None or answer.is_cut_off:
         return
@@ -240,12 +240,14 @@ def _chunks(answer: Answer, messages: Sequence[LLMMessage], size: int | None) ->
     )
 
 
-def _deltas(asked: Call, call_id: str, *, index: int, size: int | None) -> Iterator[ToolCall | ToolCallDelta]:
-    if size is None and not isinstance(asked.arguments, str):
-        yield ToolCall(id=call_id, name=asked.name, arguments=asked.arguments)
+def _deltas(
+    scripted: ScriptedCall, call_id: str, *, index: int, size: int | None
+) -> Iterator[ToolCall | ToolCallDelta]:
+    if size is None and not isinstance(scripted.arguments, str):
+        yield ToolCall(id=call_id, name=scripted.name, arguments=scripted.arguments)
         return
-    text = asked.arguments if isinstance(asked.arguments, str) else encode(asked.arguments).decode()
-    yield ToolCallDelta(index, id=call_id, name=asked.name)
+    text = scripted.arguments if isinstance(scripted.arguments, str) else encode(scripted.arguments).decode()
+    yield ToolCallDelta(index, id=call_id, name=scripted.name)
     for piece in _pieces(text, size):
         yield ToolCallDelta(index, arguments_delta=piece)
 
@@ -281,7 +283,7 @@ class Cassette:
         self._path = Path(path)
         self._provider = provider
         self._redactor = Redactor(secrets)
-        self._takes, self._asked = _read(self._path)
+        self._takes, self._recorded_parts = _read(self._path)
         self._played: Counter[str] = Counter()
         self.route_id = str(getattr(provider, "route_id", None) or "cassette")
         self.model_id = str(getattr(provider, "model_id", None) or self._path.stem)
@@ -298,9 +300,9 @@ class Cassette:
         Raises:
             Rejected: there is no recording, and no provider to record from.
         """
-        known = tuple(tools or ())
-        asked = self._parts(messages, known, temperature)
-        key = sha256(canonical(cast(JsonObject, asked))).hexdigest()
+        definitions = tuple(tools or ())
+        parts = self._parts(messages, definitions, temperature)
+        key = sha256(canonical(cast(JsonObject, parts))).hexdigest()
         number = self._played[key]
         takes = self._takes.get(key, [])
         self._played[key] += 1
@@ -310,11 +312,11 @@ class Cassette:
             return
         if self._provider is None:
             raise _wrong(
-                f"{self._path} has no recording of this request: {self._differences(asked)}; "
+                f"{self._path} has no recording of this request: {self._differences(parts)}; "
                 "give the cassette a provider to record it, or check why the request changed"
             )
         heard: list[LLMStreamChunk] = []
-        stream = self._provider.stream(messages, tools=known or None, temperature=temperature)
+        stream = self._provider.stream(messages, tools=definitions or None, temperature=temperature)
         try:
             async for chunk in stream:
                 heard.append(chunk)
@@ -324,7 +326,7 @@ class Cassette:
             if close is not None:
                 await close()
         if any(chunk.finish_reason is not None for chunk in heard):
-            self._keep(key, heard, asked=asked)
+            self._keep(key, heard, parts=parts)
 
     def _parts(
         self, messages: Sequence[LLMMessage], tools: Sequence[JsonObject], temperature: float | None
@@ -342,35 +344,37 @@ class Cassette:
         masked = cast(JsonValue, self._redactor.value({"part": part}))
         return sha256(canonical(cast(JsonObject, masked))).hexdigest()[:DIGEST_CHARS]
 
-    def _differences(self, asked: Mapping[str, str]) -> str:
+    def _differences(self, parts: Mapping[str, str]) -> str:
         """Return in which parts the nearest recording differs from a request."""
-        if not self._asked:
+        if not self._recorded_parts:
             return "there are no recordings"
-        nearest = max(self._asked, key=lambda known: len(known.items() & asked.items()))
-        told = [
-            *(f"{name} changed" for name in asked if name in nearest and nearest[name] != asked[name]),
-            *(f"{name} is new" for name in asked if name not in nearest),
-            *(f"{name} is missing" for name in nearest if name not in asked),
+        nearest = max(self._recorded_parts, key=lambda recorded: len(recorded.items() & parts.items()))
+        differences = [
+            *(f"{name} changed" for name in parts if name in nearest and nearest[name] != parts[name]),
+            *(f"{name} is new" for name in parts if name not in nearest),
+            *(f"{name} is missing" for name in nearest if name not in parts),
         ]
-        more = f" and {len(told) - DIFFERENCES_SHOWN_MAX} more" if len(told) > DIFFERENCES_SHOWN_MAX else ""
-        return f"in the nearest one of {len(self._asked)}, {', '.join(told[:DIFFERENCES_SHOWN_MAX])}{more}"
+        rest = len(differences) - DIFFERENCES_SHOWN_MAX
+        more = f" and {rest} more" if rest > 0 else ""
+        listed = ", ".join(differences[:DIFFERENCES_SHOWN_MAX])
+        return f"in the nearest one of {len(self._recorded_parts)}, {listed}{more}"
 
-    def _keep(self, key: str, heard: Sequence[LLMStreamChunk], *, asked: dict[str, str]) -> None:
-        chunks = [*_masked(heard, self._redactor)]
+    def _keep(self, key: str, heard: Sequence[LLMStreamChunk], *, parts: dict[str, str]) -> None:
+        chunks = [*_mask_chunks(heard, self._redactor)]
         self._takes.setdefault(key, []).append(chunks)
-        self._asked.append(asked)
+        self._recorded_parts.append(parts)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a", encoding="utf-8") as file:
             line: JsonObject = {
                 "version": VERSION,
                 "key": key,
-                "asked": cast(JsonObject, asked),
+                "asked": cast(JsonObject, parts),
                 "chunks": cast(list[JsonValue], chunks),
             }
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
-def _masked(heard: Sequence[LLMStreamChunk], redactor: Redactor) -> Iterable[JsonObject]:
+def _mask_chunks(heard: Sequence[LLMStreamChunk], redactor: Redactor) -> Iterable[JsonObject]:
     """Return the chunks as data; a secret may be split over several of them."""
     streams: dict[str, MaskedStream] = {}
 
@@ -455,7 +459,7 @@ def _plain(fields: Mapping[str, object]) -> JsonObject:
 def _read(path: Path) -> tuple[dict[str, list[list[JsonObject]]], list[dict[str, str]]]:
     """Return the recorded answers by the key of their request, and the parts of the requests."""
     takes: dict[str, list[list[JsonObject]]] = {}
-    asked: list[dict[str, str]] = []
+    requests: list[dict[str, str]] = []
     problem = ""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     for number, line in enumerate(lines, 1):
@@ -464,13 +468,13 @@ def _read(path: Path) -> tuple[dict[str, list[list[JsonObject]]], list[dict[str,
             if take["version"] != VERSION:
                 problem = f"{path}, line {number}: expected version {VERSION}; record it again"
                 break
-            asked.append(dict(take["asked"]))
+            requests.append(dict(take["asked"]))
             takes.setdefault(take["key"], []).append(take["chunks"])
         except (ValueError, KeyError, TypeError):
             problem = f"{path}, line {number}: not a recording; delete the file and record it again"
     if problem:
         raise _wrong(problem)
-    return takes, asked
+    return takes, requests
 
 
 def _wrong(message: str) -> Rejected:
@@ -497,11 +501,13 @@ def always_replay(journal: ReadJournal | None = None) -> Generator[None]:
     ) -> None:
         await commit(self, standing=standing, wake_at_ms=wake_at_ms, is_last=is_last)
         state = self.state
-        found = await folded(journal(self) if journal else self.journal, self.session_id, upto=state.seq)
-        found.epoch = state.epoch
+        refolded = await fold_records(
+            journal(self) if journal else self.journal, self.session_id, upto=state.seq
+        )
+        refolded.epoch = state.epoch
         # The driver and its effects share the state object, so it is cleared and filled again in place.
         vars(state).clear()
-        vars(state).update(vars(found))
+        vars(state).update(vars(refolded))
 
     SessionWriter.commit = forgetful
     try:
@@ -510,7 +516,7 @@ def always_replay(journal: ReadJournal | None = None) -> Generator[None]:
         SessionWriter.commit = commit
 
 
-async def folded(journal: Journal, session_id: str, *, upto: int) -> LoopState:
+async def fold_records(journal: Journal, session_id: str, *, upto: int) -> LoopState:
     """Fold the first records of a session."""
     state = LoopState()
     while state.seq < upto:

@@ -355,7 +355,7 @@ class FaultyStore(WrappedStore):
         self.calls[name] += 1
         match self._draw(name):
             case "refuse":
-                raise _refused(name)
+                raise _refusal(name)
             case "lose":
                 raise _in_doubt(name)
             case "hide":
@@ -379,14 +379,14 @@ class FaultyStore(WrappedStore):
         )
         for fault, rate in odds:
             if chance < rate:
-                found: Fault = "refuse" if fault in ("lose", "hide") and name not in WRITES else fault
-                self.faults[found] += 1
-                return found
+                injected: Fault = "refuse" if fault in ("lose", "hide") and name not in WRITES else fault
+                self.faults[injected] += 1
+                return injected
             chance -= rate
         return None
 
 
-def _refused(name: str) -> Unavailable:
+def _refusal(name: str) -> Unavailable:
     return Unavailable(
         f"{name} was refused by the faulty store: nothing happened",
         kind=ErrorKind.JOURNAL_FAILURE,

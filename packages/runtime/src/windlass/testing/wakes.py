@@ -27,8 +27,8 @@ from windlass_harness.record import Record
 from windlass_protocol import RunStatus
 
 WAKE_CASES: Final = ("kill", "stop", "park", "upgrade", "cancel", "lost", "duplicate", "restart")
-"""What `check_wakes` does: SIGKILL of a worker; SIGSTOP of a worker and its return; a session that parks; a
-new release while it is parked; a cancel; a wake that is never sent; many wakes for one; a restart of the
+"""The cases of `check_wakes`: SIGKILL of a worker; SIGSTOP of a worker and its return; a session that parks;
+a new release while it is parked; a cancel; a wake that is never sent; many wakes for one; a restart of the
 engine."""
 GUARD_S: Final = 300.0
 """A guard against a hang, not a claim about speed."""
@@ -59,7 +59,7 @@ async def check_wakes(
     async with AsyncExitStack() as stack:
         stack.push_async_callback(kit.aclose)
         api = await stack.enter_async_context(kit.api(wakes))
-        victims = sum(one in cases for one in ("kill", "stop"))
+        victims = sum(victim in cases for victim in ("kill", "stop"))
         await kit.start_workers(1 + victims)
         killed = await kit.hurt(api, "kill", signal.SIGKILL) if "kill" in cases else None
         stopped = await kit.hurt(api, "stop", signal.SIGSTOP) if "stop" in cases else None
@@ -67,11 +67,11 @@ async def check_wakes(
             if name in cases:
                 await case(kit, api)
         if "restart" in cases and restart is not None:
-            await kit.restarted(api, restart)
+            await kit.check_restarted(api, restart)
         if killed is not None:
-            await kit.continued(api, "kill", killed)
+            await kit.check_continued(api, "kill", killed)
         if stopped is not None:
-            await kit.returned(api, stopped)
+            await kit.check_returned(api, stopped)
 
 
 class _Kit:
@@ -118,14 +118,14 @@ class _Kit:
     async def hurt(self, api: AgentRuntime, name: str, number: signal.Signals) -> RunHandle[object]:
         """Send a signal to the worker that drives a session, in the middle of a call."""
         handle = await api.start("holder", name, session_id=name, run_id=name)
-        pid = await self._begun(name)
+        pid = await self._wait_for_call(name)
         os.kill(pid, number)
         if number is signal.SIGKILL:
             await self._workers.pop(pid).wait()
         self._let_go(name)
         return handle
 
-    async def continued(self, api: AgentRuntime, name: str, handle: RunHandle[object]) -> Record:
+    async def check_continued(self, api: AgentRuntime, name: str, handle: RunHandle[object]) -> Record:
         """Wait until another worker has continued a run; return the record of its call's result."""
         result = await handle.wait(timeout=GUARD_S)
         assert result.status is RunStatus.COMPLETED, f"{name}: the run ended {result.status}"
@@ -136,22 +136,22 @@ class _Kit:
         assert results[0].epoch != records[0].epoch, f"{name}: the first owner wrote the result"
         return results[0]
 
-    async def returned(self, api: AgentRuntime, handle: RunHandle[object]) -> None:
+    async def check_returned(self, api: AgentRuntime, handle: RunHandle[object]) -> None:
         """Let the stopped worker go on: it learns that it was replaced, and drives other sessions."""
-        await self.continued(api, "stop", handle)
-        pid = await self._begun("stop")
+        await self.check_continued(api, "stop", handle)
+        pid = await self._wait_for_call("stop")
         before = await _records(api, "stop")
         os.kill(pid, signal.SIGCONT)
-        for other in [worker for worker in self._workers if worker != pid]:
-            await self._end(other)
+        for other_pid in [worker for worker in self._workers if worker != pid]:
+            await self._end(other_pid)
         await self._run(api, "stop-after")
         assert await _records(api, "stop") == before, "stop: a replaced worker wrote records"
 
-    async def parked(self, api: AgentRuntime) -> None:
+    async def check_parked(self, api: AgentRuntime) -> None:
         """A session that waits for a person has no owner; its answer wakes it."""
-        await self._answered(api, "park")
+        await self._run_with_answer(api, "park")
 
-    async def upgraded(self, api: AgentRuntime) -> None:
+    async def check_upgraded(self, api: AgentRuntime) -> None:
         """Workers are replaced by a new release while a session is parked."""
         await self._wait(api, "upgrade")
         old = [pid for pid in self._workers if _is_awake(pid)]
@@ -163,24 +163,24 @@ class _Kit:
         result = await api.handle("upgrade").wait(timeout=GUARD_S)
         assert result.output == f"signed with release {self._release}", f"upgrade: {result.output}"
 
-    async def cancelled(self, api: AgentRuntime) -> None:
+    async def check_cancelled(self, api: AgentRuntime) -> None:
         """A run that another process drives is cancelled."""
         handle = await api.start("holder", "cancel", session_id="cancel", run_id="cancel")
-        await self._begun("cancel")
+        await self._wait_for_call("cancel")
         await api.cancel_run("cancel")
         result = await handle.wait(timeout=GUARD_S)
         assert result.status is RunStatus.CANCELLED, f"cancel: the run ended {result.status}"
 
-    async def lost(self, _: AgentRuntime) -> None:
-        """A message whose wake is never sent is found by the sweeps."""
+    async def check_lost(self, _: AgentRuntime) -> None:
+        """A message without a wake is found by the sweeps."""
         async with self.api("") as silent:
             await self._run(silent, "lost")
 
-    async def duplicated(self, api: AgentRuntime) -> None:
+    async def check_duplicated(self, api: AgentRuntime) -> None:
         """Many wakes of one session have the effect of one, during its drive and after."""
         engine = api.ports.wakes
         handle = await api.start("holder", "duplicate", session_id="duplicate", run_id="duplicate")
-        await self._begun("duplicate")
+        await self._wait_for_call("duplicate")
         for _ in range(_WAKES if engine is not None else 0):
             cast("Wakes", engine).wake("duplicate")
         self._let_go("duplicate")
@@ -188,13 +188,13 @@ class _Kit:
         for _ in range(_WAKES if engine is not None else 0):
             cast("Wakes", engine).wake("duplicate")
         await self._run(api, "duplicate-after")
-        begun = [line for line in self._lines() if line[:2] == ["duplicate", "begin"]]
-        assert len(begun) == 1, f"duplicate: the call was made {len(begun)} times"
+        begin_lines = [line for line in self._lines() if line[:2] == ["duplicate", "begin"]]
+        assert len(begin_lines) == 1, f"duplicate: the call was made {len(begin_lines)} times"
 
-    async def restarted(self, api: AgentRuntime, restart: Callable[[], Awaitable[None]]) -> None:
+    async def check_restarted(self, api: AgentRuntime, restart: Callable[[], Awaitable[None]]) -> None:
         """The engine goes away and comes back, during a drive and while a session is parked."""
         handle = await api.start("holder", "restart", session_id="restart", run_id="restart")
-        await self._begun("restart")
+        await self._wait_for_call("restart")
         await self._wait(api, "restart-parked")
         await restart()
         self._let_go("restart")
@@ -211,7 +211,7 @@ class _Kit:
         result = await (await api.start("holder", name, session_id=name, run_id=name)).wait(timeout=GUARD_S)
         assert result.status is RunStatus.COMPLETED, f"{name}: the run ended {result.status}"
 
-    async def _answered(self, api: AgentRuntime, name: str) -> None:
+    async def _run_with_answer(self, api: AgentRuntime, name: str) -> None:
         await self._wait(api, name)
         await self._answer(api, name)
         result = await api.handle(name).wait(timeout=GUARD_S)
@@ -250,7 +250,7 @@ class _Kit:
         except FileNotFoundError:
             return []
 
-    async def _begun(self, name: str) -> int:
+    async def _wait_for_call(self, name: str) -> int:
         """Return the process that made the first call of a session, once it has begun."""
         async with asyncio.timeout(GUARD_S):
             while True:
@@ -261,19 +261,19 @@ class _Kit:
 
 
 _QUICK: Final[dict[str, Callable[[_Kit, AgentRuntime], Awaitable[None]]]] = {
-    "park": _Kit.parked,
-    "upgrade": _Kit.upgraded,
-    "cancel": _Kit.cancelled,
-    "lost": _Kit.lost,
-    "duplicate": _Kit.duplicated,
+    "park": _Kit.check_parked,
+    "upgrade": _Kit.check_upgraded,
+    "cancel": _Kit.check_cancelled,
+    "lost": _Kit.check_lost,
+    "duplicate": _Kit.check_duplicated,
 }
 
 
 async def _records(api: AgentRuntime, session_id: str) -> list[Record]:
-    found: list[Record] = []
-    while more := await api.sessions.records(session_id, after=found[-1].seq if found else 0):
-        found += more
-    return found
+    records: list[Record] = []
+    while more := await api.sessions.records(session_id, after=records[-1].seq if records else 0):
+        records += more
+    return records
 
 
 def _is_awake(pid: int) -> bool:
@@ -319,13 +319,13 @@ def _note(folder: Path, line: str) -> None:
 
 
 async def _work(store: str, wakes: str, folder: str, release: str) -> None:
-    told = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     agents = _agents(Path(folder), int(release))
     async with AgentRuntime.open(store, agents=agents, **_wakes_option(wakes)):
         sys.stdout.write("ready\n")
         sys.stdout.flush()
-        await told.wait()
+        await stop.wait()
 
 
 if __name__ == "__main__":

@@ -5,8 +5,14 @@ from typing import Final
 OUTPUT_LINES_MAX: Final = 2_000
 """Size of the output of one call; the first limit that is reached applies."""
 OUTPUT_BYTES_MAX: Final = 51_200
+PATTERN_FOLDERS_MAX: Final = 3
+"""Parts of a pattern of file names that have wildcards; links may make a folder its own parent."""
 PATTERN_NAMES_MAX: Final = 10_000
 """Names that one pattern of a safe command may match."""
+SEARCHED_NAMES_MAX: Final = 200_000
+"""Names that are looked at before a safe command reads through a folder; of more, patterns decide."""
+SECRET_NAMES_MAX: Final = 1_000
+"""Names of credentials below a folder that are left out one by one; of more, patterns decide."""
 LINE_CHARS_MAX: Final = 2_000
 """Characters shown of one line."""
 

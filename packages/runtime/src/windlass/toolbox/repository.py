@@ -1,40 +1,38 @@
 """Where a repository of git leads: reads of git show what lies there, wherever that is.
 
 The files in `.git` say where the objects, the settings and the files of a repository are. Those of a folder
-that was unpacked or written by a model could name any other repository, or any folder, of the machine. A net,
-not a wall: alternates and links deep inside of `.git` are not looked at.
+that was unpacked or written by a model could name any other repository, or any folder, of the machine. Git
+repeats lines of files that it cannot read in its messages, so a link in `.git` shows what it leads to. A net,
+not a wall: a file may be replaced between this check and the read.
 """
 
 import os
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
+from windlass.toolbox.folder import shown_path
 from windlass_protocol.lazy import lazy_pattern
 
 _FILE_BYTES_MAX: Final = 65_536
 _GITDIR: Final = "gitdir:"
-_PARTS: Final = (
-    "HEAD",
-    "config",
-    "config.worktree",
-    "index",
-    "info",
-    "logs",
-    "modules",
-    "objects",
-    "packed-refs",
-    "refs",
-    "worktrees",
-)
-"""Files and folders in `.git` that hold what git shows."""
-_WORKTREE: Final = lazy_pattern(r"(?im)(?:^|\])\s*worktree[ \t]*=(.*)$")
+_NOT_READ: Final = frozenset({"hooks", "lfs"})
+"""Folders in `.git` of which safe reads use nothing."""
+ENTRIES_MAX: Final = 200_000
+"""Files and folders of one repository that are looked at."""
+_SETTING: Final = lazy_pattern(r"(?im)(?:^|\])\s*(?:worktree|refstorage)[ \t]*=(?:.*://)?(.*)$")
+"""Where the files are, and, since git 2.54, the references."""
+_INCLUDE: Final = lazy_pattern(r"(?i)\[\s*include")
+_LEADS: Final = "leads to"
+_BORROWS: Final = "takes objects, as one made by git clone --shared does, from"
 
 
-def stray_place(folder: str, root: str) -> str | None:
-    """Return what lies outside of `root`, and is read by git in a folder of it; None if nothing does.
+def stray_place(folder: str, root: str, is_secret: Callable[[str], bool]) -> str | None:
+    """Say where git in a folder of `root` reads from outside of it, or from credentials; None if it does not.
 
-    Both paths are real. A repository above `root` is that of its owner. So is one that names this folder, as
-    that of a linked work tree or of a submodule does.
+    Both paths are real; `is_secret` gets paths relative to `root`. A repository above `root` is that of its
+    owner. So is one that names this folder, as that of a linked work tree or of a submodule does.
     """
     top = folder
     while not os.path.lexists(os.path.join(top, ".git")):
@@ -52,22 +50,88 @@ def stray_place(folder: str, root: str) -> str | None:
         back = os.path.join(place, _text(os.path.join(place, "gitdir")).strip() or "-")
         names = [back, *(os.path.join(tree, ".git") for tree in _trees(place))]
         is_named = os.path.realpath(dot) in map(os.path.realpath, names) and not os.path.islink(dot)
-        return None if is_named else place
+        return None if is_named else _outside(place, _LEADS)
     common = os.path.realpath(os.path.join(place, _text(os.path.join(place, "commondir")).strip()))
-    parts = [os.path.join(folder, name) for folder in (place, common) for name in _PARTS]
-    leads = map(os.path.realpath, (common, *parts, *_trees(place)))
-    return next((path for path in leads if not _is_inside(path, root)), None)
+    # Not what is in the folder of git, where the repository of a submodule is.
+    trees = (_above_git(tree, root) for tree in (common, *_trees(place), *_trees(common)))
+    if any(_INCLUDE.search(text) for text in _settings(place) + _settings(common)):
+        return "has settings that include those of another file"
+    leads = chain(((_LEADS, tree) for tree in trees), _leads([place, common]))
+    for count, (how, path) in enumerate(leads):
+        if count > ENTRIES_MAX:
+            return f"has more than {ENTRIES_MAX:,} files in {shown_path(place)}, too many to look for links"
+        if path and not _is_inside(path, root):
+            return _outside(path, how)
+        if path and is_secret(os.path.relpath(path, root)):
+            return f"{how} {shown_path(path)}, which has the name of credentials"
+    return None
+
+
+def _above_git(path: str, root: str) -> str:
+    above = os.path.relpath(os.path.realpath(path), root).partition(".git/")[0]
+    return os.path.normpath(os.path.join(root, above))
+
+
+def _outside(path: str, how: str) -> str:
+    return f"{how} {shown_path(path)}, outside of the workspace"
+
+
+def _leads(folders: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield the targets of links and alternates in folders of git, and nothing for each other file."""
+    queue = list(folders)
+    seen: set[str] = set()
+    while queue:
+        folder = queue.pop()
+        if folder in seen:
+            continue
+        seen.add(folder)
+        is_repository = folder in folders or os.path.basename(os.path.dirname(folder)) == "modules"
+        for entry in _entries(folder):
+            if is_repository and entry.name in _NOT_READ:
+                continue
+            # Where the alternates of a linked folder lead depends on the way to it.
+            target = os.path.realpath(os.sep if entry.name == "info" else entry.path)
+            yield _LEADS, target if entry.is_symlink() else ""
+            if entry.is_symlink() or entry.is_dir():
+                queue.append(target if entry.is_symlink() else entry.path)
+        if os.path.basename(folder) == "info":
+            for target in _alternates(folder):
+                yield _BORROWS, target
+                queue.append(target)
+
+
+def _entries(folder: str) -> list["os.DirEntry[str]"]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _alternates(info: str) -> list[str]:
+    """Return the folders that a list of alternates names; any, if it is not plain."""
+    text = _text(os.path.join(info, "alternates"))
+    if len(os.fsencode(text)) == _FILE_BYTES_MAX or '"' in text:
+        return [os.sep]
+    lines = [line for line in text.split("\n") if line and not line.startswith("#")]
+    # Git takes `..` for the folder above in the text.
+    paths = [os.path.normpath(os.path.join(os.path.dirname(info), line)) for line in lines]
+    return list(map(os.path.realpath, paths))
 
 
 def _trees(place: str) -> list[str]:
-    """Return the folders of files that the settings of a repository name; any, if they are not plain."""
-    texts = [_text(os.path.join(place, name)) for name in ("config", "config.worktree")]
-    values = [match[1] for text in texts for match in _WORKTREE.finditer(text)]
+    """Return the folders that the settings of a repository name; any, if they are not plain."""
+    texts = _settings(place)
+    values = [match[1] for text in texts for match in _SETTING.finditer(text)]
     if any(len(os.fsencode(text)) == _FILE_BYTES_MAX for text in texts) or any(
         "\\" in value for value in values
     ):
         return [os.sep]
     return [os.path.join(place, value.replace('"', "").strip()) for value in values]
+
+
+def _settings(place: str) -> list[str]:
+    return [_text(os.path.join(place, name)) for name in ("config", "config.worktree")]
 
 
 def _text(path: str) -> str:

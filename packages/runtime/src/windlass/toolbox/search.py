@@ -11,7 +11,6 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from windlass.json_schema import matches, pattern_problem, weight
 from windlass.limits import PATTERN_CHARS_MAX
 from windlass.toolbox.folder import FindFolder, Folder, Kind, Place, Search, shown_path
 from windlass.toolbox.limits import (
@@ -31,6 +30,7 @@ from windlass.toolbox.read import Listing, PathText, encoding_of
 from windlass.tools import Tool, ToolFailed, tool
 from windlass.tools.calling import in_thread
 from windlass.tools.context import ToolContext
+from windlass.tools.json_schema import matches, pattern_problem, weight
 from windlass_protocol.frozen import mutable, sealed
 from windlass_protocol.lazy import lazy_pattern
 

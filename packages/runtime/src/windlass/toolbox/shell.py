@@ -16,8 +16,8 @@ from typing import Annotated, Final
 
 from pydantic import Field, JsonValue
 
-from windlass.adapters.sandboxes.none import HostSandbox
 from windlass.ports.sandbox import Sandbox, SandboxFailed
+from windlass.sandboxes.none import HostSandbox
 from windlass.toolbox.folder import Folder, shown_path
 from windlass.toolbox.limits import (
     COMMAND_CHARS_MAX,
@@ -25,9 +25,12 @@ from windlass.toolbox.limits import (
     COMMAND_TIMEOUT_S_MAX,
     OUTPUT_BYTES_MAX,
     OUTPUT_LINES_MAX,
+    PATTERN_FOLDERS_MAX,
     PATTERN_NAMES_MAX,
     PROGRESS_CHARS_MAX,
     PROGRESS_INTERVAL_S,
+    SEARCHED_NAMES_MAX,
+    SECRET_NAMES_MAX,
 )
 from windlass.toolbox.repository import stray_place
 from windlass.tools import Tool, ToolFailed, tool
@@ -155,7 +158,11 @@ def bash_tool(place: Place, environment: Mapping[str, str]) -> Tool[..., object]
         except SandboxFailed as error:
             raise ToolFailed(str(error)) from None
         result: dict[str, JsonValue] = {"exit_code": ended.exit_code, "output": output.text()}
-        notes = [ended.reason, _LEFT_OUT if text != command else ""]
+        notes = [
+            ended.reason,
+            _LEFT_OUT if text.startswith("left_out_of_") else "",
+            _ELSEWHERE if text != command and "(cd / && " in text else "",
+        ]
         if any(notes):
             result["note"] = "; ".join(filter(None, notes))
         return result
@@ -164,6 +171,7 @@ def bash_tool(place: Place, environment: Mapping[str, str]) -> Tool[..., object]
 
 
 _LEFT_OUT: Final = "files with names of credentials are left out; a command that names one asks a person"
+_ELSEWHERE: Final = "versions are asked outside of the folder, without its .python-version and the like"
 
 
 def text_to_run(command: str, folder: Path) -> str:
@@ -172,7 +180,7 @@ def text_to_run(command: str, folder: Path) -> str:
     Raises:
         ToolFailed: a path of it leads to credentials or out of the folder.
     """
-    from windlass_harness.shell.language import is_secret  # noqa: PLC0415 - slow to import
+    from windlass_harness.shell.credentials import is_secret  # noqa: PLC0415 - slow to import
     from windlass_harness.shell.reads import read_of  # noqa: PLC0415 - slow to import
 
     read = read_of(command)
@@ -182,22 +190,54 @@ def text_to_run(command: str, folder: Path) -> str:
     for path in read.paths:
         for base in path.folders:
             for name in _names(path.text, os.path.join(root, base), is_pattern=path.is_pattern):
-                target = os.path.realpath(os.path.join(root, base, name))
+                written = os.path.join(root, base, name)
+                target = os.path.realpath(written)
+                if path.shows_names_only and not os.path.isdir(target):
+                    # The link itself is shown.
+                    target = os.path.join(os.path.realpath(os.path.dirname(written)), os.path.basename(name))
                 inside = os.path.relpath(target, root)
                 if target != root and inside.startswith(os.pardir):
-                    if path.shows_names_only and not os.path.isdir(target):
-                        continue
                     raise _refusal(name, f"leads to {shown_path(target)}, outside of the workspace")
-                if not path.shows_names_only and is_secret(inside):
+                # A name of git may be that of a branch: there is no such file.
+                if not path.shows_names_only and os.path.lexists(target) and is_secret(inside):
                     raise _refusal(name, f"is {shown_path(inside)}, which has the name of credentials")
     for repository in read.repositories:
-        stray = stray_place(os.path.realpath(os.path.join(root, repository)), root)
+        stray = stray_place(os.path.realpath(os.path.join(root, repository)), root, is_secret)
         if stray is not None:
             raise ToolFailed(
-                f"the repository of this folder leads to {shown_path(stray)}, outside of the workspace; "
+                f"the repository of this folder {stray}; "
                 "name it with git --git-dir, so that a person is asked"
             )
-    return read.text
+    folders = [
+        os.path.join(root, base, name)
+        for path in read.searches
+        for base in path.folders
+        for name in _names(path.text, os.path.join(root, base), is_pattern=path.is_pattern)
+    ]
+    return read.text_without(_secret_names(folders, root))
+
+
+def _secret_names(folders: list[str], root: str) -> list[str]:
+    """Return the names of files below folders that are, by their paths, those of credentials."""
+    from windlass_harness.shell.credentials import LEFT_OUT_WORDS, is_secret  # noqa: PLC0415 - slow to import
+
+    names: set[str] = set()
+    count = 0
+    for folder in dict.fromkeys(map(os.path.realpath, folders)):
+        for place, below, files in os.walk(folder):
+            if ".git" in below:
+                below.remove(".git")  # Left out as a whole.
+            count += len(files) + 1
+            inside = os.path.relpath(place, root)
+            names.update(name for name in files if is_secret(os.path.join(inside, name)))
+            if len(names) > SECRET_NAMES_MAX:
+                raise ToolFailed(
+                    f"more than {SECRET_NAMES_MAX:,} names are those of credentials; search further below"
+                )
+            if count > SEARCHED_NAMES_MAX:
+                # Too many to look at each: patterns leave out what has such words, and more.
+                return [*sorted(names), *LEFT_OUT_WORDS]
+    return sorted(names)
 
 
 def _names(text: str, base: str, *, is_pattern: bool) -> list[str]:
@@ -206,6 +246,8 @@ def _names(text: str, base: str, *, is_pattern: bool) -> list[str]:
         return [text]
     # Quotes are gone, so brackets may be plain characters: their part of the name is taken for anything.
     pattern = "/".join("*" if "[" in part else part for part in text.split("/"))
+    if sum("*" in part or "?" in part for part in pattern.split("/")) > PATTERN_FOLDERS_MAX:
+        raise ToolFailed(f"{shown_path(text)} goes through too many folders; name one of them")
     names = list(islice(iglob(pattern, root_dir=base), PATTERN_NAMES_MAX + 1))
     if len(names) > PATTERN_NAMES_MAX:
         raise ToolFailed(

@@ -262,18 +262,18 @@ class Tool(Generic[P, R, ToolDepsT]):
             "on_compaction": _on_compaction,
             "use": _use,
         }
-        given = {key: checks[key](value, self.name) for key, value in options.items()}
-        made = replace(self, **cast("dict[str, Any]", given))
-        if made.is_shell and not has_parameter(self.shape.signature, SHELL_PARAMETER):
+        values = {key: checks[key](value, self.name) for key, value in options.items()}
+        copy = replace(self, **cast("dict[str, Any]", values))
+        if copy.is_shell and not has_parameter(self.shape.signature, SHELL_PARAMETER):
             raise wrong(
                 f"tool {self.name}: a shell tool must take its command in a parameter named {SHELL_PARAMETER}"
             )
-        if made.approval_key is not None and made.approval in {ApprovalRule.ALWAYS, ApprovalRule.NEVER}:
+        if copy.approval_key is not None and copy.approval in {ApprovalRule.ALWAYS, ApprovalRule.NEVER}:
             raise wrong(
-                f"tool {self.name}: approval {made.approval} is never given for a session, so approval_key "
+                f"tool {self.name}: approval {copy.approval} is never given for a session, so approval_key "
                 "has no use; write approval once or policy"
             )
-        return made
+        return copy
 
     @property
     def input_schema(self) -> JsonObject:
@@ -410,10 +410,10 @@ def tool(
     if function is None:
 
         def make(function: Callable[P, R]) -> Tool[P, R]:
-            return _made(function, options)
+            return _make_tool(function, options)
 
         return cast("ToolDecorator", make)
-    return _made(function, options)
+    return _make_tool(function, options)
 
 
 def library_tool(function: Callable[P, R], /, **options: Unpack[ToolOptions]) -> Tool[P, R]:
@@ -421,10 +421,10 @@ def library_tool(function: Callable[P, R], /, **options: Unpack[ToolOptions]) ->
 
     Its types are known to have a JSON form: they are not checked, because a check makes the schema.
     """
-    return _made(function, options, is_checked=False)
+    return _make_tool(function, options, is_checked=False)
 
 
-def _made(function: Callable[P, R], options: ToolOptions, *, is_checked: bool = True) -> Tool[P, R]:
+def _make_tool(function: Callable[P, R], options: ToolOptions, *, is_checked: bool = True) -> Tool[P, R]:
     problem = option_problem(options, ToolOptions, what="tool")
     if problem is not None:
         moved = sorted(options.keys() & KitOptions.__annotations__.keys())
@@ -442,7 +442,7 @@ def _made(function: Callable[P, R], options: ToolOptions, *, is_checked: bool = 
     shape = ArgumentShape(name, read_signature(function, name), docs.parameters)
     mode = _choice(ToolMode, options.get("mode"), f"tool {name}: mode")
     effect = _effect(options.get("effect"), mode, name=name)
-    made = Tool(
+    new_tool = Tool(
         function,
         name=name,
         shape=shape,
@@ -459,10 +459,10 @@ def _made(function: Callable[P, R], options: ToolOptions, *, is_checked: bool = 
         shape.check()
     router = options.get("router")
     if router is None:
-        return made
+        return new_tool
     if not callable(getattr(router, "register", None)) or isinstance(router, type):
         raise wrong(f"tool {name}: router must be a ToolRouter, found {kind_of(router)}")
-    return router.register(made)
+    return router.register(new_tool)
 
 
 def _undo(
@@ -476,7 +476,7 @@ def _undo(
         what = "mode" if mode is ToolMode.READ else "effect"
         raise wrong(f"tool {name}: {what} read says that it changes nothing, so there is nothing to undo")
     if isinstance(value, Tool):
-        made = cast("Tool[..., object]", value)
+        undo = cast("Tool[..., object]", value)
     elif not _is_function(value):
         raise wrong(f"tool {name}: undo must be a function or a tool, found {kind_of(value)}")
     else:
@@ -484,19 +484,19 @@ def _undo(
         if approval is not None:
             # A rule of the tool reads arguments that the undo does not have.
             same["approval"] = "always" if callable(approval) else approval
-        made = tool(value, **same)
-    if [one.name for one in made.shape.signature.parameters] != ["call"]:
+        undo = tool(value, **same)
+    if [parameter.name for parameter in undo.shape.signature.parameters] != ["call"]:
         raise wrong(
-            f"tool {name}: the undo {made.name} must have a parameter call: UndoCall, and apart from a "
+            f"tool {name}: the undo {undo.name} must have a parameter call: UndoCall, and apart from a "
             "ToolContext no other"
         )
-    return replace(made, is_undo=True)
+    return replace(undo, is_undo=True)
 
 
 def with_undo_tools(tools: Mapping[str, "Tool[..., object]"]) -> "dict[str, Tool[..., object]]":
     """Return tools by name, with those that reverse their calls."""
     undo = (tool.undo for tool in tools.values() if tool.undo is not None)
-    return {**{one.name: one for one in undo}, **tools}
+    return {**{undo_tool.name: undo_tool for undo_tool in undo}, **tools}
 
 
 def _use(value: object, name: str) -> ToolUse:
@@ -522,8 +522,8 @@ def _doc_of(function: object) -> str | None:
     return type(inner).__call__.__doc__ or inner.__doc__
 
 
-def _choice(known: type[F], value: object, what: str) -> F | None:
-    members = cast(tuple[F, ...], tuple(cast(type[ToolMode], known)))
+def _choice(kind: type[F], value: object, what: str) -> F | None:
+    members = cast(tuple[F, ...], tuple(cast(type[ToolMode], kind)))
     if value is None:
         return None
     for member in members:
@@ -580,13 +580,13 @@ def _concurrency(value: object, name: str) -> int | None:
 
 
 def _reads(value: object, name: str) -> tuple[Taint, ...]:
-    given = (value,) if isinstance(value, str) else value
-    if not isinstance(given, list | tuple | set | frozenset | None):
+    items = (value,) if isinstance(value, str) else value
+    if not isinstance(items, list | tuple | set | frozenset | None):
         raise wrong(
             f"tool {name}: reads must be untrusted, private or a list of them, found {kind_of(value)}"
         )
-    found = {_choice(Taint, one, f"tool {name}: reads") for one in cast(Sequence[object], given or ())}
-    return tuple(sorted(one for one in found if one is not None))
+    taints = {_choice(Taint, item, f"tool {name}: reads") for item in cast(Sequence[object], items or ())}
+    return tuple(sorted(taint for taint in taints if taint is not None))
 
 
 def _flag(value: object, what: str) -> bool | None:
@@ -624,12 +624,12 @@ _SIGNATURE: Final = Signature((), "context", is_async=True)
 class JsonShape(ArgumentShape):
     """Arguments that are validated by a JSON Schema and stay JSON."""
 
-    given: JsonObject
+    json_schema: JsonObject
 
     @cached_property
     def schema(self) -> JsonObject:
         """The JSON Schema of the arguments; do not change it."""
-        return self.given
+        return self.json_schema
 
     def validate(self, raw: bytes) -> dict[str, object]:
         """Return the arguments as the single value that the function takes.
@@ -637,10 +637,10 @@ class JsonShape(ArgumentShape):
         Raises:
             Unfit: they do not fit.
         """
-        from windlass.json_schema import schema_faults  # noqa: PLC0415 - slow to import
+        from windlass.tools.json_schema import schema_faults  # noqa: PLC0415 - slow to import
 
         value = cast(JsonObject, from_json(raw))
-        problems = schema_faults(self.given, value)
+        problems = schema_faults(self.json_schema, value)
         if problems:
             raise Unfit(problems)
         return {"arguments": value}
@@ -665,9 +665,9 @@ def json_tool(
     problem = arguments_problem(schema)
     if problem is not None:
         raise wrong(f"tool {name}: its JSON Schema cannot be used: {problem}")
-    made = cast("Tool[..., object]", tool(call, **options))
-    made = replace(made, shape=JsonShape(made.name, _SIGNATURE, {}, schema))
-    return made if router is None else router.register(made)
+    new_tool = cast("Tool[..., object]", tool(call, **options))
+    new_tool = replace(new_tool, shape=JsonShape(new_tool.name, _SIGNATURE, {}, schema))
+    return new_tool if router is None else router.register(new_tool)
 
 
 def answered_by(original: Tool[..., object], function: JsonFunction) -> Tool[..., object]:
@@ -697,7 +697,7 @@ def arguments_problem(schema: JsonObject) -> str | None:
     """Return why a schema cannot describe arguments; None if it can."""
     if schema.get("type") != "object":
         return 'arguments are an object: write "type": "object" at the top'
-    from windlass.json_schema import schema_problem  # noqa: PLC0415 - slow to import
+    from windlass.tools.json_schema import schema_problem  # noqa: PLC0415 - slow to import
 
     return schema_problem(schema)
 

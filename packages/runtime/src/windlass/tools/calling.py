@@ -1,13 +1,13 @@
 """One tool call: argument validation, timeout, threads, failures.
 
-The policy of a call is decided before; see `windlass.policy`.
+The policy of a call is decided before; see `windlass.agent.policy`.
 """
 
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from functools import partial
 from hashlib import sha256
 from queue import SimpleQueue
@@ -22,9 +22,9 @@ from windlass.errors import Rejected, is_for_us
 from windlass.json_value import JsonForm, NoJsonForm
 from windlass.limits import (
     ARGUMENT_BYTES_MAX,
-    ARGUMENT_LEVELS_MAX,
     FAILED_CHARS_MAX,
     FAILURE_CHARS_MAX,
+    LIGHT_CHARS_MAX,
     MASKING_THREADS_MAX,
     NAMES_SHOWN_MAX,
     OWN_THREADS_MAX,
@@ -51,9 +51,10 @@ from windlass_protocol.codec_errors import CodecErrorCode, shown
 from windlass_protocol.codec_issues import invalid
 from windlass_protocol.frozen import sealed
 from windlass_protocol.lazy import lazy_pattern
+from windlass_protocol.limits import FREE_LEVELS_MAX
 from windlass_protocol.unchecked import maker
 
-ARGUMENT_LIMITS: Final = CodecLimits(message_bytes_max=ARGUMENT_BYTES_MAX, depth_max=ARGUMENT_LEVELS_MAX)
+ARGUMENT_LIMITS: Final = CodecLimits(message_bytes_max=ARGUMENT_BYTES_MAX, depth_max=FREE_LEVELS_MAX)
 _OMITTED: Final = lazy_pattern(r"\(arguments of ([\d,]+) characters, which are too many to be kept\)")
 _OWN_CHECKS: Final = frozenset({"value_error", "assertion_error"})
 _UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
@@ -119,8 +120,23 @@ def arguments_of(
         if error.code is CodecErrorCode.TOO_LARGE:
             raise _refusal(tool, [f"they are too large: {problem}; send less, or in several calls"]) from None
     else:
-        return _validated(tool, value, text, mask=mask)
+        return _validate(tool, value, text, mask=mask)
     raise _refusal(tool, [f"they are not valid JSON: {problem}"])
+
+
+async def read_arguments(
+    tool: Tool[..., object], raw: JsonValue, *, mask: Mask = mask_text, canonical_json: bytes | None = None
+) -> Arguments:
+    """Like `arguments_of`; checks by a schema that take long are made in a thread."""
+    return await after_few_checks(partial(arguments_of, tool, raw, mask=mask, canonical_json=canonical_json))
+
+
+class ManyChecks(Exception):
+    """Checking a value by a schema takes more than the few checks that are made on an event loop."""
+
+
+FEW_CHECKS: ContextVar[bool] = ContextVar("few checks", default=False)
+"""Whether checks by a schema end with `ManyChecks` instead of holding up the event loop."""
 
 
 def arguments_hash(arguments: JsonObject) -> str:
@@ -128,7 +144,7 @@ def arguments_hash(arguments: JsonObject) -> str:
     return _hash(canonical(arguments, ARGUMENT_LIMITS))
 
 
-def _validated(tool: Tool[..., object], value: JsonValue, text: bytes, *, mask: Mask) -> Arguments:
+def _validate(tool: Tool[..., object], value: JsonValue, text: bytes, *, mask: Mask) -> Arguments:
     if not isinstance(value, dict):
         raise _refusal(tool, ["expected an object with the parameters by name"])
     try:
@@ -137,6 +153,8 @@ def _validated(tool: Tool[..., object], value: JsonValue, text: bytes, *, mask: 
         problems = _problems(tool, error, value, mask=mask)
     except Unfit as error:
         problems = [shown(mask(text), PROBLEM_CHARS_MAX) for text in error.problems]
+    except ManyChecks:
+        raise
     except BaseException as error:  # validators are host code that a model can reach
         if is_for_us(error):
             raise
@@ -161,7 +179,7 @@ def _problems(tool: Tool[..., object], error: ValidationError, value: JsonValue,
         problems.append(shown(mask(text), PROBLEM_CHARS_MAX))
     if any(detail["type"] in _UNKNOWN and len(detail["loc"]) == 1 for detail in details):
         problems.append(
-            f"the parameters are {_listed([part.name for part in tool.shape.signature.parameters])}"
+            f"the parameters are {_name_list([part.name for part in tool.shape.signature.parameters])}"
         )
     return problems
 
@@ -170,24 +188,24 @@ def own_words(detail: ErrorDetails) -> str | None:
     """Return the message of the author's own validator, for the model."""
     if detail["type"] not in _OWN_CHECKS:
         return None
-    said = str(detail.get("ctx", {}).get("error", "")).partition("\n")[0]
-    return said or None
+    message = str(detail.get("ctx", {}).get("error", "")).partition("\n")[0]
+    return message or None
 
 
 def _refusal(tool: Tool[..., object], problems: Sequence[str]) -> Rejected:
-    told = list(problems[:PROBLEMS_MAX])
+    lines = list(problems[:PROBLEMS_MAX])
     if len(problems) > PROBLEMS_MAX:
-        told.append(f"and {len(problems) - PROBLEMS_MAX} more")
+        lines.append(f"and {len(problems) - PROBLEMS_MAX} more")
     return Rejected(
-        f"the arguments of {tool.name} do not fit: {'; '.join(told)}",
+        f"the arguments of {tool.name} do not fit: {'; '.join(lines)}",
         kind=ErrorKind.TOOL_FAILURE,
         retry=RetryClass.REPAIR_NEEDED,
     )
 
 
-def _listed(names: Sequence[str]) -> str:
-    told = ", ".join(names[:NAMES_SHOWN_MAX]) or "none"
-    return told if len(names) <= NAMES_SHOWN_MAX else f"{told} and {len(names) - NAMES_SHOWN_MAX} more"
+def _name_list(names: Sequence[str]) -> str:
+    text = ", ".join(names[:NAMES_SHOWN_MAX]) or "none"
+    return text if len(names) <= NAMES_SHOWN_MAX else f"{text} and {len(names) - NAMES_SHOWN_MAX} more"
 
 
 T = TypeVar("T")
@@ -230,18 +248,44 @@ async def in_thread(function: Callable[[], T]) -> T:
 
     Cancelling stops the wait, and the call if it has not started; a running thread cannot be stopped.
     """
-    return await _called(_THREADS, function)
+    return await _call_in_thread(_THREADS, function)
 
 
 async def in_own_thread(function: Callable[[], T]) -> T:
     """Call a function of the runtime in a thread of a separate pool: hanging tools do not block it."""
-    return await _called(_OWN, function)
+    return await _call_in_thread(_OWN, function)
 
 
 async def in_masking_thread(function: Callable[[], T]) -> T:
     """Call a function that masks or serialises a large value, in a thread of the process for such work."""
     with CONVERSIONS:
-        return await _called(_MASKING, function)
+        return await _call_in_thread(_MASKING, function)
+
+
+async def read_by_size(size: int, read: Callable[[], T]) -> T:
+    """Call a function that reads a text of this size, in characters or bytes; a large one in a thread."""
+    return read() if size <= LIGHT_CHARS_MAX else await in_masking_thread(read)
+
+
+async def after_few_checks(check: Callable[[], T]) -> T:
+    """Call a function that checks values by schemas; again in a thread if it takes more than few checks."""
+    try:
+        return few_checks(check)
+    except ManyChecks:
+        return await in_masking_thread(check)
+
+
+def few_checks(check: Callable[[], T]) -> T:
+    """Call a function that checks values by schemas.
+
+    Raises:
+        ManyChecks: it would hold up the event loop.
+    """
+    is_few = FEW_CHECKS.set(True)
+    try:
+        return check()
+    finally:
+        FEW_CHECKS.reset(is_few)
 
 
 class Conversions:
@@ -260,7 +304,7 @@ class Conversions:
 CONVERSIONS: Final = Conversions()
 
 
-async def _called(threads: _Threads, function: Callable[[], T]) -> T:
+async def _call_in_thread(threads: _Threads, function: Callable[[], T]) -> T:
     future: Future[T] = Future()
     threads.submit(partial(_settle, future, partial(copy_context().run, function)))
     return await asyncio.wrap_future(future)
@@ -320,11 +364,11 @@ def outcome_of(
     """Return the outcome of a tool that raised an error; `is_over` says that its time was over."""
     if isinstance(error, ToolFailed):
         # The result is masked again with the secrets of the runtime.
-        told = mask_text(error.message[: 2 * FAILED_CHARS_MAX])[:FAILED_CHARS_MAX]
-        return ToolRun(failure(told), error, is_retryable=error.is_retryable)
+        message = mask_text(error.message[: 2 * FAILED_CHARS_MAX])[:FAILED_CHARS_MAX]
+        return ToolRun(failure(message), error, is_retryable=error.is_retryable)
     if isinstance(error, NoJsonForm):
-        told = no_json_form_text(error)
-        return ToolRun(failure(told), ToolFailed(told))
+        message = no_json_form_text(error)
+        return ToolRun(failure(message), ToolFailed(message))
     if is_over:
         return late(tool, timeout_ms, context=context)
     return ToolRun(failure(failure_text(error)), error)
@@ -334,8 +378,8 @@ def late(tool: Tool[..., object], timeout_ms: int, *, context: ToolContext | Non
     """Return the result of a call that timed out, and cancel its context."""
     if context is not None:
         context.control.cancel()
-    told = f"{tool.name} did not finish within {timeout_ms:,} ms; whether it did anything is not known"
-    return ToolRun(failure(told), is_timeout=True)
+    message = f"{tool.name} did not finish within {timeout_ms:,} ms; whether it did anything is not known"
+    return ToolRun(failure(message), is_timeout=True)
 
 
 async def call_tool(
@@ -347,16 +391,16 @@ async def call_tool(
         BaseException: whatever the tool raises; see `outcome_of`.
     """
     signature = tool.shape.signature
-    given = dict(values)
+    arguments = dict(values)
     if signature.context_name is not None:
-        given[signature.context_name] = context
+        arguments[signature.context_name] = context
     if signature.is_async:
-        value = await cast(Awaitable[object], tool.function(**given))
+        value = await cast(Awaitable[object], tool.function(**arguments))
         if isinstance(value, ToolResult) or is_light(value):
             return tool_result(value)
         with CONVERSIONS:
             return await in_own_thread(partial(tool_result, value))
-    returned = await in_thread(partial(_call_tool, tool, given))
+    returned = await in_thread(partial(_call_tool, tool, arguments))
     if isinstance(returned, _Later):
         return await _result_of(await returned.value)
     return returned
@@ -369,9 +413,9 @@ class _Later:
     value: Awaitable[object]
 
 
-def _call_tool(tool: Tool[..., object], given: Mapping[str, object]) -> ToolResult | _Later:
+def _call_tool(tool: Tool[..., object], arguments: Mapping[str, object]) -> ToolResult | _Later:
     """Call a function in its thread, and make there what is kept of its result."""
-    returned = tool.function(**given)
+    returned = tool.function(**arguments)
     return _Later(returned) if inspect.isawaitable(returned) else tool_result(returned)
 
 
@@ -383,20 +427,20 @@ async def _result_of(value: object) -> ToolResult:
         return await in_own_thread(partial(tool_result, value))
 
 
-def failure(told: str) -> ToolResult:
+def failure(message: str) -> ToolResult:
     """Return the result of a call that failed and that the model should react to."""
-    return ToolResult(success=False, error=told, needs_followup=True)
+    return ToolResult(success=False, error=message, needs_followup=True)
 
 
 def failure_text(error: BaseException, mask: Callable[[str], str] = mask_text) -> str:
     """Return the text of an exception for the model: one short line, without secrets."""
     text = "".join(format_exception_only(error))
     line = (text[:_LINE_CHARS_MAX].splitlines() or [type(error).__name__])[0]
-    told = mask(line)
+    masked = mask(line)
     if len(line) == _LINE_CHARS_MAX < len(text):
         # Half a secret at the cut is none to the mask; it is far behind what is shown.
-        told = told[: -_LINE_CHARS_MAX // 4] or type(error).__name__
-    return shown(told, FAILURE_CHARS_MAX)
+        masked = masked[: -_LINE_CHARS_MAX // 4] or type(error).__name__
+    return shown(masked, FAILURE_CHARS_MAX)
 
 
 _LINE_CHARS_MAX: Final = 32_768

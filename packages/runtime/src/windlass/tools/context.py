@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, Generic, cast
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from windlass.deps import ContextDepsT
 from windlass.errors import kind_of
 from windlass.limits import (
     FAILED_CHARS_MAX,
@@ -21,15 +20,16 @@ from windlass.limits import (
     PROGRESS_REPORTS_MAX,
     QUESTION_CHARS_MAX,
     STATE_KEY_CHARS_MAX,
-    STATE_LEVELS_MAX,
     STATE_VALUE_BYTES_MAX,
 )
 from windlass.ports.sandbox import SandboxAccess
+from windlass.tools.deps import ContextDepsT
 from windlass.tools.results import result_value
 from windlass_protocol import CodecError, CodecErrorCode, CodecLimits, JsonObject, canonical
 from windlass_protocol.codec_errors import shown
 from windlass_protocol.frozen import sealed
 from windlass_protocol.generated import common, policy
+from windlass_protocol.limits import FREE_LEVELS_MAX
 
 if TYPE_CHECKING:
     import asyncio
@@ -64,7 +64,7 @@ RESERVED: Final = "windlass."
 """Prefix of keys that only built-in tools set."""
 STEPS_KEY: Final = f"{RESERVED}steps"
 """Where `windlass.steps` keeps what it needs; tools neither see it nor set it."""
-_LIMITS: Final = CodecLimits(message_bytes_max=STATE_VALUE_BYTES_MAX, depth_max=STATE_LEVELS_MAX)
+_LIMITS: Final = CodecLimits(message_bytes_max=STATE_VALUE_BYTES_MAX, depth_max=FREE_LEVELS_MAX)
 _KEY_SHOWN_CHARS: Final = 64
 
 
@@ -79,7 +79,7 @@ class SessionValues(Mapping[str, JsonValue]):
         self._values.pop(STEPS_KEY, None)
 
     def __getitem__(self, key: str) -> JsonValue:
-        return _copied(self._values[key])
+        return _copy(self._values[key])
 
     def __contains__(self, key: object) -> bool:
         return key in self._values
@@ -114,7 +114,7 @@ class ToolState(SessionValues, MutableMapping[str, JsonValue]):
 
     def keep_own(self, key: str, value: JsonValue) -> None:
         """Set a value of a built-in tool; its key begins with `windlass.`."""
-        self._values[key] = self._set[key] = _kept(key, value)
+        self._values[key] = self._set[key] = _stored_value(key, value)
 
     def __delitem__(self, key: str) -> None:
         del self._values[key]
@@ -141,24 +141,24 @@ def state_value(key: str, value: JsonValue) -> JsonValue:
     _check_key(key)
     if key.startswith(RESERVED):
         raise TypeError(f"keys that begin with {RESERVED} are reserved for built-in tools; choose another")
-    return _kept(key, value)
+    return _stored_value(key, value)
 
 
-def _kept(key: str, value: JsonValue) -> JsonValue:
+def _stored_value(key: str, value: JsonValue) -> JsonValue:
     name = shown(key, _KEY_SHOWN_CHARS)
     try:
         return cast(list[JsonValue], from_json(canonical([key, value], _LIMITS)))[1]
     except CodecError as error:
         if error.code is CodecErrorCode.TOO_LARGE:
             raise ToolFailed(f"{name} is too large for the state of a session: {error.message}") from None
-        problem = _told(error)
+        problem = _problem_text(error)
     raise TypeError(
         f"{name} cannot be stored in the state of a session: {problem}; use strings, numbers, booleans, "
         "None, and lists and dictionaries of these"
     )
 
 
-def _told(error: CodecError) -> str:
+def _problem_text(error: CodecError) -> str:
     """Return the problem and its place inside the value."""
     whole = f", at {error.path}"
     inside = (error.path or "").removeprefix("/1")
@@ -167,21 +167,21 @@ def _told(error: CodecError) -> str:
 
 def _check_key(key: object) -> None:
     if not isinstance(key, str) or not 1 <= len(key) <= STATE_KEY_CHARS_MAX:
-        found = f"{len(key):,} characters" if isinstance(key, str) else kind_of(key)
+        actual = f"{len(key):,} characters" if isinstance(key, str) else kind_of(key)
         raise TypeError(
-            f"a key of the state must be a string of 1 to {STATE_KEY_CHARS_MAX} characters, found {found}"
+            f"a key of the state must be a string of 1 to {STATE_KEY_CHARS_MAX} characters, found {actual}"
         )
 
 
 def copy_of(values: JsonObject | None) -> JsonObject:
     """Return a copy of JSON values; empty for None."""
-    return {} if values is None else {key: _copied(one) for key, one in values.items()}
+    return {} if values is None else {key: _copy(value) for key, value in values.items()}
 
 
-def _copied(value: JsonValue) -> JsonValue:
+def _copy(value: JsonValue) -> JsonValue:
     if isinstance(value, dict):
-        return {key: _copied(one) for key, one in value.items()}
-    return [_copied(one) for one in value] if isinstance(value, list) else value
+        return {key: _copy(item) for key, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
 @sealed
@@ -198,7 +198,7 @@ class CompactionContext:
 
 
 @sealed
-class Asked:
+class ToolQuestion:
     """A question of a tool to a person."""
 
     prompt: str
@@ -208,7 +208,7 @@ class Asked:
     @property
     def arguments(self) -> JsonObject:
         """The question as the arguments of an `ask_question` call."""
-        options: list[JsonValue] = [{"id": one, "label": one} for one in self.options]
+        options: list[JsonValue] = [{"id": option, "label": option} for option in self.options]
         return {"prompt": self.prompt, **({"options": options} if options else {})}
 
 
@@ -230,11 +230,11 @@ class Questions:
         self._mask = mask
         self._refusal = refusal
         self._count = 0
-        self.new: list[Asked] = []
+        self.new: list[ToolQuestion] = []
         self.problem: str | None = None
         """Why the call cannot go on: the tool asked another question than the one that was answered."""
 
-    def ask(self, asked: Asked) -> str:
+    def ask(self, question: ToolQuestion) -> str:
         """Return the recorded answer.
 
         Raises:
@@ -244,22 +244,22 @@ class Questions:
         """
         if self._refusal is not None:
             raise ToolFailed(self._refusal)
-        given = {self._mask(one): one for one in asked.options}
-        asked = Asked(self._mask(asked.prompt), tuple(given), asked.responders)
+        originals = {self._mask(option): option for option in question.options}
+        masked = ToolQuestion(self._mask(question.prompt), tuple(originals), question.responders)
         number = self._count
         self._count += 1
         if number >= len(self._answers):
-            self.new.append(asked)
+            self.new.append(masked)
             raise Suspended
-        question, answer = self._answers[number]
-        if question != asked.arguments:
+        recorded, answer = self._answers[number]
+        if recorded != masked.arguments:
             self.problem = _DIVERGED.format(number=number + 1)
             raise Suspended
-        found = answer if isinstance(answer, dict) else {}
-        if found.get("status") != "answered":
-            raise Unanswered(f"The question was not answered ({found.get('status')}).")
-        picked = str(found["optionId"] if "optionId" in found else found.get("text", ""))
-        return given.get(picked, picked)
+        reply = answer if isinstance(answer, dict) else {}
+        if reply.get("status") != "answered":
+            raise Unanswered(f"The question was not answered ({reply.get('status')}).")
+        picked = str(reply["optionId"] if "optionId" in reply else reply.get("text", ""))
+        return originals.get(picked, picked)
 
 
 _DIVERGED: Final = (
@@ -269,7 +269,7 @@ _DIVERGED: Final = (
 _NO_RUN: Final = "Only a tool that an agent calls in a run can ask a person."
 
 
-def question_of(prompt: object, options: object, of: object) -> Asked:
+def question_of(prompt: object, options: object, of: object) -> ToolQuestion:
     """Return a question of a tool.
 
     Raises:
@@ -286,18 +286,18 @@ def question_of(prompt: object, options: object, of: object) -> Asked:
         raise ValueError(
             f"a question must have 1 to {QUESTION_CHARS_MAX:,} characters, found {len(prompt):,}"
         )
-    if len(listed) > OPTIONS_MAX or any(not 1 <= len(one) <= OPTION_CHARS_MAX for one in listed):
+    if len(listed) > OPTIONS_MAX or any(not 1 <= len(option) <= OPTION_CHARS_MAX for option in listed):
         raise ValueError(
             f"a question has up to {OPTIONS_MAX} options of 1 to {OPTION_CHARS_MAX} characters each"
         )
     if len(set(listed)) < len(listed):
         raise ValueError("two options of the question are equal; give each its own text")
-    return Asked(prompt, listed, None if names is None else tuple(cast(Sequence[str], names)))
+    return ToolQuestion(prompt, listed, None if names is None else tuple(cast(Sequence[str], names)))
 
 
 def _are_texts(value: object) -> bool:
     is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
-    return is_list and all(isinstance(one, str) for one in cast(Sequence[object], value))
+    return is_list and all(isinstance(item, str) for item in cast(Sequence[object], value))
 
 
 class ToolControl:
@@ -348,14 +348,14 @@ class ToolControl:
         if self._report is None or self._reports >= PROGRESS_REPORTS_MAX:
             return
         self._reports += 1
-        shown: JsonValue = result_value(value)
-        size = len(to_json(shown))
+        partial: JsonValue = result_value(value)
+        size = len(to_json(partial))
         if size > PROGRESS_BYTES_MAX:
-            shown = {"$omitted": f"{size:,} bytes, limit {PROGRESS_BYTES_MAX:,}"}
+            partial = {"$omitted": f"{size:,} bytes, limit {PROGRESS_BYTES_MAX:,}"}
         if self._loop is None or self._loop is _running_loop():
-            self._report(shown)
+            self._report(partial)
         elif not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._report, shown)
+            self._loop.call_soon_threadsafe(self._report, partial)
 
 
 @sealed

@@ -26,7 +26,7 @@ Options = Annotated[list[QuestionOption], Field(max_length=OPTIONS_MAX)]
 
 
 @sealed
-class Question:
+class ModelQuestion:
     """A question of a model to a person."""
 
     prompt: str
@@ -69,11 +69,11 @@ ask_question: Final = replace(
 """Lets a model ask the user a question; add it to the tools of an agent."""
 
 
-def question_of(arguments: JsonObject) -> Question:
+def question_of(arguments: JsonObject) -> ModelQuestion:
     """Return the question that a call asks; its arguments fit the tool."""
-    given, allows = arguments.get("options") or [], arguments.get("allow_freeform")
-    options = cast("list[JsonObject]", given)
-    return Question(
+    raw_options, allows = arguments.get("options") or [], arguments.get("allow_freeform")
+    options = cast("list[JsonObject]", raw_options)
+    return ModelQuestion(
         str(arguments["prompt"]),
         tuple({name: text for name, text in option.items() if text is not None} for option in options),
         allow_freeform=not options if allows is None else bool(allows),

@@ -12,14 +12,14 @@ from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from windlass.json_value import SHOWN, JsonForm, NoJsonForm, json_value
-from windlass.limits import CONTENT_BYTES_MAX, LIGHT_CHARS_MAX, LIGHT_VALUES_MAX, RESULT_LEVELS_MAX
+from windlass.limits import CONTENT_BYTES_MAX, LIGHT_CHARS_MAX, LIGHT_VALUES_MAX
 from windlass_protocol.codec_scan import count_values
 from windlass_protocol.codec_values import is_sendable
-from windlass_protocol.limits import CodecLimits
+from windlass_protocol.limits import FREE_LEVELS_MAX, CodecLimits
 
 _COPIED_VALUES_MAX: Final = 650_000
 """Values that are copied at once, which nothing can interrupt; the walk over more lets other threads run."""
-_LIMITS: Final = CodecLimits(message_bytes_max=CONTENT_BYTES_MAX, depth_max=RESULT_LEVELS_MAX)
+_LIMITS: Final = CodecLimits(message_bytes_max=CONTENT_BYTES_MAX, depth_max=FREE_LEVELS_MAX)
 
 
 def result_value(value: object, form: JsonForm = SHOWN) -> JsonValue:
@@ -64,16 +64,16 @@ def is_light(value: object, is_known: Callable[[str], bool] = _never) -> bool:
     values, chars = 1, 0
     left = [value]
     while left:
-        one = left.pop()
-        if isinstance(one, str | bytes):
-            size = len(one)
-            chars += 0 if size > LIGHT_CHARS_MAX and isinstance(one, str) and is_known(one) else size
-        elif isinstance(one, dict):
-            values += len(cast(dict[object, object], one))
-            left += cast(dict[object, object], one).values() if values <= LIGHT_VALUES_MAX else ()
-        elif isinstance(one, list | tuple):
-            values += len(cast(list[object], one))
-            left += cast(list[object], one) if values <= LIGHT_VALUES_MAX else ()
+        item = left.pop()
+        if isinstance(item, str | bytes):
+            size = len(item)
+            chars += 0 if size > LIGHT_CHARS_MAX and isinstance(item, str) and is_known(item) else size
+        elif isinstance(item, dict):
+            values += len(cast(dict[object, object], item))
+            left += cast(dict[object, object], item).values() if values <= LIGHT_VALUES_MAX else ()
+        elif isinstance(item, list | tuple):
+            values += len(cast(list[object], item))
+            left += cast(list[object], item) if values <= LIGHT_VALUES_MAX else ()
         if values > LIGHT_VALUES_MAX or chars > LIGHT_CHARS_MAX:
             return False
     return True

@@ -16,7 +16,7 @@ from windlass.errors import Denied, Rejected, is_told_to_end, kind_of, wrong
 from windlass.limits import CLOSE_NAMES_MAX, NAME_CHARS_MAX, NAMES_SHOWN_MAX
 from windlass.refusals import bad_request, check_flag
 from windlass.tools import SHELL_PARAMETER, AnyTool, Tool, ToolOptions, tool
-from windlass.tools.calling import Arguments, arguments_of, failure, run_tool
+from windlass.tools.calling import Arguments, failure, read_arguments, run_tool
 from windlass.tools.context import ToolContext
 from windlass_harness.policy import CallFacts, PolicySet, Taint, decide, decide_tool_mode
 from windlass_protocol import (
@@ -79,13 +79,13 @@ class ToolRouter:
         Raises:
             Rejected: the name is taken, or the tool or its schema cannot be made.
         """
-        made = _as_tool(item, options)
-        if made.name in self._tools:
-            raise wrong(f"duplicate tool {made.name}; give this one another name")
+        new_tool = _as_tool(item, options)
+        if new_tool.name in self._tools:
+            raise wrong(f"duplicate tool {new_tool.name}; give this one another name")
         # Build the schema now, so that an unusable type fails here and not in a call.
-        _ = made.definition
-        self._tools[made.name] = cast("Tool[..., object]", made)
-        return made
+        _ = new_tool.definition
+        self._tools[new_tool.name] = cast("Tool[..., object]", new_tool)
+        return new_tool
 
     def unregister(self, name: str) -> None:
         """Remove a tool; an unknown name is ignored."""
@@ -129,7 +129,7 @@ class ToolRouter:
         if item is None:
             return unknown_tool(call.name, self._tools)
         try:
-            arguments = arguments_of(item, call.arguments)
+            arguments = await read_arguments(item, call.arguments)
         except Rejected as error:
             return failure(error.message)
         if not consent_granted and _needs_consent(item, arguments):
@@ -146,22 +146,22 @@ class ToolRouter:
         return run.result
 
 
-def unknown_tool(name: str, known: Iterable[str]) -> ToolResult:
+def unknown_tool(name: str, tool_names: Iterable[str]) -> ToolResult:
     """Return the result of a call of an unknown tool, with similar names.
 
     A similar tool is never called instead.
     """
     from difflib import get_close_matches  # noqa: PLC0415 - slow to import
 
-    names = sorted(known)
-    asked = shown(name, NAME_CHARS_MAX)
+    names = sorted(tool_names)
+    quoted = shown(name, NAME_CHARS_MAX)
     close = get_close_matches(name[:NAME_CHARS_MAX], names, n=CLOSE_NAMES_MAX, cutoff=CLOSENESS_MIN)
     if close:
-        return failure(f"there is no tool {asked}; did you mean {', '.join(close)}?")
+        return failure(f"there is no tool {quoted}; did you mean {', '.join(close)}?")
     if not names:
-        return failure(f"there is no tool {asked}, and no other either")
+        return failure(f"there is no tool {quoted}, and no other either")
     more = f" and {len(names) - NAMES_SHOWN_MAX} more" if len(names) > NAMES_SHOWN_MAX else ""
-    return failure(f"there is no tool {asked}; there are {', '.join(names[:NAMES_SHOWN_MAX])}{more}")
+    return failure(f"there is no tool {quoted}; there are {', '.join(names[:NAMES_SHOWN_MAX])}{more}")
 
 
 def _as_tool(item: Tool[P, R, DepsT] | Callable[P, R], options: ToolOptions) -> Tool[P, R, DepsT]:
@@ -176,12 +176,12 @@ def call_facts(
     item: Tool[..., object], arguments: Arguments, *, taint: frozenset[Taint] = frozenset()
 ) -> CallFacts:
     """Return the facts of a call for a policy; shell commands are graded."""
-    outbound, given = item.is_outbound, arguments.json
+    outbound, json_arguments = item.is_outbound, arguments.json
     if not item.is_shell:
-        return CallFacts(item.name, item.mode, taint=taint, is_outbound=outbound, arguments=given)
+        return CallFacts(item.name, item.mode, taint=taint, is_outbound=outbound, arguments=json_arguments)
     from windlass_harness.shell import classify_shell_command  # noqa: PLC0415 - slow to import
 
-    verdict = classify_shell_command(str(given.get(SHELL_PARAMETER, "")))
+    verdict = classify_shell_command(str(json_arguments.get(SHELL_PARAMETER, "")))
     return CallFacts(
         item.name,
         item.mode,
@@ -189,7 +189,7 @@ def call_facts(
         commands=verdict.commands,
         taint=taint,
         is_outbound=outbound,
-        arguments=given,
+        arguments=json_arguments,
     )
 
 

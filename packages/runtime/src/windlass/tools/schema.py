@@ -36,7 +36,7 @@ _KINDS: Final = {
 
 
 @sealed
-class Parameter:
+class ToolParameter:
     """One parameter that the model fills in."""
 
     name: str
@@ -48,7 +48,7 @@ class Parameter:
 class Signature:
     """The parameters of a tool."""
 
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[ToolParameter, ...]
     context_name: str | None
     is_async: bool
     deps: object = None
@@ -65,7 +65,7 @@ def read_signature(function: Callable[..., object], tool: str) -> Signature:
     target = _target(function)
     _check_kind(target, tool)
     hints = _hints(target, tool)
-    parameters: list[Parameter] = []
+    parameters: list[ToolParameter] = []
     contexts: list[str] = []
     deps: object = None
     for parameter in _parameters(function, tool):
@@ -76,7 +76,7 @@ def read_signature(function: Callable[..., object], tool: str) -> Signature:
             contexts.append(parameter.name)
             deps = next(iter(get_args(context)), None)
         else:
-            parameters.append(Parameter(parameter.name, annotation, parameter.default))
+            parameters.append(ToolParameter(parameter.name, annotation, parameter.default))
     if len(contexts) > 1:
         raise wrong(f"tool {tool}: {' and '.join(contexts)} are both a ToolContext; keep one of them")
     return Signature(
@@ -144,7 +144,7 @@ def _check_parameter(parameter: inspect.Parameter, hints: Mapping[str, object], 
 def _context_in(annotation: object) -> object | None:
     """Return the ToolContext of an annotation, which may allow None as well."""
     if get_origin(annotation) in {Union, UnionType}:
-        members = [one for one in get_args(annotation) if one is not NoneType]
+        members = [member for member in get_args(annotation) if member is not NoneType]
         annotation = members[0] if len(members) == 1 else None
     return annotation if annotation is ToolContext or get_origin(annotation) is ToolContext else None
 
@@ -216,7 +216,7 @@ class ArgumentShape:
         Raises:
             Rejected: a type has no JSON form.
         """
-        schema = plain_schema(self._made)
+        schema = plain_schema(self._raw_schema)
         if self._is_closed:
             for part in _definitions(schema):
                 if "properties" in part:
@@ -233,9 +233,9 @@ class ArgumentShape:
         model = self._model.__pydantic_validator__.validate_json(
             raw, strict=True, extra=extra, by_alias=True, by_name=False
         )
-        given = model.model_fields_set
+        names_set = model.model_fields_set
         names = [parameter.name for parameter in self.signature.parameters]
-        return {name: getattr(model, f"p{at}") for at, name in enumerate(names) if f"p{at}" in given}
+        return {name: getattr(model, f"p{at}") for at, name in enumerate(names) if f"p{at}" in names_set}
 
     @cached_property
     def _is_closed(self) -> bool:
@@ -245,11 +245,11 @@ class ArgumentShape:
         """
         return not any(
             "properties" in part and part.get("additionalProperties", False) is not False
-            for part in _definitions(self._made)
+            for part in _definitions(self._raw_schema)
         )
 
     @cached_property
-    def _made(self) -> JsonObject:
+    def _raw_schema(self) -> JsonObject:
         simple = _simple_schema(self.signature.parameters, self.descriptions)
         if simple is not None:
             return simple
@@ -270,12 +270,12 @@ class ArgumentShape:
             reason = f"cannot be used: {str(error).splitlines()[0]}"
         raise wrong(f"tool {self.tool}: {self._culprit(_has_model)} {reason}")
 
-    def _culprit(self, works: Callable[[Parameter], bool]) -> str:
+    def _culprit(self, works: Callable[[ToolParameter], bool]) -> str:
         """Name the first parameter that does not work by itself."""
         return next((part.name for part in self.signature.parameters if not works(part)), "a parameter")
 
 
-def _model_of(parameters: tuple[Parameter, ...], descriptions: dict[str, str]) -> type[BaseModel]:
+def _model_of(parameters: tuple[ToolParameter, ...], descriptions: dict[str, str]) -> type[BaseModel]:
     # The fields have generated names, because pydantic refuses some that Python allows; the model reads and
     # writes the aliases.
     fields: dict[str, Any] = {}
@@ -291,7 +291,7 @@ def _model_of(parameters: tuple[Parameter, ...], descriptions: dict[str, str]) -
 _SIMPLE: Final[Mapping[object, str]] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
-def _simple_schema(parameters: tuple[Parameter, ...], descriptions: dict[str, str]) -> JsonObject | None:
+def _simple_schema(parameters: tuple[ToolParameter, ...], descriptions: dict[str, str]) -> JsonObject | None:
     """Return the schema that pydantic would make of the model; None if a parameter is not simple."""
     properties: JsonObject = {}
     required: list[JsonValue] = []
@@ -335,7 +335,7 @@ def _definitions(schema: JsonObject) -> list[JsonObject]:
     return list(cast(dict[str, JsonObject], schema.get("$defs", {})).values())
 
 
-def _has_model(parameter: Parameter) -> bool:
+def _has_model(parameter: ToolParameter) -> bool:
     try:
         _model_of((parameter,), {})
     except _UNUSABLE:
@@ -343,7 +343,7 @@ def _has_model(parameter: Parameter) -> bool:
     return True
 
 
-def _has_schema(parameter: Parameter) -> bool:
+def _has_schema(parameter: ToolParameter) -> bool:
     try:
         _model_of((parameter,), {}).model_json_schema()
     except PydanticInvalidForJsonSchema:
@@ -405,17 +405,17 @@ def _google(lines: list[str]) -> dict[str, str]:
 
 
 def _sphinx(lines: list[str]) -> dict[str, str]:
-    found: dict[str, list[str]] = {}
+    parameters: dict[str, list[str]] = {}
     current: list[str] = []
     for line in lines:
         match = _SPHINX_ITEM.fullmatch(line)
         if match:
-            current = found.setdefault(match[1], [match[2]])
+            current = parameters.setdefault(match[1], [match[2]])
         elif line[:1].isspace():
             current.append(line)
         else:
             current = []
-    return _joined(found)
+    return _join_texts(parameters)
 
 
 def _numpy(lines: list[str]) -> dict[str, str]:
@@ -436,18 +436,18 @@ def _numpy(lines: list[str]) -> dict[str, str]:
 
 def _items(lines: list[str], item: re.Pattern[str]) -> dict[str, str]:
     """Parse a list of names, each with an indented text."""
-    found: dict[str, list[str]] = {}
+    parameters: dict[str, list[str]] = {}
     current: list[list[str]] = []
     for line in lines:
         match = item.fullmatch(line) if line[:1].strip() else None
         if match:
             first = match[2] if item is _GOOGLE_ITEM else ""
-            current = [found.setdefault(name.strip(), [first]) for name in match[1].split(",")]
+            current = [parameters.setdefault(name.strip(), [first]) for name in match[1].split(",")]
         else:
             for text in current:
                 text.append(line)
-    return _joined(found)
+    return _join_texts(parameters)
 
 
-def _joined(found: dict[str, list[str]]) -> dict[str, str]:
-    return {name: " ".join(" ".join(texts).split()) for name, texts in found.items()}
+def _join_texts(parameters: dict[str, list[str]]) -> dict[str, str]:
+    return {name: " ".join(" ".join(texts).split()) for name, texts in parameters.items()}

@@ -1,6 +1,6 @@
 """Ways in and out over HTTP: signed webhooks that start runs, channels, and signed notifications."""
 
-from windlass.ports.channel import (
+from windlass.webhooks.channel import (
     Answer,
     Channel,
     Delivered,

@@ -15,10 +15,10 @@ from urllib.parse import parse_qs
 
 from windlass import parts
 from windlass.errors import Conflict, Denied, Rejected, meant
-from windlass.ports.channel import Answer, Channel, Incoming, Message, Reply, Route, SignedRequest
 from windlass.ports.store import Document, OpenRequest
 from windlass.refusals import bad_setup, check_id, check_items
 from windlass.runtime.requests import consents, makes_call
+from windlass.webhooks.channel import Answer, Channel, Incoming, Message, Reply, Route, SignedRequest
 from windlass.webhooks.signatures import SCHEMES, Scheme
 from windlass_harness.loop.people import matched
 from windlass_protocol import InputKind, InputResponse, JsonObject, SourceKind, SourceRef
@@ -110,16 +110,16 @@ class Webhook:
         check_id(self.owner, f"the owner of webhook {self.name}")
         check_id(self.tenant, f"the tenant of webhook {self.name}")
         if not isinstance(self.scheme, Scheme) and self.scheme not in SCHEMES:
-            known = ", ".join(SCHEMES)
-            raise bad_setup(f"the scheme of webhook {self.name} is a Scheme or one of {known}")
+            schemes = ", ".join(SCHEMES)
+            raise bad_setup(f"the scheme of webhook {self.name} is a Scheme or one of {schemes}")
         for option in ("secrets", "events", "approvers"):
             check_items(getattr(self, option), str, what=f"{option} of webhook {self.name}", words="texts")
-        if not self.secrets or not all(is_variable(one) for one in self.secrets):
+        if not self.secrets or not all(is_variable(name) for name in self.secrets):
             raise bad_setup(f"secrets of webhook {self.name} are one or more environment variables")
-        given = [one for one in ("message", "route", "channel") if getattr(self, one)]
-        if len(given) != 1:
-            found = " and ".join(given) or "none"
-            raise bad_setup(f"webhook {self.name} needs one of message, route and channel, found {found}")
+        sources = [name for name in ("message", "route", "channel") if getattr(self, name)]
+        if len(sources) != 1:
+            names = " and ".join(sources) or "none"
+            raise bad_setup(f"webhook {self.name} needs one of message, route and channel, found {names}")
         if self.approvers and self.channel is None:
             raise bad_setup(f"approvers of webhook {self.name} need a channel")
         if self.events and self.channel is not None:
@@ -137,28 +137,28 @@ class Webhook:
         Raises:
             Rejected: a field is unknown, or its value cannot be used.
         """
-        known = [one.name for one in fields(cls) if one.name not in ("name", "route", "channel")]  # pyright: ignore[reportArgumentType] - `sealed` makes fields
-        given: dict[str, object] = {}
+        field_names = [item.name for item in fields(cls) if item.name not in ("name", "route", "channel")]  # pyright: ignore[reportArgumentType] - `sealed` makes fields
+        values: dict[str, object] = {}
         for field, value in table.items():
-            if field not in known:
-                raise bad_setup(f"webhook {name}: unknown field {field}{meant([field], known)}")
+            if field not in field_names:
+                raise bad_setup(f"webhook {name}: unknown field {field}{meant([field], field_names)}")
             if field == "scheme" and isinstance(value, Mapping):
                 value = _scheme(name, cast("Mapping[str, object]", value))
-            given[field] = tuple(cast("list[object]", value)) if isinstance(value, list) else value
+            values[field] = tuple(cast("list[object]", value)) if isinstance(value, list) else value
         for field in ("agent", "scheme", "secrets"):
-            if field not in given:
+            if field not in values:
                 raise bad_setup(f"webhook {name}: {field} is missing")
         for field in ("message", "session"):
-            if not isinstance(given.get(field, ""), str):
+            if not isinstance(values.get(field, ""), str):
                 raise bad_setup(f"webhook {name}: {field} is a text")
-        return cls(name, **given)  # pyright: ignore[reportArgumentType] - checked by `__post_init__`
+        return cls(name, **values)  # pyright: ignore[reportArgumentType] - checked by `__post_init__`
 
     def session_id(self, session: str) -> str:
         """Return the id of a session; it begins with the name of the webhook, whatever a sender says."""
         plain = f"{self.name}:{session}"
         if _SESSION.fullmatch(plain) and len(plain) <= ID_CHARS_MAX:
             return plain
-        return f"{self.name}:{derived(session)}"
+        return f"{self.name}:{derive_id(session)}"
 
     def identify(self, delivery: SignedRequest) -> Incoming:
         """Return the message, answer or reply that a delivery is; None if it is to be ignored.
@@ -170,8 +170,8 @@ class Webhook:
             return None
         find = self.channel.identify if self.channel is not None else self.route
         if find is None:
-            text = _filled(self.message, delivery)
-            return Message(_filled(self.session, delivery), text[:MESSAGE_CHARS_MAX])
+            text = _fill_template(self.message, delivery)
+            return Message(_fill_template(self.session, delivery), text[:MESSAGE_CHARS_MAX])
         try:
             return find(delivery)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -179,14 +179,14 @@ class Webhook:
         raise PayloadRefused(f"webhook {self.name} does not understand this body ({problem})")
 
     def _counts(self, event: str) -> bool:
-        return any(event == one or event.startswith(f"{one}.") for one in self.events)
+        return any(event == counted or event.startswith(f"{counted}.") for counted in self.events)
 
 
 def _scheme(name: str, table: Mapping[str, object]) -> Scheme:
-    known = {one.name: one for one in fields(Scheme)}  # pyright: ignore[reportArgumentType] - `sealed` makes fields
+    field_names = {item.name: item for item in fields(Scheme)}  # pyright: ignore[reportArgumentType] - `sealed` makes fields
     for field, value in table.items():
-        if field not in known:
-            raise bad_setup(f"webhook {name}: unknown field scheme.{field}{meant([field], [*known])}")
+        if field not in field_names:
+            raise bad_setup(f"webhook {name}: unknown field scheme.{field}{meant([field], [*field_names])}")
         kind = bool if field == "has_base64_secrets" else str
         if not isinstance(value, kind):
             raise bad_setup(
@@ -225,15 +225,16 @@ class Webhooks:
         variable: Callable[[str], str | None] = parts.variable,
         clock: parts.Clock | None = None,
     ) -> None:
-        given = check_items(webhooks, Webhook, what="webhooks", words="Webhooks")
-        self._by_name = {one.name: one for one in given}
+        checked = check_items(webhooks, Webhook, what="webhooks", words="Webhooks")
+        self._by_name = {webhook.name: webhook for webhook in checked}
         self._clock = clock or parts.SystemClock()
-        if len(self._by_name) < len(given):
+        if len(self._by_name) < len(checked):
             raise bad_setup("two webhooks have the same name; give each its own")
-        if len(given) > WEBHOOKS_MAX:
-            raise bad_setup(f"webhooks: found {len(given):,}, limit {WEBHOOKS_MAX}")
+        if len(checked) > WEBHOOKS_MAX:
+            raise bad_setup(f"webhooks: found {len(checked):,}, limit {WEBHOOKS_MAX}")
         self._secrets = {
-            one.name: one.signing.secrets(one.secrets, variable, user=f"webhook {one.name}") for one in given
+            webhook.name: webhook.signing.secrets(webhook.secrets, variable, user=f"webhook {webhook.name}")
+            for webhook in checked
         }
 
     def __iter__(self) -> Iterator[Webhook]:
@@ -260,7 +261,7 @@ class Webhooks:
         small = {key.lower(): value for key, value in headers.items()}
         now_s = self._clock.now().timestamp()
         webhook.signing.check(small, body, self._secrets[name], now_s=now_s)
-        return _parsed(webhook, small, body)
+        return _parse_delivery(webhook, small, body)
 
     async def take(self, runtime: "AgentRuntime", delivery: SignedRequest) -> Taken:
         """Start the run of a delivery, or answer a request; return once that is durable.
@@ -277,20 +278,20 @@ class Webhooks:
             case Reply(text):
                 return Taken(reply=text)
             case Message() as message:
-                return await _started(runtime, webhook, delivery, message)
+                return await _start_run(runtime, webhook, delivery, message)
             case Answer(session, request_id, option_id, user):
                 response = InputResponse(request_id=request_id, option_id=option_id, responder=user)
-                key = derived(webhook.name, delivery.delivery_id)
-                return await _answered(runtime, webhook, webhook.session_id(session), response, key=key)
+                key = derive_id(webhook.name, delivery.delivery_id)
+                return await _answer_request(runtime, webhook, webhook.session_id(session), response, key=key)
 
 
-def derived(*parts: str) -> str:
+def derive_id(*parts: str) -> str:
     """Return an id that is a digest of texts."""
     text = "".join(f"{len(part)}:{part}" for part in parts)
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:44]
 
 
-def _parsed(webhook: Webhook, headers: Mapping[str, str], body: bytes) -> SignedRequest:
+def _parse_delivery(webhook: Webhook, headers: Mapping[str, str], body: bytes) -> SignedRequest:
     """Return a request with its payload: JSON, or a form with JSON in its field `payload`."""
     raw = body
     if headers.get("content-type", "").partition(";")[0].strip().lower() == _FORM:
@@ -309,50 +310,50 @@ def _parsed(webhook: Webhook, headers: Mapping[str, str], body: bytes) -> Signed
         raise PayloadRefused("the body is not JSON") from None
     if not isinstance(payload, dict):
         raise PayloadRefused("the body is not a JSON object")
-    found, scheme = cast(JsonObject, payload), webhook.signing
-    given = headers.get(scheme.id_header or "") or _text_at(found, scheme.id_path)
-    events = (headers.get(scheme.event_header or ""), _text_at(found, scheme.event_path))
+    content, scheme = cast(JsonObject, payload), webhook.signing
+    delivery_id = headers.get(scheme.id_header or "") or _text_at(content, scheme.id_path)
+    events = (headers.get(scheme.event_header or ""), _text_at(content, scheme.event_path))
     return SignedRequest(
         webhook.name,
-        given or sha256(body).hexdigest(),
-        ".".join(one for one in events if one),
-        found,
+        delivery_id or sha256(body).hexdigest(),
+        ".".join(event for event in events if event),
+        content,
         headers,
     )
 
 
 def _text_at(payload: JsonObject, path: str | None) -> str | None:
     """Return the text, number or flag at a path such as `issue.labels.0.name`; None if there is none."""
-    found: object = payload
+    value: object = payload
     for part in (path or "").split("."):
-        if isinstance(found, dict):
-            found = cast("dict[str, object]", found).get(part)
-        elif isinstance(found, list) and part.isdigit() and int(part[:6]) < len(cast("list[object]", found)):
-            found = cast("list[object]", found)[int(part[:6])]
+        if isinstance(value, dict):
+            value = cast("dict[str, object]", value).get(part)
+        elif isinstance(value, list) and part.isdigit() and int(part[:6]) < len(cast("list[object]", value)):
+            value = cast("list[object]", value)[int(part[:6])]
         else:
             return None
-    if isinstance(found, bool):
-        return str(found).lower()
-    return str(found) if isinstance(found, str | int | float) else None
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, str | int | float) else None
 
 
-def _filled(template: str, delivery: SignedRequest) -> str:
-    known = {"event": delivery.event, "delivery": delivery.delivery_id}
+def _fill_template(template: str, delivery: SignedRequest) -> str:
+    variables = {"event": delivery.event, "delivery": delivery.delivery_id}
 
     def value(path: str) -> str:
-        found = known.get(path, _text_at(delivery.payload, path))
-        if found is None:
+        text = variables.get(path, _text_at(delivery.payload, path))
+        if text is None:
             raise PayloadRefused(f"webhook {delivery.entry}: the body has no text at {path}")
-        return found
+        return text
 
     return _PLACE.sub(lambda match: value(match[1]), template)
 
 
-async def _started(
+async def _start_run(
     runtime: "AgentRuntime", webhook: Webhook, delivery: SignedRequest, message: Message
 ) -> Taken:
     session_id = webhook.session_id(message.session)
-    run_id = f"webhook:{derived(webhook.name, delivery.delivery_id)}"
+    run_id = f"webhook:{derive_id(webhook.name, delivery.delivery_id)}"
     store = runtime.ports.store
     assert store is not None, "a runtime that can start has one"
     is_known = await store.session(session_id) is not None
@@ -361,7 +362,7 @@ async def _started(
     if is_known and webhook.channel is not None and message.user is not None:
         request_id = await _question(runtime, session_id, run_id)
         if request_id is not None:
-            return await _replied(runtime, webhook, message, request_id, key=run_id)
+            return await _reply_to_question(runtime, webhook, message, request_id, key=run_id)
     await runtime.start(
         webhook.agent,
         message.text[:MESSAGE_CHARS_MAX],
@@ -382,22 +383,24 @@ async def _question(runtime: "AgentRuntime", session_id: str, run_id: str) -> st
     """Return the question that a message answers, if it answers one; the same again for the same delivery."""
     store = runtime.ports.store
     assert store is not None, "a runtime that can start has one"
-    kept = await reply_of(runtime, run_id)
-    if kept is not None:
-        return kept
+    request_id = await reply_of(runtime, run_id)
+    if request_id is not None:
+        return request_id
     if await store.run(run_id) is not None:
         return None  # it has started a run before the question was asked
     open_ = await runtime.session_requests(session_id)
-    found = [one for one in open_ if one.kind is InputKind.QUESTION and not one.is_answered]
-    return await keep_reply(runtime, run_id, found[0].request_id) if found else None
+    questions = [
+        request for request in open_ if request.kind is InputKind.QUESTION and not request.is_answered
+    ]
+    return await keep_reply(runtime, run_id, questions[0].request_id) if questions else None
 
 
 async def reply_of(runtime: "AgentRuntime", key: str) -> str | None:
     """Return the request that the message with a key answered; None if it has not been here."""
     store = runtime.ports.store
     assert store is not None, "a runtime that can start has one"
-    kept = await store.document(_REPLY, key)
-    return None if kept is None else str(kept.body["requestId"])
+    reply = await store.document(_REPLY, key)
+    return None if reply is None else str(reply.body["requestId"])
 
 
 async def keep_reply(runtime: "AgentRuntime", key: str, request_id: str) -> str:
@@ -410,52 +413,54 @@ async def keep_reply(runtime: "AgentRuntime", key: str, request_id: str) -> str:
     for old in await store.due_documents(_REPLY, now_ms=now_ms, limit=_EXPIRED_MAX):
         with suppress(Conflict):
             await store.drop_document(old)
-    kept = Document(_REPLY, key, 1, {"requestId": request_id}, now_ms + REPLIES_KEPT_MS)
+    reply = Document(_REPLY, key, 1, {"requestId": request_id}, now_ms + REPLIES_KEPT_MS)
     try:
-        await store.put_document(kept)
+        await store.put_document(reply)
     except Conflict:  # the same message at another server
         return await reply_of(runtime, key) or request_id
     return request_id
 
 
-async def _replied(
+async def _reply_to_question(
     runtime: "AgentRuntime", webhook: Webhook, message: Message, request_id: str, *, key: str
 ) -> Taken:
     """Answer a question with a message; the author is told if it is not an answer."""
     session_id, user = webhook.session_id(message.session), message.user
-    found = await runtime.sessions.request(request_id)
+    stored = await runtime.sessions.request(request_id)
     response = InputResponse(request_id=request_id, text=message.text[:MESSAGE_CHARS_MAX], responder=user)
     refused = None
-    if isinstance(found, OpenRequest):
-        asked = found.request
-        if makes_call(asked, response):
+    if isinstance(stored, OpenRequest):
+        request = stored.request
+        if makes_call(request, response):
             refused = "a text approves nothing; use the button"
-        elif not asked.allow_freeform and matched(asked, response).option_id is None:
-            labels = ", ".join(option.label for option in asked.options or ())
+        elif not request.allow_freeform and matched(request, response).option_id is None:
+            labels = ", ".join(option.label for option in request.options or ())
             refused = f"please answer with one of: {labels}"
-    if found is not None and refused is not None:
-        return Taken(session_id, found.run_id, refused=refused, user=user)
-    return await _answered(runtime, webhook, session_id, response, key=key)
+    if stored is not None and refused is not None:
+        return Taken(session_id, stored.run_id, refused=refused, user=user)
+    return await _answer_request(runtime, webhook, session_id, response, key=key)
 
 
-async def _answered(
+async def _answer_request(
     runtime: "AgentRuntime", webhook: Webhook, session_id: str, response: InputResponse, *, key: str
 ) -> Taken:
     """Answer a request in the name of a user, who is told if the answer is refused, or was not the first.
 
     A delivery that comes again has the same `key`, and answers nothing further.
     """
-    found, user = await runtime.sessions.request(response.request_id), response.responder
-    run_id, refused = None if found is None else found.run_id, None
-    if found is None or found.owner != webhook.owner:
+    request, user = await runtime.sessions.request(response.request_id), response.responder
+    run_id, refused = None if request is None else request.run_id, None
+    if request is None or request.owner != webhook.owner:
         run_id, refused = None, "this request does not exist any more"
     elif (
-        isinstance(found, OpenRequest) and user not in webhook.approvers and consents(found.request, response)
+        isinstance(request, OpenRequest)
+        and user not in webhook.approvers
+        and consents(request.request, response)
     ):
         refused = "you may not approve this call; you may deny it"
     else:
         try:
-            await runtime.answer_session(found.session_id, [response], key=key)
+            await runtime.answer_session(request.session_id, [response], key=key)
         except (Conflict, Denied, Rejected) as error:
             refused = error.message
     return Taken(session_id, run_id, refused=refused, user=user)

@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 from windlass import parts
 from windlass.addresses import target_of
 from windlass.errors import install_hint, meant
-from windlass.ports.channel import Channel, Delivered, Notice
 from windlass.ports.clock import Clock
 from windlass.refusals import bad_setup, check_id, check_items
 from windlass.tools import ToolFailed
+from windlass.webhooks.channel import Channel, Delivered, Notice
 from windlass.webhooks.inbound import LOCAL, Webhook, is_name, is_variable
 from windlass.webhooks.outbox import Outbox
 from windlass.webhooks.signatures import STANDARD
@@ -73,7 +73,7 @@ async def post(
             target_of(url)
             backend = import_module("windlass.toolbox.web_connect").PublicOnly(_network())
         parts_of_url = urlsplit(url)
-        given = {
+        all_headers = {
             "host": parts_of_url.netloc,
             "user-agent": "windlass",
             "content-length": str(len(body)),
@@ -82,7 +82,7 @@ async def post(
         async with (
             asyncio.timeout(SEND_S),
             httpcore2.AsyncConnectionPool(network_backend=backend) as pool,
-            pool.stream("POST", url, headers=list(given.items()), content=body) as response,
+            pool.stream("POST", url, headers=list(all_headers.items()), content=body) as response,
         ):
             return await _read(response)
     except ToolFailed as error:
@@ -139,17 +139,19 @@ class Endpoint:
         check_id(self.tenant, f"the tenant of endpoint {self.name}")
         for option in ("secrets", "events"):
             check_items(getattr(self, option), str, what=f"{option} of endpoint {self.name}", words="texts")
-        if not self.secrets or not all(is_variable(one) for one in self.secrets):
+        if not self.secrets or not all(is_variable(secret) for secret in self.secrets):
             raise bad_setup(f"secrets of endpoint {self.name} are one or more environment variables")
         for event in self.events:
-            if not any(known == event or known.startswith(f"{event}.") for known in EVENT_DATA):
+            if not any(
+                event_type == event or event_type.startswith(f"{event}.") for event_type in EVENT_DATA
+            ):
                 raise bad_setup(f"endpoint {self.name}: unknown event {event}{meant([event], [*EVENT_DATA])}")
         if not self.events:
             raise bad_setup(f"endpoint {self.name} needs events, such as run.completed")
         scheme = urlsplit(self.url).scheme if isinstance(cast(object, self.url), str) else ""
         if scheme != "https" and not (self.is_private and scheme == "http"):
-            words = "an https address, or with is_private an http address"
-            raise bad_setup(f"the url of endpoint {self.name} is {words}")
+            expected = "an https address, or with is_private an http address"
+            raise bad_setup(f"the url of endpoint {self.name} is {expected}")
 
     @classmethod
     def read(cls, name: str, table: Mapping[str, object]) -> "Endpoint":
@@ -158,20 +160,20 @@ class Endpoint:
         Raises:
             Rejected: a field is unknown or missing, or its value cannot be used.
         """
-        known = [one.name for one in fields(cls) if one.name != "name"]  # pyright: ignore[reportArgumentType] - `sealed` makes fields
+        field_names = [item.name for item in fields(cls) if item.name != "name"]  # pyright: ignore[reportArgumentType] - `sealed` makes fields
         for field in table:
-            if field not in known:
-                raise bad_setup(f"endpoint {name}: unknown field {field}{meant([field], known)}")
+            if field not in field_names:
+                raise bad_setup(f"endpoint {name}: unknown field {field}{meant([field], field_names)}")
         for field in ("url", "events", "secrets"):
             if field not in table:
                 raise bad_setup(f"endpoint {name}: {field} is missing")
         if not isinstance(table.get("is_private", False), bool):
             raise bad_setup(f"endpoint {name}: is_private is true or false")
-        given = {
+        values = {
             field: tuple(cast("list[object]", value)) if isinstance(value, list) else value
             for field, value in table.items()
         }
-        return cls(name, **given)  # pyright: ignore[reportArgumentType] - checked by `__post_init__`
+        return cls(name, **values)  # pyright: ignore[reportArgumentType] - checked by `__post_init__`
 
 
 class Notifications:
@@ -191,7 +193,7 @@ class Notifications:
     async def parts(self, record: Record) -> Sequence[int]:
         """Return one part for an event that the endpoint is notified of."""
         events = self._endpoint.events
-        return range(any(record.type == one or record.type.startswith(f"{one}.") for one in events))
+        return range(any(record.type == event or record.type.startswith(f"{event}.") for event in events))
 
     async def send(self, record: Record, part: int, *, key: str) -> Delivered:
         """Send a notification with all signatures."""
@@ -253,7 +255,10 @@ class ChannelMessages:
                 request = InputRequest.model_validate(cast("list[object]", data["requests"])[part])
                 return Notice(session, "request", request.prompt, request)
             case "input.resolved":
-                lines = [_resolved(one) for one in cast("list[JsonObject]", data["resolutions"])]
+                lines = [
+                    _describe_resolution(resolution)
+                    for resolution in cast("list[JsonObject]", data["resolutions"])
+                ]
                 return Notice(session, "resolved", "\n".join(lines))
             case "run.completed":
                 text = data.get("output")
@@ -267,7 +272,7 @@ class ChannelMessages:
                 return Notice(session, "failed", _ENDS[record.type])
 
 
-def _resolved(resolution: JsonObject) -> str:
+def _describe_resolution(resolution: JsonObject) -> str:
     response = cast(JsonObject, resolution.get("response") or {})
     who = response.get("responder")
     return f"{str(resolution['outcome']).capitalize()} by {who}." if who else f"{resolution['outcome']}."
@@ -286,20 +291,22 @@ def targets_of(
         Rejected: a variable is not set, two targets have the same name, or the extra `web` is not installed.
     """
     watch = clock or parts.SystemClock()
-    made: list[Notifications | ChannelMessages] = [
-        Notifications(one, variable=variable, clock=watch) for one in endpoints
+    targets: list[Notifications | ChannelMessages] = [
+        Notifications(endpoint, variable=variable, clock=watch) for endpoint in endpoints
     ]
-    made += [ChannelMessages(one, one.channel) for one in webhooks if one.channel is not None]
-    if len({one.name for one in made}) < len(made):
+    targets += [
+        ChannelMessages(webhook, webhook.channel) for webhook in webhooks if webhook.channel is not None
+    ]
+    if len({target.name for target in targets}) < len(targets):
         raise bad_setup("two endpoints or channels have the same name; give each its own")
-    if len(made) > ENDPOINTS_MAX:
-        raise bad_setup(f"endpoints and channels: found {len(made):,}, limit {ENDPOINTS_MAX}")
-    if made:
+    if len(targets) > ENDPOINTS_MAX:
+        raise bad_setup(f"endpoints and channels: found {len(targets):,}, limit {ENDPOINTS_MAX}")
+    if targets:
         try:
             import_module("httpcore2")
         except ModuleNotFoundError:
             raise bad_setup(f"notifications need an optional dependency: {install_hint('web')}") from None
-    return tuple(made)
+    return tuple(targets)
 
 
 @asynccontextmanager
@@ -316,7 +323,7 @@ async def notify(
     Raises:
         Rejected: as for `targets_of`.
     """
-    given = check_items(endpoints, Endpoint, what="endpoints", words="Endpoints")
-    targets = targets_of(given, tuple(channels), clock=runtime.ports.machine.clock)
+    checked = check_items(endpoints, Endpoint, what="endpoints", words="Endpoints")
+    targets = targets_of(checked, tuple(channels), clock=runtime.ports.machine.clock)
     async with Outbox(runtime, targets) as outbox:
         yield outbox

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final, Protocol, Self, cast
 
 from windlass.errors import AgentError, Conflict, is_for_us
 from windlass.limits import WAIT_MS_MAX, WRITES_MAX
-from windlass.ports.channel import Delivered
 from windlass.ports.clock import IDLE, Clock
 from windlass.ports.store import Document, Store
 from windlass.refusals import check_id, contended, missing_port, unknown_document
-from windlass.webhooks.inbound import derived
+from windlass.webhooks.channel import Delivered
+from windlass.webhooks.inbound import derive_id
 from windlass_harness.record import Record
 from windlass_harness.times import stamp_of
 from windlass_protocol import DeliveryInfo, JsonObject
@@ -52,7 +52,7 @@ _ASIDE_MS: Final = 60_000
 _LOG: Final = logging.getLogger("windlass.runs")
 
 
-class Target(Protocol):
+class DeliveryTarget(Protocol):
     """Somewhere that things are delivered to."""
 
     @property
@@ -93,11 +93,11 @@ class Deliveries:
         """Return a page of deliveries, by id; with an owner, only those of their sessions."""
         from windlass.catalog.reading import documents_page  # noqa: PLC0415 - slow to import
 
-        def made(document: Document) -> DeliveryInfo | None:
-            found = _info(document)
-            return found if owner in (None, found.owner) and (found.is_dead or not dead_only) else None
+        def read(document: Document) -> DeliveryInfo | None:
+            info = _info(document)
+            return info if owner in (None, info.owner) and (info.is_dead or not dead_only) else None
 
-        return await documents_page(self._store, DELIVERY, made, after=after, limit=limit)
+        return await documents_page(self._store, DELIVERY, read, after=after, limit=limit)
 
     async def get(self, delivery_id: str) -> DeliveryInfo:
         """Return a delivery.
@@ -105,7 +105,7 @@ class Deliveries:
         Raises:
             Conflict: there is none with this id: it never was, or it was taken.
         """
-        return _info(await self._known(delivery_id))
+        return _info(await self._require_document(delivery_id))
 
     async def retry(self, delivery_id: str) -> DeliveryInfo:
         """Make a delivery due now; its attempts are counted from the beginning.
@@ -114,7 +114,7 @@ class Deliveries:
             Conflict: there is none with this id.
         """
         for _ in range(WRITES_MAX):
-            before = await self._known(delivery_id)
+            before = await self._require_document(delivery_id)
             body: JsonObject = {**before.body, "attempts": 0, "isDead": False}
             after = replace(before, revision=before.revision + 1, body=body, due_at_ms=_now_ms(self._clock))
             with suppress(Conflict):
@@ -129,16 +129,16 @@ class Deliveries:
             Conflict: there is none with this id.
         """
         for _ in range(WRITES_MAX):
-            before = await self._known(delivery_id)
+            before = await self._require_document(delivery_id)
             with suppress(Conflict):
                 return await self._store.drop_document(before)
         raise contended(f"delivery {delivery_id}")
 
-    async def _known(self, delivery_id: str) -> Document:
-        found = await self._store.document(DELIVERY, check_id(delivery_id, "the id of a delivery"))
-        if found is None:
+    async def _require_document(self, delivery_id: str) -> Document:
+        document = await self._store.document(DELIVERY, check_id(delivery_id, "the id of a delivery"))
+        if document is None:
             raise unknown_document("delivery", delivery_id)
-        return found
+        return document
 
 
 class Outbox:
@@ -147,7 +147,7 @@ class Outbox:
     def __init__(
         self,
         runtime: "CoreRuntime",
-        targets: Iterable[Target],
+        targets: Iterable[DeliveryTarget],
         *,
         bookmark: str = OUTBOX,
         retries_s: tuple[float, ...] = RETRIES_S,
@@ -159,7 +159,7 @@ class Outbox:
         self._clock = runtime.ports.machine.clock
         self._holder = runtime.ports.machine.new_id()
         self._hide: Callable[[str], str] = runtime.ports.scribe.redactor.text
-        self._targets: Mapping[str, Target] = {one.name: one for one in targets}
+        self._targets: Mapping[str, DeliveryTarget] = {target.name: target for target in targets}
         self._retries_s = retries_s
         self._mark = Document(BOOKMARK, bookmark, 0, {})
         self._at = 0
@@ -227,13 +227,13 @@ class Outbox:
     async def _load(self) -> None:
         """Read the bookmark; the first process puts it at the end of the journal."""
         name = self._mark.name
-        found = await self._store.document(BOOKMARK, name)
-        while found is None:
+        mark = await self._store.document(BOOKMARK, name)
+        while mark is None:
             new = Document(BOOKMARK, name, 1, {"position": await self._store.last_position()})
             with suppress(Conflict):
                 await self._store.put_document(new)
-            found = await self._store.document(BOOKMARK, name)
-        self._mark, self._at = found, cast(int, found.body["position"])
+            mark = await self._store.document(BOOKMARK, name)
+        self._mark, self._at = mark, cast(int, mark.body["position"])
 
     async def _gather(self) -> bool:
         """Write the deliveries of a page of records; return whether there may be more."""
@@ -244,19 +244,19 @@ class Outbox:
         page = await self._store.read_all(after=self._at, limit=_PAGE)
         if not page:
             return False
-        found = [
+        deliveries = [
             (target, record, part)
             for record in page
             for target in self._targets.values()
             for part in await target.parts(record)
         ]
         end = page[-1].position or self._at
-        if found and not await self._save(self._at, held_ms=_now_ms(self._clock) + LEASE_MS):
+        if deliveries and not await self._save(self._at, held_ms=_now_ms(self._clock) + LEASE_MS):
             return True
-        for target, record, part in found:
+        for target, record, part in deliveries:
             await self._enqueue(target, record, part)
         self._at = end
-        if found or end - cast(int, self._mark.body["position"]) >= _SAVE_EVERY:
+        if deliveries or end - cast(int, self._mark.body["position"]) >= _SAVE_EVERY:
             await self._save(end)
         return True
 
@@ -272,7 +272,7 @@ class Outbox:
         self._mark = mark
         return True
 
-    async def _enqueue(self, target: Target, record: Record, part: int) -> None:
+    async def _enqueue(self, target: DeliveryTarget, record: Record, part: int) -> None:
         session = await self._store.listed_session(record.session_id)
         if session is not None and session.is_playground:
             return
@@ -325,9 +325,9 @@ class Outbox:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _attempt(self, target: Target, document: Document) -> None:
+    async def _attempt(self, target: DeliveryTarget, document: Document) -> None:
         try:
-            await self._tried(target, document)
+            await self._try_delivery(target, document)
         except Conflict:
             pass  # another process has it, or a person retried or deleted it
         except AgentError as error:
@@ -335,14 +335,14 @@ class Outbox:
         finally:
             del self._sending[document.name]
 
-    async def _tried(self, target: Target, before: Document) -> None:
+    async def _try_delivery(self, target: DeliveryTarget, before: Document) -> None:
         now_ms = _now_ms(self._clock)
         attempts = cast(int, before.body["attempts"]) + 1
         body = {name: value for name, value in before.body.items() if name != "problem"}
         body["attempts"] = attempts
         mine = replace(before, revision=before.revision + 1, body=body, due_at_ms=now_ms + LEASE_MS)
         await self._store.put_document(mine)
-        outcome = await self._sent(target, mine)
+        outcome = await self._send(target, mine)
         if outcome.problem is None:
             await self._store.drop_document(mine)
             return
@@ -354,10 +354,10 @@ class Outbox:
             wait_s = max(self._retries_s[attempts - 1], outcome.retry_after_s or 0.0)
             due_ms = _now_ms(self._clock) + min(int(wait_s * 1_000), WAIT_MS_MAX)
         await self._store.put_document(replace(mine, revision=mine.revision + 1, body=body, due_at_ms=due_ms))
-        words = "given up" if is_dead else "tried again later"
-        _LOG.warning("delivery %s to %s failed: %s; it is %s", mine.name, target.name, problem, words)
+        outlook = "given up" if is_dead else "tried again later"
+        _LOG.warning("delivery %s to %s failed: %s; it is %s", mine.name, target.name, problem, outlook)
 
-    async def _sent(self, target: Target, document: Document) -> Delivered:
+    async def _send(self, target: DeliveryTarget, document: Document) -> Delivered:
         body, session_id = document.body, str(document.body["sessionId"])
         if "text" in body:
             sending = target.tell(session_id, str(body["text"]), str(body["user"]))
@@ -377,7 +377,7 @@ class Outbox:
 
 def _id(*parts: str) -> str:
     """Return the id of a delivery: the same for the same event and target."""
-    return f"msg_{derived(*parts)[:40]}"
+    return f"msg_{derive_id(*parts)[:40]}"
 
 
 def _info(document: Document) -> DeliveryInfo:

@@ -75,15 +75,17 @@ class Scheme:
         """
         header = headers.get(self.signature_header, "")
         parts = header.split(self.separator) if self.separator else [header]
-        given = [part.strip() for part in parts[: SIGNATURES_MAX + 1]]
-        signatures = [part.removeprefix(self.prefix) for part in given if part.startswith(self.prefix)]
-        stamp = self._stamp(headers, given)
+        signature_parts = [part.strip() for part in parts[: SIGNATURES_MAX + 1]]
+        signatures = [
+            part.removeprefix(self.prefix) for part in signature_parts if part.startswith(self.prefix)
+        ]
+        stamp = self._stamp(headers, signature_parts)
         if not header or not signatures or stamp is None:
             raise SignatureRefused("webhook_unsigned", f"no signature in the header {self.signature_header}")
-        signed = self.signed(headers.get(self.id_header or "", ""), stamp, body)
+        content = self.signed(headers.get(self.id_header or "", ""), stamp, body)
         is_genuine = False
         for secret in secrets:
-            digest = self.signature(signed, secret).encode()
+            digest = self.signature(content, secret).encode()
             for signature in signatures[:SIGNATURES_MAX]:
                 is_genuine |= hmac.compare_digest(digest, signature.encode("utf-8", "replace"))
         if not is_genuine:
@@ -119,12 +121,12 @@ class Scheme:
         Raises:
             Rejected: a variable is not set, or its secret cannot be used.
         """
-        found = {name: variable(name) for name in names}
-        for name, secret in found.items():
+        values = {name: variable(name) for name in names}
+        for name, secret in values.items():
             problem = self._problem(secret)
             if problem is not None:
                 raise bad_setup(f"{user} needs the environment variable {name} with its secret: {problem}")
-        return tuple(secret for secret in found.values() if secret)
+        return tuple(secret for secret in values.values() if secret)
 
     def _problem(self, secret: str | None) -> str | None:
         if secret is None:
@@ -148,16 +150,18 @@ class Scheme:
         text = secret.removeprefix(_WHSEC)
         return b64decode(text + "=" * (-len(text) % 4), validate=True)
 
-    def _stamp(self, headers: Mapping[str, str], given: Sequence[str]) -> str | None:
+    def _stamp(self, headers: Mapping[str, str], signature_parts: Sequence[str]) -> str | None:
         """Return the time as it was sent; empty if the scheme has none, None if it is missing."""
         if not self.is_timed:
             return ""
         if self.timestamp_header is not None:
-            found = headers.get(self.timestamp_header, "")
+            stamp = headers.get(self.timestamp_header, "")
         else:
             prefix = self.timestamp_prefix or ""
-            found = next((part.removeprefix(prefix) for part in given if part.startswith(prefix)), "")
-        return found if found.isascii() and found.isdigit() and len(found) <= _DIGITS_MAX else None
+            stamp = next(
+                (part.removeprefix(prefix) for part in signature_parts if part.startswith(prefix)), ""
+            )
+        return stamp if stamp.isascii() and stamp.isdigit() and len(stamp) <= _DIGITS_MAX else None
 
 
 GITHUB: Final = Scheme(

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from windlass import parts
-from windlass.ports.channel import Answer, Delivered, Incoming, Message, Notice, Reply, SignedRequest
 from windlass.refusals import bad_setup
 from windlass.runtime.requests import makes_call
+from windlass.webhooks.channel import Answer, Delivered, Incoming, Message, Notice, Reply, SignedRequest
 from windlass.webhooks.inbound import is_variable
 from windlass.webhooks.outbound import outcome_of, post
 from windlass_protocol import InputKind, InputRequest, InputResponse, JsonObject, encode
@@ -78,8 +78,8 @@ class SlackChannel:
 
     def render(self, notice: Notice) -> JsonObject | None:
         """Return the arguments of `chat.postMessage`, or `chat.postEphemeral` for one user."""
-        _, channel, thread = _place(notice.session)
-        text = _escaped(notice.text)[:TEXT_CHARS_MAX]
+        _, channel, thread = _split_session(notice.session)
+        text = _escape(notice.text)[:TEXT_CHARS_MAX]
         content: JsonObject = {"channel": channel, "thread_ts": thread, "text": text}
         if notice.user is not None:
             content["user"] = notice.user
@@ -104,12 +104,12 @@ class SlackChannel:
         if outcome.problem is not None or isinstance(answer, Delivered):
             return outcome
         try:
-            said = json.loads(answer.body)
+            reply = json.loads(answer.body)
         except ValueError:
             return Delivered("the answer of Slack is not JSON")
-        if said.get("ok") is True:
+        if reply.get("ok") is True:
             return Delivered()
-        error = str(said.get("error"))[:80]
+        error = str(reply.get("error"))[:80]
         return Delivered(f"Slack refused the message: {error}", is_final=error not in _LATER)
 
 
@@ -123,17 +123,20 @@ def _message(payload: JsonObject) -> Message | None:
     if kind == "message" and not is_direct and (thread is None or _is_mention(payload, text)):
         # A mention comes as an event of its own; other messages of a channel are not for us.
         return None
-    said = _plain(_MENTION.sub("", text, count=1)).strip()
-    if not said:
+    message = _plain(_MENTION.sub("", text, count=1)).strip()
+    if not message:
         return None
     session = f"{payload['team_id']}:{event['channel']}:{thread or event['ts']}"
     needs_session = kind == "message" and not is_direct
-    return Message(session, said, user=str(event["user"]), needs_session=needs_session)
+    return Message(session, message, user=str(event["user"]), needs_session=needs_session)
 
 
 def _is_mention(payload: JsonObject, text: str) -> bool:
     """Whether a text mentions the app anywhere, or someone at its beginning."""
-    apps = {str(one["user_id"]) for one in cast("list[JsonObject]", payload.get("authorizations") or [])}
+    apps = {
+        str(authorization["user_id"])
+        for authorization in cast("list[JsonObject]", payload.get("authorizations") or [])
+    }
     return _MENTION.match(text) is not None or not apps.isdisjoint(_MENTIONED.findall(text))
 
 
@@ -161,11 +164,11 @@ def _blocks(notice: Notice) -> JsonValue:
         # Between fences nothing is markup, and no argument has a fence of its own.
         pieces, fence = _pieces(f"{notice.text}{more}".replace("`", "\\u0060")), "```"
     options = (request.options or ())[:_OPTIONS_MAX]
-    blocks = [_section(f"{fence}{one}{fence}") for one in pieces[:_SECTIONS_MAX]]
+    blocks = [_section(f"{fence}{piece}{fence}") for piece in pieces[:_SECTIONS_MAX]]
     if len(pieces) > _SECTIONS_MAX:
         # Consent is to what a person has read.
         blocks.append(_section("There is more of it than Slack shows. Read and approve it in the inspector."))
-        options = [one for one in options if not _has_effect(request, one.id)]
+        options = [option for option in options if not _has_effect(request, option.id)]
     buttons: list[JsonValue] = []
     for number, option in enumerate(options):
         value: JsonObject = {"session": notice.session, "request": request.request_id, "option": option.id}
@@ -192,7 +195,7 @@ def _pieces(text: str) -> list[str]:
     """Return an escaped text in pieces that a section can hold."""
     pieces = [""]
     for character in text:
-        escaped = _escaped(character)
+        escaped = _escape(character)
         if len(pieces[-1]) + len(escaped) > _SECTION_CHARS_MAX:
             pieces.append("")
         pieces[-1] += escaped
@@ -203,13 +206,13 @@ def _has_effect(request: InputRequest, option_id: str) -> bool:
     return makes_call(request, InputResponse(request_id=request.request_id, option_id=option_id))
 
 
-def _place(session: str) -> tuple[str, str, str]:
+def _split_session(session: str) -> tuple[str, str, str]:
     team, channel, thread = session.split(":", 2)
     return team, channel, thread
 
 
-def _escaped(text: str) -> str:
-    """Return a text that mentions nobody: a model must not be able to call a whole channel."""
+def _escape(text: str) -> str:
+    """Return a text without mentions: a model must not be able to call a whole channel."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

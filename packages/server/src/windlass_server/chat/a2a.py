@@ -30,7 +30,7 @@ from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import JsonObject, NewSession, RunStatus
 from windlass_server.problems import Problem, not_found
 from windlass_server.push import Push, PushConfig, PushRules
-from windlass_server.requests import PREFIX, Caller, agent_for, derived, signed, start
+from windlass_server.requests import PREFIX, Caller, agent_for, derive_id, sign_responses, start
 from windlass_server.routing import BODY
 from windlass_server.settings import Settings
 from windlass_server.streams import Streams
@@ -72,10 +72,10 @@ async def card(request: Request) -> Response:
     tenants = request.app.state.tenants
     agent = tenants.agents[name]
     address = str(request.url).removesuffix(f"/{CARD_PATH}")
-    words = agent.description or f"The agent {name}."
-    made = a2a.AgentCard(
+    description = agent.description or f"The agent {name}."
+    agent_card = a2a.AgentCard(
         name=name,
-        description=words,
+        description=description,
         version=request.app.version,
         supported_interfaces=[
             a2a.AgentInterface(url=address, protocol_binding="JSONRPC", protocol_version="1.0")
@@ -83,14 +83,14 @@ async def card(request: Request) -> Response:
         capabilities=a2a.AgentCapabilities(streaming=True, push_notifications=tenants.push_rules is not None),
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain"],
-        skills=[a2a.AgentSkill(id=name, name=name, description=words, tags=["agent"])],
+        skills=[a2a.AgentSkill(id=name, name=name, description=description, tags=["agent"])],
     )
     if not caller.principal.is_operator or caller.principal.tenant != "local":
         scheme = a2a.SecurityScheme(http_auth_security_scheme=a2a.HTTPAuthSecurityScheme(scheme="Bearer"))
-        made.security_schemes["bearer"].CopyFrom(scheme)
-        made.security_requirements.add().schemes["bearer"].SetInParent()
+        agent_card.security_schemes["bearer"].CopyFrom(scheme)
+        agent_card.security_requirements.add().schemes["bearer"].SetInParent()
     helpers = import_module("a2a.server.request_handlers.response_helpers")
-    content = to_json(helpers.agent_card_to_dict(made))
+    content = to_json(helpers.agent_card_to_dict(agent_card))
     headers = {
         "cache-control": f"private, max-age={CARD_AGE_S}",
         "etag": f'"{sha256(content).hexdigest()[:32]}"',
@@ -148,15 +148,15 @@ def _dispatcher() -> Any:
             return context
 
     class Dispatcher(dispatching.JsonRpcDispatcher):
-        async def _process_non_streaming_request(self, *given: Any) -> Any:
-            with _translated():
-                _check(given[0])
-                return await dispatching.JsonRpcDispatcher._process_non_streaming_request(self, *given)
+        async def _process_non_streaming_request(self, *arguments: Any) -> Any:
+            with _translate_errors():
+                _check(arguments[0])
+                return await dispatching.JsonRpcDispatcher._process_non_streaming_request(self, *arguments)
 
-        async def _process_streaming_request(self, *given: Any) -> Any:
-            with _translated():
-                _check(given[1])
-                return await dispatching.JsonRpcDispatcher._process_streaming_request(self, *given)
+        async def _process_streaming_request(self, *arguments: Any) -> Any:
+            with _translate_errors():
+                _check(arguments[1])
+                return await dispatching.JsonRpcDispatcher._process_streaming_request(self, *arguments)
 
     # Its entries quote requests, with the text of users and the secrets of push notifications. A filter stays
     # when the host configures logging.
@@ -168,14 +168,14 @@ def _dispatcher() -> Any:
 def _check(params: Any) -> None:
     """Check the fields that every request of its kind has."""
     import_module("a2a.utils.proto_utils").validate_proto_required_fields(params)
-    for one in (params, getattr(params, "configuration", None)):
-        length: int = getattr(one, "history_length", 0)
+    for message in (params, getattr(params, "configuration", None)):
+        length: int = getattr(message, "history_length", 0)
         if length < 0:
             raise _error("InvalidParamsError", f"historyLength is 0 or more, found {length}")
 
 
 @contextmanager
-def _translated() -> Generator[None]:
+def _translate_errors() -> Generator[None]:
     """Turn errors of the runtime into errors of A2A; the text of an unexpected one is in the log only."""
     errors = import_module("a2a.utils.errors")
     try:
@@ -204,7 +204,7 @@ class A2AHandler:
     ) -> "wire.Task":
         """Start a run, or answer the request that a run waits for; wait until it ends or asks."""
         caller = _caller(context)
-        row, answered = await _sent(params, context)
+        row, answered = await _accept_message(params, context)
         task = await _task(caller, row, without=answered)
         if params.configuration.return_immediately:
             return task
@@ -218,9 +218,9 @@ class A2AHandler:
         self, params: "wire.SendMessageRequest", context: "ServerCallContext"
     ) -> AsyncGenerator[object]:
         """As `on_message_send`, with every change of the task."""
-        row, answered = await _sent(params, context)
+        row, answered = await _accept_message(params, context)
         with _waiting(context):
-            async for event in _streamed(_caller(context), row, answered):
+            async for event in _stream_task(_caller(context), row, answered):
                 yield event
 
     async def on_subscribe_to_task(
@@ -232,7 +232,7 @@ class A2AHandler:
         if row.status in _OVER:
             raise _error("UnsupportedOperationError", "the task has ended: get it instead")
         with _waiting(context):
-            async for event in _streamed(caller, row, None, to_end=True):
+            async for event in _stream_task(caller, row, None, to_end=True):
                 yield event
 
     async def on_get_task(self, params: "wire.GetTaskRequest", context: "ServerCallContext") -> "wire.Task":
@@ -257,9 +257,9 @@ class A2AHandler:
             root_only=True,
         )
         tasks: list[wire.Task] = []
-        for one in sorted(page.items, key=_changed_at, reverse=True):
-            task = await _task(caller, await _row(caller, one.run_id))
-            task.status.timestamp.FromJsonString(_changed_at(one))
+        for run in sorted(page.items, key=_last_change, reverse=True):
+            task = await _task(caller, await _row(caller, run.run_id))
+            task.status.timestamp.FromJsonString(_last_change(run))
             is_early = task.status.timestamp.ToNanoseconds() < params.status_timestamp_after.ToNanoseconds()
             if is_early or params.status not in (a2a.TASK_STATE_UNSPECIFIED, task.status.state):
                 continue
@@ -289,34 +289,34 @@ class A2AHandler:
         self, params: "wire.TaskPushNotificationConfig", context: "ServerCallContext"
     ) -> "wire.TaskPushNotificationConfig":
         """Send changes of a task to an address, from now on."""
-        push, row = await _pushed_run(context, params.task_id)
+        push, row = await _push_and_run(context, params.task_id)
         config = _config(push, params, row.run_id)
         await push.put(row.run_id, config)
-        return _shown(row.run_id, config)
+        return _public_config(row.run_id, config)
 
     async def on_get_task_push_notification_config(
         self, params: "wire.GetTaskPushNotificationConfigRequest", context: "ServerCallContext"
     ) -> "wire.TaskPushNotificationConfig":
         """Return a configuration of a task, without its secrets."""
-        push, row = await _pushed_run(context, params.task_id)
-        for one in await push.list(row.run_id):
-            if one.config_id == params.id:
-                return _shown(row.run_id, one)
+        push, row = await _push_and_run(context, params.task_id)
+        for config in await push.list(row.run_id):
+            if config.config_id == params.id:
+                return _public_config(row.run_id, config)
         raise _error("TaskNotFoundError", "there is no such push notification configuration")
 
     async def on_list_task_push_notification_configs(
         self, params: "wire.ListTaskPushNotificationConfigsRequest", context: "ServerCallContext"
     ) -> "wire.ListTaskPushNotificationConfigsResponse":
         """Return the configurations of a task, without their secrets, on one page."""
-        push, row = await _pushed_run(context, params.task_id)
-        configs = [_shown(row.run_id, one) for one in await push.list(row.run_id)]
+        push, row = await _push_and_run(context, params.task_id)
+        configs = [_public_config(row.run_id, config) for config in await push.list(row.run_id)]
         return _types().ListTaskPushNotificationConfigsResponse(configs=configs)
 
     async def on_delete_task_push_notification_config(
         self, params: "wire.DeleteTaskPushNotificationConfigRequest", context: "ServerCallContext"
     ) -> None:
         """Delete a configuration of a task; one that is not there stays so."""
-        push, row = await _pushed_run(context, params.task_id)
+        push, row = await _push_and_run(context, params.task_id)
         await push.drop(row.run_id, params.id)
 
 
@@ -336,8 +336,8 @@ def _notification(record: Record) -> bytes:
     if record.type in RUN_ENDS:
         status.state = _STATES[RUN_ENDS[record.type]]
         if record.type == "run.failed":
-            words = str(cast(JsonObject, data["error"])["message"])
-            status.message.CopyFrom(_said(run_id, session_id, words))
+            error_text = str(cast(JsonObject, data["error"])["message"])
+            status.message.CopyFrom(_agent_message(run_id, session_id, error_text))
         response.task.CopyFrom(a2a.Task(id=run_id, context_id=session_id, status=status))
         if record.type == "run.completed":
             artifact = response.task.artifacts.add(artifact_id=ARTIFACT, name=ARTIFACT)
@@ -347,43 +347,43 @@ def _notification(record: Record) -> bytes:
         if record.type == "input.requested":
             request = InputRequest.model_validate(cast("list[object]", data["requests"])[0])
             status.state = _ASKS
-            status.message.CopyFrom(_said(run_id, session_id, request.prompt, request))
+            status.message.CopyFrom(_agent_message(run_id, session_id, request.prompt, request))
         update = a2a.TaskStatusUpdateEvent(task_id=run_id, context_id=session_id, status=status)
         response.status_update.CopyFrom(update)
     return to_json(import_module("google.protobuf.json_format").MessageToDict(response))
 
 
-async def _pushed_run(context: "ServerCallContext", run_id: str) -> tuple[Push, RunRow]:
+async def _push_and_run(context: "ServerCallContext", run_id: str) -> tuple[Push, RunRow]:
     return _push(context), await _row(_caller(context), run_id)
 
 
 def _push(context: "ServerCallContext") -> Push:
     push = _caller(context).tenant.push
     if push is None:
-        words = (
+        problem = (
             f"push notifications need optional dependencies: {install_hint('a2a')} and {install_hint('web')}"
         )
-        raise _error("PushNotificationNotSupportedError", words)
+        raise _error("PushNotificationNotSupportedError", problem)
     return push
 
 
-def _config(push: Push, given: "wire.TaskPushNotificationConfig", run_id: str) -> PushConfig:
+def _config(push: Push, request: "wire.TaskPushNotificationConfig", run_id: str) -> PushConfig:
     """Return the configuration that a client gave; without an id it has that of the task."""
-    auth = given.authentication
-    config = PushConfig(given.id or run_id, given.url, given.token, auth.scheme, auth.credentials)
+    auth = request.authentication
+    config = PushConfig(request.id or run_id, request.url, request.token, auth.scheme, auth.credentials)
     config.check(push.rules)
     return config
 
 
-def _shown(run_id: str, config: PushConfig) -> "wire.TaskPushNotificationConfig":
+def _public_config(run_id: str, config: PushConfig) -> "wire.TaskPushNotificationConfig":
     """Return a configuration without its token and credentials."""
-    shown = _types().TaskPushNotificationConfig(id=config.config_id, task_id=run_id, url=config.url)
+    public = _types().TaskPushNotificationConfig(id=config.config_id, task_id=run_id, url=config.url)
     if config.scheme:
-        shown.authentication.scheme = config.scheme
-    return shown
+        public.authentication.scheme = config.scheme
+    return public
 
 
-def _changed_at(run: RunInfo) -> str:
+def _last_change(run: RunInfo) -> str:
     """Return when a run last changed its state, as far as its row says."""
     return run.ended_at or run.started_at or run.at
 
@@ -409,13 +409,15 @@ def _error(name: str, message: str) -> Exception:
 
 
 async def _row(caller: Caller, run_id: str) -> RunRow:
-    found = await caller.sessions.find_run(run_id)
-    if found is None:
+    row = await caller.sessions.find_run(run_id)
+    if row is None:
         raise _error("TaskNotFoundError", "there is no such task")
-    return found
+    return row
 
 
-async def _sent(params: "wire.SendMessageRequest", context: "ServerCallContext") -> tuple[RunRow, str | None]:
+async def _accept_message(
+    params: "wire.SendMessageRequest", context: "ServerCallContext"
+) -> tuple[RunRow, str | None]:
     """Take a message; return its run, and the request that it answered."""
     caller, message = _caller(context), params.message
     for part in message.parts:
@@ -432,18 +434,18 @@ async def _sent(params: "wire.SendMessageRequest", context: "ServerCallContext")
     if params.configuration.HasField("task_push_notification_config"):
         config = params.configuration.task_push_notification_config
     if not message.task_id:
-        return await _started(context, text, message, config), None
+        return await _start_run(context, text, message, config), None
     row = await _row(caller, message.task_id)
     if message.context_id and message.context_id != row.session_id:
         raise _error("InvalidParamsError", "the contextId is not that of the task: leave it out")
     if config is not None:
         push = _push(context)
         await push.put(row.run_id, _config(push, config, row.run_id))
-    key = derived("a2a reply", caller.principal.key, message.message_id)
-    return row, await _answered(caller, row, text, choice, key=key)
+    key = derive_id("a2a reply", caller.principal.key, message.message_id)
+    return row, await _answer_request(caller, row, text, choice, key=key)
 
 
-async def _started(
+async def _start_run(
     context: "ServerCallContext",
     text: str,
     message: "wire.Message",
@@ -451,8 +453,8 @@ async def _started(
 ) -> RunRow:
     """Start the run of a message, with the address that its changes are sent to."""
     caller = _caller(context)
-    run_id = derived("a2a run", caller.principal.key, message.message_id)
-    session_id = message.context_id or derived("a2a session", caller.principal.key, message.message_id)
+    run_id = derive_id("a2a run", caller.principal.key, message.message_id)
+    session_id = message.context_id or derive_id("a2a session", caller.principal.key, message.message_id)
     if message.context_id and await caller.sessions.find(session_id) is None:
         raise _error("InvalidParamsError", "there is no such context")
     agent_id = agent_for(caller, str(context.state["agent"]))
@@ -460,7 +462,7 @@ async def _started(
     checked = None if config is None or push is None else _config(push, config, run_id)
     is_new = await caller.tenant.store.run(run_id) is None
     if push is not None and checked is not None and is_new:
-        # Before the run: its first changes are told too.
+        # Before the run: its first changes are sent too.
         await push.put(run_id, checked)
     try:
         await start(
@@ -480,7 +482,9 @@ async def _started(
     return await _row(caller, run_id)
 
 
-async def _answered(caller: Caller, row: RunRow, text: str, choice: dict[str, object], *, key: str) -> str:
+async def _answer_request(
+    caller: Caller, row: RunRow, text: str, choice: dict[str, object], *, key: str
+) -> str:
     """Answer the request that a run waits for: by a data part with its id and option, or by a text.
 
     A message that arrives again, with the same key, answers no further request.
@@ -497,11 +501,11 @@ async def _answered(caller: Caller, row: RunRow, text: str, choice: dict[str, ob
         option_id=None if option is None else str(option),
         text=text or None,
     )
-    await runtime.answer_session(row.session_id, await signed(caller, [response]), key=key)
+    await runtime.answer_session(row.session_id, await sign_responses(caller, [response]), key=key)
     return request_id
 
 
-async def _open_request(caller: Caller, row: RunRow, wanted: object) -> str:
+async def _open_request(caller: Caller, row: RunRow, request_id: object) -> str:
     """Return the request of a run that a message answers: the one it names, or the first without an answer.
 
     A named request may have an answer already: the runtime tells which.
@@ -510,18 +514,18 @@ async def _open_request(caller: Caller, row: RunRow, wanted: object) -> str:
         problem = "the task has ended and waits for no answer: send a message with its contextId alone"
         raise _error("UnsupportedOperationError", problem)
     for request in await caller.tenant.runtime.run_requests(row.run_id):
-        if wanted == request.request_id or (wanted is None and not request.is_answered):
+        if request_id == request.request_id or (request_id is None and not request.is_answered):
             return request.request_id
-    if isinstance(wanted, str):
-        settled = await caller.sessions.find_request(wanted)
+    if isinstance(request_id, str):
+        settled = await caller.sessions.find_request(request_id)
         if settled is not None and settled.run_id == row.run_id:
-            return wanted
+            return request_id
     raise _error("InvalidParamsError", "the task waits for no such answer: get it to see its requests")
 
 
 def _plain(value: Any) -> dict[str, object]:
-    found = json.loads(import_module("google.protobuf.json_format").MessageToJson(value))
-    return cast("dict[str, object]", found) if isinstance(found, dict) else {}
+    data = json.loads(import_module("google.protobuf.json_format").MessageToJson(value))
+    return cast("dict[str, object]", data) if isinstance(data, dict) else {}
 
 
 async def _task(caller: Caller, row: RunRow, *, without: str | None = None) -> "wire.Task":
@@ -536,21 +540,23 @@ async def _task(caller: Caller, row: RunRow, *, without: str | None = None) -> "
         if status is RunStatus.COMPLETED:
             task.artifacts.add(artifact_id=ARTIFACT, name=ARTIFACT).parts.add(text=text)
         elif result.error is not None:
-            task.status.message.CopyFrom(_said(row.run_id, row.session_id, result.error.message))
+            task.status.message.CopyFrom(_agent_message(row.run_id, row.session_id, result.error.message))
         return task
     requests = await runtime.run_requests(row.run_id)
-    asked = [one for one in requests if one.request_id != without]
-    task.status.CopyFrom(a2a.TaskStatus(state=_ASKS if asked else _STATES[status]))
-    if asked:
-        task.status.message.CopyFrom(_said(row.run_id, row.session_id, asked[0].prompt, asked[0]))
+    open_requests = [request for request in requests if request.request_id != without]
+    task.status.CopyFrom(a2a.TaskStatus(state=_ASKS if open_requests else _STATES[status]))
+    if open_requests:
+        task.status.message.CopyFrom(
+            _agent_message(row.run_id, row.session_id, open_requests[0].prompt, open_requests[0])
+        )
     return task
 
 
-def _said(run_id: str, session_id: str, text: str, request: InputRequest | None = None) -> Any:
+def _agent_message(run_id: str, session_id: str, text: str, request: InputRequest | None = None) -> Any:
     """Return a message of the agent; a request comes as data as well."""
     a2a = _types()
     message = a2a.Message(
-        message_id=derived("a2a said", run_id, text),
+        message_id=derive_id("a2a said", run_id, text),
         task_id=run_id,
         context_id=session_id,
         role="ROLE_AGENT",
@@ -610,7 +616,7 @@ def _piece(row: RunRow, text: str, *, is_more: bool) -> "wire.TaskArtifactUpdate
     )
 
 
-async def _streamed(
+async def _stream_task(
     caller: Caller, row: RunRow, answered: str | None, *, to_end: bool = False
 ) -> AsyncGenerator[object]:
     """Yield the task, its changes, its text as it is written, and its output as a whole artifact."""

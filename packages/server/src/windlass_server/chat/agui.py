@@ -19,19 +19,19 @@ from windlass_harness.views import stream
 from windlass_harness.views.payloads import as_text
 from windlass_protocol import InputKind, JsonObject, RunStatus, ToolOutput, ToolOutputType
 from windlass_protocol.frozen import sealed
-from windlass_server.chat.run_events import WHOLE, RunFold, View, of_program
+from windlass_server.chat.run_events import WHOLE, ChatRunFold, View, of_program
 from windlass_server.chat.sessions import (
     ChatFrames,
+    ChatRun,
     RunAgentInput,
-    Shown,
+    agui_content,
     answer,
+    answer_in,
     check_agent,
     find_thread,
-    given_in,
     say,
     sse,
     stream_run,
-    words_of,
 )
 from windlass_server.openapi import (
     AGUI_EXAMPLE,
@@ -93,13 +93,13 @@ class Transcript:
         Clients keep thoughts that a list of messages leaves out.
         """
         name = f"{self._run_id}/{step}"
-        kept: list[JsonObject] = []
+        messages: list[JsonObject] = []
         for message in self._messages:
             if not _is_of(str(message["id"]), name):
-                kept.append(message)
+                messages.append(message)
             elif message["role"] == "reasoning":
-                kept.append({**message, "content": ""})
-        self._messages = kept
+                messages.append({**message, "content": ""})
+        self._messages = messages
 
     def expect(self, messages: Iterable[Mapping[str, JsonValue]]) -> None:
         """Take note of thoughts of the run that a client has: they become empty."""
@@ -127,10 +127,10 @@ class Transcript:
         """Insert a result after the message with its call, and after other results of that message."""
         result = {"id": frame["messageId"], "role": "tool", "toolCallId": frame["toolCallId"]}
         at = len(self._messages)
-        for place, message in enumerate(self._messages):
+        for index, message in enumerate(self._messages):
             calls = [call for call in _list(message.get("toolCalls")) if isinstance(call, dict)]
             if any(call["id"] == frame["toolCallId"] for call in calls):
-                at = place + 1
+                at = index + 1
                 while at < len(self._messages) and self._messages[at]["role"] == "tool":
                     at += 1
         self._messages.insert(at, {**result, "content": frame["content"]})
@@ -186,7 +186,7 @@ class AguiRun:
     """Whether the client knows the outcome `cancelled`; those before 1.0 do not."""
 
 
-class AguiFold(RunFold):
+class AguiFold(ChatRunFold):
     """Events of a run in, events of AG-UI out."""
 
     def __init__(self, run: AguiRun) -> None:
@@ -202,7 +202,7 @@ class AguiFold(RunFold):
     def opening(self) -> list[JsonObject]:
         """Return the first frames."""
         ids: JsonObject = {"sessionId": self._run.own_session_id, "runId": self._run.own_run_id}
-        started = {**self._named("RUN_STARTED"), "protocolVersion": PROTOCOL_VERSION}
+        started = {**self._run_frame("RUN_STARTED"), "protocolVersion": PROTOCOL_VERSION}
         first: JsonObject = {**started, "metadata": {"windlass": ids}}
         return [first] if self._gate.is_closed else [first, *self._begin()]
 
@@ -211,7 +211,7 @@ class AguiFold(RunFold):
         is_pause = self._gate.is_pause(change)
         if was_closed and isinstance(change, stream.RunEnded):
             return [*self._begin(), *self._end(change)]
-        frames = [] if isinstance(change, stream.RunWaiting) and not is_pause else list(self._shown(change))
+        frames = [] if isinstance(change, stream.RunWaiting) and not is_pause else list(self._frames(change))
         self._transcript.apply(frames)
         if not was_closed:
             return frames
@@ -225,13 +225,13 @@ class AguiFold(RunFold):
         self._gate.open()
         self._texts.clear()
         self._calls.clear()
-        begun = list(self._subagents.values())
+        started = list(self._subagents.values())
         if not self._run.is_again:
-            return begun
+            return started
         self._transcript.expect(self._run.messages)
-        return [self._messages(), *begun]
+        return [self._messages(), *started]
 
-    def _shown(self, change: stream.Change) -> Iterable[JsonObject]:
+    def _frames(self, change: stream.Change) -> Iterable[JsonObject]:
         match change:
             case stream.TextDelta() | stream.TextEnded():
                 return self._text(change)
@@ -242,9 +242,9 @@ class AguiFold(RunFold):
             case stream.SubagentStarted() | stream.SubagentEnded():
                 return self._subagent(change)
             case stream.MessageReceived():
-                return self._said(change)
+                return self._user_message(change)
             case stream.StateChanged():
-                return self._changed(change)
+                return self._state_snapshot(change)
             case stream.RunWaiting() | stream.RunEnded():
                 return self._end(change)
             case stream.Spent():
@@ -253,7 +253,7 @@ class AguiFold(RunFold):
             case _:
                 return ()
 
-    # words
+    # texts
 
     def _text_begun(self, kind: stream.TextKind, key: str) -> Iterable[JsonObject]:
         if kind == "text":
@@ -273,7 +273,7 @@ class AguiFold(RunFold):
             yield {"type": "REASONING_MESSAGE_END", "messageId": key}
             yield {"type": "REASONING_END", "messageId": key}
 
-    def _said(self, change: stream.MessageReceived) -> Iterable[JsonObject]:
+    def _user_message(self, change: stream.MessageReceived) -> Iterable[JsonObject]:
         if not change.is_first:
             yield {"type": "TEXT_MESSAGE_START", "messageId": change.key, "role": "user"}
             yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": change.key, "delta": change.text}
@@ -335,7 +335,7 @@ class AguiFold(RunFold):
             else:
                 yield {"type": "SUBAGENT_ERROR", **name, "message": change.error}
 
-    def _changed(self, change: stream.StateChanged) -> Iterable[JsonObject]:
+    def _state_snapshot(self, change: stream.StateChanged) -> Iterable[JsonObject]:
         self._state |= change.changed
         for name in change.removed:
             self._state.pop(name, None)
@@ -355,7 +355,7 @@ class AguiFold(RunFold):
         if isinstance(change, stream.RunWaiting):
             yield from self._suspend(change)
             interrupts: list[JsonValue] = [_interrupt(ask) for ask in change.asks]
-            yield self._finished({"type": "interrupt", "interrupts": interrupts})
+            yield self._finish_frame({"type": "interrupt", "interrupts": interrupts})
         else:
             for key in self._subagents:
                 yield {"type": "SUBAGENT_ERROR", "subagentRunId": key, "message": "the run has ended"}
@@ -371,22 +371,22 @@ class AguiFold(RunFold):
     def _outcome(self, change: stream.RunEnded) -> JsonObject:
         match change.status:
             case RunStatus.COMPLETED:
-                return {**self._finished({"type": "success"}), "result": change.output}
+                return {**self._finish_frame({"type": "success"}), "result": change.output}
             case RunStatus.CANCELLED if self._run.knows_cancelled:
-                return self._finished({"type": "cancelled"})
+                return self._finish_frame({"type": "cancelled"})
             case RunStatus.CANCELLED:
                 return self.failure("cancelled", change.reason or "the run was cancelled")
             case _:
-                return self._failed(change)
+                return self._failure_frame(change)
 
     def failure(self, code: str, message: str) -> JsonObject:
         """Return the last frame of a run that failed."""
-        return {"type": "RUN_ERROR", "code": code, "message": message, **self._used()}
+        return {"type": "RUN_ERROR", "code": code, "message": message, **self._usage_field()}
 
-    def _finished(self, outcome: JsonObject) -> JsonObject:
-        return {**self._named("RUN_FINISHED"), "outcome": outcome, **self._used()}
+    def _finish_frame(self, outcome: JsonObject) -> JsonObject:
+        return {**self._run_frame("RUN_FINISHED"), "outcome": outcome, **self._usage_field()}
 
-    def _used(self) -> JsonObject:
+    def _usage_field(self) -> JsonObject:
         entries: list[JsonValue] = []
         for model, counts in self._usage.items():
             if counts:
@@ -395,7 +395,7 @@ class AguiFold(RunFold):
                 entries.append(entry if model is None else {"model": model, **entry})
         return {"usage": entries} if entries else {}
 
-    def _named(self, kind: str) -> JsonObject:
+    def _run_frame(self, kind: str) -> JsonObject:
         return {"type": kind, "threadId": self._run.thread_id, "runId": self._run.run_id}
 
     def _messages(self) -> JsonObject:
@@ -408,7 +408,7 @@ def agui_frames(run: AguiRun) -> ChatFrames:
     return ChatFrames(AguiFold(run), "the server shuts down; the run continues: send the same request again")
 
 
-def refused_stream(run: AguiRun, problem: Problem) -> bytes:
+def refusal_stream(run: AguiRun, problem: Problem) -> bytes:
     """Return the whole stream of a run that could not begin."""
     fold = AguiFold(run)
     return sse([*fold.opening()[:1], fold.failure(problem.named_code, problem.detail)])
@@ -437,7 +437,7 @@ def _interrupt(ask: stream.Ask) -> JsonObject:
         properties["optionId"] = {"enum": options}
     if request.kind is InputKind.APPROVAL:
         properties["approved"] = {"type": "boolean"}
-    found: JsonObject = {
+    interrupt: JsonObject = {
         "id": request.request_id,
         "reason": _REASONS.get(request.kind or InputKind.QUESTION, f"windlass:{request.kind}"),
         "message": request.prompt,
@@ -445,7 +445,7 @@ def _interrupt(ask: stream.Ask) -> JsonObject:
         "metadata": {"windlass": request.model_dump(mode="json", by_alias=True, exclude_none=True)},
     }
     maybe = (("toolCallId", ask.call_key), ("subagentRunId", ask.subagent), ("expiresAt", request.expires_at))
-    return {**found, **{name: value for name, value in maybe if value is not None}}
+    return {**interrupt, **{name: value for name, value in maybe if value is not None}}
 
 
 router = APIRouter(prefix=PREFIX, tags=["chat clients"], route_class=Route)
@@ -463,7 +463,7 @@ async def run_agui(
     request: Request,
     caller: CallerDep,
     agent: AgentName,
-    given: Annotated[RunAgentInput, body_example(message=AGUI_MESSAGE_EXAMPLE, resume=AGUI_RESUME_EXAMPLE)],
+    body: Annotated[RunAgentInput, body_example(message=AGUI_MESSAGE_EXAMPLE, resume=AGUI_RESUME_EXAMPLE)],
 ) -> Response:
     """Send a message to a thread, or answer its interrupts, and follow the run.
 
@@ -472,42 +472,42 @@ async def run_agui(
     run answers all of them in `resume`. A refused request is a `RUN_ERROR` with a stable code.
     """
     agent_id = check_agent(caller, agent)
-    plain = AguiRun(given.thread_id, given.run_id, "", "")
+    plain = AguiRun(body.thread_id, body.run_id, "", "")
     try:
-        if given.resume:
-            entries = tuple(map(given_in, given.resume))
-            shown = await answer(caller, given.thread_id, given=entries, needs_all=True)
+        if body.resume:
+            entries = tuple(map(answer_in, body.resume))
+            run = await answer(caller, body.thread_id, answers=entries, needs_all=True)
         else:
-            shown = await _begun_run(caller, given, agent_id=agent_id)
-        frames = agui_frames(_agui_run(given, shown))
-        return await stream_run(request, caller, run_id=shown.run_id, frames=frames)
+            run = await _begin_run(caller, body, agent_id=agent_id)
+        frames = agui_frames(_agui_run(body, run))
+        return await stream_run(request, caller, run_id=run.run_id, frames=frames)
     except AgentError as error:
-        return Response(refused_stream(plain, of_agent_error(error)), media_type=SSE_TYPE)
+        return Response(refusal_stream(plain, of_agent_error(error)), media_type=SSE_TYPE)
 
 
-async def _begun_run(caller: Caller, given: RunAgentInput, *, agent_id: str) -> Shown:
+async def _begin_run(caller: Caller, body: RunAgentInput, *, agent_id: str) -> ChatRun:
     """Begin a run, or find the one that the client began before."""
-    thread = await find_thread(caller, given.thread_id)
+    thread = await find_thread(caller, body.thread_id)
     # A client that reconnects may have a part of the answer after its own message.
-    message = words_of(given.messages[-1]) if given.messages else None
-    context = tuple(f"{one.description}: {one.value}" for one in given.context) or None
-    found = await say(caller, thread, given.run_id, message=message, agent_id=agent_id, context=context)
-    if found is None:
+    message = agui_content(body.messages[-1]) if body.messages else None
+    context = tuple(f"{entry.description}: {entry.value}" for entry in body.context) or None
+    run = await say(caller, thread, body.run_id, message=message, agent_id=agent_id, context=context)
+    if run is None:
         raise Problem(
             422, "expected a user message at the end, answers in resume, or the runId of an earlier run"
         )
-    return found
+    return run
 
 
-def _agui_run(given: RunAgentInput, shown: Shown) -> AguiRun:
+def _agui_run(body: RunAgentInput, run: ChatRun) -> AguiRun:
     return AguiRun(
-        given.thread_id,
-        given.run_id,
-        shown.session_id,
-        shown.run_id,
-        view=shown.view,
-        is_again=shown.is_again,
-        messages=given.messages,
-        state=given.state if isinstance(given.state, dict) else {},
-        knows_cancelled=given.protocol_version is not None,
+        body.thread_id,
+        body.run_id,
+        run.session_id,
+        run.run_id,
+        view=run.view,
+        is_again=run.is_again,
+        messages=body.messages,
+        state=body.state if isinstance(body.state, dict) else {},
+        knows_cancelled=body.protocol_version is not None,
     )

@@ -16,16 +16,14 @@ from pydantic_core import to_json
 
 from windlass import Event
 from windlass.catalog.reading import pages_of
-from windlass_harness.record import Record
+from windlass_harness.record import Record, body_of
 from windlass_harness.views import stream
-from windlass_harness.views.fold import read
 from windlass_harness.views.payloads import as_text
 from windlass_harness.views.runs import run_id_of
 from windlass_protocol import (
     InputKind,
     InputOutcome,
     JsonObject,
-    MessageReceivedData,
     RunStatus,
     TextPart,
     ToolOutputType,
@@ -33,14 +31,16 @@ from windlass_protocol import (
     UserPart,
 )
 from windlass_protocol.frozen import mutable, sealed
+from windlass_protocol.generated import records
 from windlass_server.chat.agui import AgentName
-from windlass_server.chat.run_events import WHOLE, RunFold, View
+from windlass_server.chat.run_events import WHOLE, ChatRunFold, View
 from windlass_server.chat.sessions import (
     ENDED,
-    SAID,
+    USER_MESSAGE_SUFFIX,
     ChatFrames,
     ChatRequest,
-    Shown,
+    ChatRun,
+    ai_content,
     answer,
     answers_in,
     check_agent,
@@ -48,7 +48,6 @@ from windlass_server.chat.sessions import (
     is_last,
     past_of,
     rewind,
-    said_in,
     say,
     stream_run,
 )
@@ -74,7 +73,7 @@ _REPEATED: Final = "the model call was repeated"
 
 @sealed
 class AiRun:
-    """Which run is shown, and from where on."""
+    """The run that a stream shows, and from where on."""
 
     session_id: str
     run_id: str
@@ -83,7 +82,7 @@ class AiRun:
     """Whether the client starts a message; otherwise it continues the one that it has."""
 
 
-class AiFold(RunFold):
+class AiFold(ChatRunFold):
     """Events of a run in, chunks of a UI message stream out: `take` for clients, `chunks` for `AiHistory`."""
 
     def __init__(self, run: AiRun) -> None:
@@ -94,7 +93,7 @@ class AiFold(RunFold):
         """Whether the step is of calls that programs make."""
         self._calls: dict[str, stream.CallRequested | None] = {}
         """Calls so far, including those before this stream; None while their arguments are streamed."""
-        self._shown: set[str] = set()
+        self._visible_calls: set[str] = set()
         """Calls in the message of the client."""
         self._approvals: dict[str, str] = {}
         """The approvals of calls in the message of the client."""
@@ -106,12 +105,12 @@ class AiFold(RunFold):
         return [{**start, "messageId": self._run.run_id} if self._is_whole else start]
 
     def chunks(self, event: Event | Record) -> list[JsonObject]:
-        """Return the chunks of an event in the words of `ai` 7."""
+        """Return the chunks of an event as `ai` 7 names them."""
         return super().take(event)
 
     def take(self, event: Event | Record) -> list[JsonObject]:
         """Return the chunks of an event that `ai` 6 and 7 read."""
-        return [chunk for one in self.chunks(event) for chunk in self._common(one)]
+        return [chunk for raw_chunk in self.chunks(event) for chunk in self._common(raw_chunk)]
 
     def _common(self, chunk: JsonObject) -> Iterable[JsonObject]:
         """Replace a chunk that `ai` 6 does not know."""
@@ -124,7 +123,7 @@ class AiFold(RunFold):
             case "tool-approval-request" if chunk["approvalId"] in self._run.view.decided:
                 return
             case "tool-approval-response":
-                yield from self._answered(chunk)
+                yield from self._answer_chunks(chunk)
             case "steering-message":
                 yield _steering_data(chunk)
             case "finish" if chunk["finishReason"] == "interrupted":
@@ -132,7 +131,7 @@ class AiFold(RunFold):
             case _:
                 yield chunk
 
-    def _answered(self, chunk: JsonObject) -> Iterable[JsonObject]:
+    def _answer_chunks(self, chunk: JsonObject) -> Iterable[JsonObject]:
         """Return a call that no longer waits for its approval: its input again, with the answer."""
         for key, call in self._calls.items():
             if call is not None and self._approvals.get(key) == chunk["approvalId"]:
@@ -154,7 +153,7 @@ class AiFold(RunFold):
             case stream.CallRequested():
                 self._calls[change.key] = change
                 if not self._run.is_new_message:
-                    self._shown.add(change.key)
+                    self._visible_calls.add(change.key)
             case stream.RequestsOpened() if not self._run.is_new_message:
                 self._approvals |= {
                     ask.call_key: ask.request.request_id
@@ -196,7 +195,7 @@ class AiFold(RunFold):
         return ({"type": f"{kind}-end", "id": key},)
 
     def _call(self, change: stream.CallDelta | stream.CallRequested) -> Iterable[JsonObject]:
-        self._shown.add(change.key)
+        self._visible_calls.add(change.key)
         if isinstance(change, stream.CallRequested):
             self._calls[change.key] = change
             if change.parent_key is not None and not self._is_in_program:
@@ -216,9 +215,9 @@ class AiFold(RunFold):
             }
         yield {"type": "tool-input-delta", "toolCallId": change.key, "inputTextDelta": change.delta}
 
-    def _input(self, call: stream.CallRequested, told: JsonObject | None = None) -> JsonObject:
+    def _input(self, call: stream.CallRequested, metadata: JsonObject | None = None) -> JsonObject:
         above: JsonObject = {} if call.parent_key is None else {"parentToolCallId": call.parent_key}
-        ours: JsonObject = {**above, **(told or {})}
+        ours: JsonObject = {**above, **(metadata or {})}
         return {
             "type": "tool-input-available",
             "toolCallId": call.key,
@@ -248,7 +247,7 @@ class AiFold(RunFold):
     def _announce(self, key: str) -> Iterable[JsonObject]:
         """Send a call again that an earlier message asked for."""
         call = self._calls.get(key)
-        if call is not None and key not in self._shown:
+        if call is not None and key not in self._visible_calls:
             yield from self._call(call)
 
     def _step(self, change: stream.StepStarted | stream.StepVoided) -> Iterable[JsonObject]:
@@ -281,7 +280,7 @@ class AiFold(RunFold):
     def _people(self, change: stream.RequestsOpened | stream.RequestAnswered) -> Iterable[JsonObject]:
         if isinstance(change, stream.RequestsOpened):
             for ask in change.asks:
-                yield from self._asked(ask)
+                yield from self._request_chunks(ask)
             return
         ask, outcome = change.ask, change.resolution.outcome
         if _is_approval(ask) and ask.call_key in self._approvals:
@@ -297,7 +296,7 @@ class AiFold(RunFold):
         elif not _is_approval(ask):
             yield _request(ask, outcome.value)
 
-    def _asked(self, ask: stream.Ask) -> Iterable[JsonObject]:
+    def _request_chunks(self, ask: stream.Ask) -> Iterable[JsonObject]:
         request = ask.request
         if not _is_approval(ask) or ask.call_key is None:
             yield _request(ask, None)
@@ -319,7 +318,7 @@ class AiFold(RunFold):
         self.is_over = True
 
     def _outcome(self, change: stream.RunEnded) -> Iterable[JsonObject]:
-        used = _used(change.usage)
+        used = _usage_metadata(change.usage)
         match change.status:
             case RunStatus.COMPLETED:
                 yield {"type": "finish", "finishReason": "stop", "messageMetadata": used}
@@ -327,7 +326,7 @@ class AiFold(RunFold):
                 yield {"type": "abort", "reason": change.reason or "the run was cancelled"}
                 yield {"type": "finish", "finishReason": "interrupted", "messageMetadata": used}
             case _:
-                yield self._failed(change)
+                yield self._failure_frame(change)
 
     def failure(self, code: str, message: str) -> JsonObject:
         """Return the chunk of an error; its text begins with the code."""
@@ -367,7 +366,7 @@ def _steering_data(chunk: JsonObject) -> JsonObject:
     return {"type": "data-steering", "id": chunk["id"], "data": {"parts": chunk["parts"]}}
 
 
-def _used(usage: Usage) -> JsonObject:
+def _usage_metadata(usage: Usage) -> JsonObject:
     counts: JsonObject = usage.model_dump(mode="json", by_alias=True, exclude_none=True)
     return {"usage": counts}
 
@@ -377,7 +376,7 @@ class AiMessage:
     """A message of the assistant, built from the chunks of a run as `useChat` builds it."""
 
     fold: AiFold
-    said: tuple[UserPart, ...] | None = None
+    user_parts: tuple[UserPart, ...] | None = None
     """The message of the user that the run began with."""
     metadata: JsonObject = field(default_factory=dict[str, JsonValue])
     parts: list[JsonObject] = field(default_factory=list[JsonObject])
@@ -426,9 +425,9 @@ class AiMessage:
                 part |= {"state": "approval-requested", "approval": approval}
             case "tool-approval-response":
                 part = self._open[str(chunk["approvalId"])]
-                asked = part["approval"]
-                given: JsonObject = {name: chunk[name] for name in ("approved", "reason") if name in chunk}
-                part |= {"state": "approval-responded", "approval": {**_object(asked), **given}}
+                pending = part["approval"]
+                reply: JsonObject = {name: chunk[name] for name in ("approved", "reason") if name in chunk}
+                part |= {"state": "approval-responded", "approval": {**_object(pending), **reply}}
             case "tool-output-denied":
                 self._open[str(chunk["toolCallId"])]["state"] = "output-denied"
             case _:
@@ -438,17 +437,17 @@ class AiMessage:
                 if _object(part.get("approval")).get("approved") is not True:
                     part.pop("approval", None)  # The approval of a call that ran is always given.
 
-    def _part(self, key: str, begun: JsonObject) -> JsonObject:
+    def _part(self, key: str, initial: JsonObject) -> JsonObject:
         if key not in self._open:
-            self._open[key] = begun
-            self.parts.append(begun)
+            self._open[key] = initial
+            self.parts.append(initial)
         return self._open[key]
 
     def messages(self, run_id: str) -> Iterable[JsonObject]:
         """Return the message of the user and that of the assistant."""
-        if self.said is not None:
-            parts: list[JsonValue] = [_user_part(part) for part in self.said]
-            yield {"id": f"{run_id}{SAID}", "role": "user", "parts": parts}
+        if self.user_parts is not None:
+            parts: list[JsonValue] = [_user_part(part) for part in self.user_parts]
+            yield {"id": f"{run_id}{USER_MESSAGE_SUFFIX}", "role": "user", "parts": parts}
         if self.parts or "error" in self.metadata:
             yield {"id": run_id, "role": "assistant", "metadata": self.metadata, "parts": [*self.parts]}
 
@@ -467,20 +466,20 @@ class AiHistory:
             return
         message = self._runs.get(run_id)
         if message is None:
-            fold = AiFold(AiRun(self._session_id, run_id, View(known=maxsize)))
+            fold = AiFold(AiRun(self._session_id, run_id, View(wait_count=maxsize)))
             message = self._runs[run_id] = AiMessage(fold)
             message.take(*fold.opening())
             if len(self._runs) > THREAD_MESSAGES_MAX // 2:
                 del self._runs[next(iter(self._runs))]
         for change in message.fold.chunks(record):
             message.take(change)
-        if record.type == "message.received" and message.said is None:
-            received = read(MessageReceivedData, record.data)
-            message.said = received.parts or (TextPart(text=received.message),)
+        body = body_of(record)
+        if isinstance(body, records.MessageReceived) and message.user_parts is None:
+            message.user_parts = tuple(body.parts or (TextPart(text=body.message),))
 
     def messages(self) -> list[JsonObject]:
         """Return the messages, oldest first."""
-        return [one for run_id, run in self._runs.items() for one in run.messages(run_id)]
+        return [message for run_id, run in self._runs.items() for message in run.messages(run_id)]
 
 
 def _object(value: JsonValue) -> JsonObject:
@@ -513,49 +512,49 @@ async def chat(
     request: Request,
     caller: CallerDep,
     agent: AgentName,
-    given: Annotated[ChatRequest, body_example(message=AI_MESSAGE_EXAMPLE, approval=AI_APPROVAL_EXAMPLE)],
+    body: Annotated[ChatRequest, body_example(message=AI_MESSAGE_EXAMPLE, approval=AI_APPROVAL_EXAMPLE)],
 ) -> Response:
     """Send a message to a chat, or answer its requests, and follow the run.
 
     The server has the history: only the last message is used. A repeated message is the same run. A
     regenerated answer or an edited message continues in a copy of the session.
     """
-    agent_id, last = check_agent(caller, agent), given.messages[-1]
-    given_answers = answers_in(last)
-    if given_answers and given.trigger == "submit-message":
-        shown = await answer(caller, given.id, given=given_answers, needs_all=False)
-        return await _respond(request, caller, shown, is_new_message=last.get("role") == "user")
-    return await _respond(request, caller, await _said(caller, given, last, agent_id=agent_id))
+    agent_id, last = check_agent(caller, agent), body.messages[-1]
+    client_answers = answers_in(last)
+    if client_answers and body.trigger == "submit-message":
+        run = await answer(caller, body.id, answers=client_answers, needs_all=False)
+        return await _respond(request, caller, run, is_new_message=last.get("role") == "user")
+    return await _respond(request, caller, await _start_run(caller, body, last, agent_id=agent_id))
 
 
-async def _said(caller: Caller, given: ChatRequest, last: JsonObject, *, agent_id: str) -> Shown:
+async def _start_run(caller: Caller, body: ChatRequest, last: JsonObject, *, agent_id: str) -> ChatRun:
     name = last.get("id")
-    message = said_in(last) if last.get("role") == "user" else None
+    message = ai_content(last) if last.get("role") == "user" else None
     if message is None or not isinstance(name, str) or not name:
         raise Problem(
             422, "the last message must be a user message with an id and content, or contain answers"
         )
-    thread = await find_thread(caller, given.id)
+    thread = await find_thread(caller, body.id)
     run_id = thread.run_id(name)
-    if given.trigger == "submit-message" and given.message_id is not None:
+    if body.trigger == "submit-message" and body.message_id is not None:
         # A repeated edit is the same run.
         is_anew = not await is_last(caller, thread, run_id=run_id, message=message, agent_id=agent_id)
     else:
-        is_anew = await _is_anew(caller, given, run_id=run_id)
+        is_anew = await _is_anew(caller, body, run_id=run_id)
     if is_anew:
         thread = await rewind(caller, thread, name=name)
-    shown = await say(caller, thread, name, message=message, agent_id=agent_id)
-    assert shown is not None, "there is a message"
-    return shown
+    run = await say(caller, thread, name, message=message, agent_id=agent_id)
+    assert run is not None, "there is a message"
+    return run
 
 
-async def _is_anew(caller: Caller, given: ChatRequest, *, run_id: str) -> bool:
+async def _is_anew(caller: Caller, body: ChatRequest, *, run_id: str) -> bool:
     """Whether the answer is to be regenerated."""
-    if given.trigger == "submit-message":
+    if body.trigger == "submit-message":
         return False
     # If the named answer was replaced before, this request is a repetition.
     row = await caller.tenant.store.run(run_id)
-    return row is None or given.message_id is None or given.message_id == row.run_id
+    return row is None or body.message_id is None or body.message_id == row.run_id
 
 
 @router.get(
@@ -576,8 +575,8 @@ async def resume(*, request: Request, caller: CallerDep, agent: AgentName, chat_
     if thread.session is None or not run_ids:
         return Response(status_code=204)
     past = await past_of(caller, run_ids[0])
-    shown = Shown(thread.session_id, run_ids[0], past.whole(), is_again=True)
-    return await _respond(request, caller, shown)
+    run = ChatRun(thread.session_id, run_ids[0], past.whole(), is_again=True)
+    return await _respond(request, caller, run)
 
 
 @router.get(
@@ -593,18 +592,18 @@ async def history(*, caller: CallerDep, agent: AgentName, chat_id: ChatId) -> Re
     """
     check_agent(caller, agent)
     thread = await find_thread(caller, chat_id)
-    found = AiHistory(thread.session_id)
+    chat_history = AiHistory(thread.session_id)
     if thread.session is not None:
         async for records in pages_of(caller.tenant.store, thread.session_id):
             for record in records:
-                found.take(record)
-    return Response(to_json(found.messages()), media_type="application/json")
+                chat_history.take(record)
+    return Response(to_json(chat_history.messages()), media_type="application/json")
 
 
 async def _respond(
-    request: Request, caller: Caller, shown: Shown, *, is_new_message: bool = True
+    request: Request, caller: Caller, run: ChatRun, *, is_new_message: bool = True
 ) -> Response:
-    frames = ai_frames(AiRun(shown.session_id, shown.run_id, shown.view, is_new_message))
-    response = await stream_run(request, caller, run_id=shown.run_id, frames=frames)
+    frames = ai_frames(AiRun(run.session_id, run.run_id, run.view, is_new_message))
+    response = await stream_run(request, caller, run_id=run.run_id, frames=frames)
     response.headers[HEADER] = VERSION
     return response

@@ -1,7 +1,7 @@
 """The part of a run that one stream of a chat client shows.
 
-A run that waits for people is several streams to a chat client: `Gate` selects the part that one stream
-shows, `Past` finds it, and `RunFold` is the frame of the folds of AG-UI and the AI SDK.
+A run that waits for people is several streams to a chat client: `ViewGate` selects the part that one stream
+shows, `Past` finds it, and `ChatRunFold` is the frame of the folds of AG-UI and the AI SDK.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ class View:
 
     skipped: int = 0
     """The number of waits for people that it skips."""
-    known: int = 0
+    wait_count: int = 0
     """The number of waits in the journal: the run continued after all of them but the last."""
     decided: frozenset[str] = frozenset()
     """Answered requests: a wait for these only does not end the stream."""
@@ -31,7 +31,7 @@ WHOLE: Final = View()
 
 
 @mutable
-class Gate:
+class ViewGate:
     """Decides for every change whether it is shown, and whether the stream ends there."""
 
     view: View
@@ -58,7 +58,7 @@ class Gate:
         if self.is_closed:
             self._is_open = self._waits >= self.view.skipped
             return False
-        went_on = self._waits < self.view.known
+        went_on = self._waits < self.view.wait_count
         return not went_on and not self.view.decided.issuperset(ask.request.request_id for ask in change.asks)
 
 
@@ -67,7 +67,7 @@ class Past:
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
-        self.asked: dict[str, InputRequest] = {}
+        self.requests: dict[str, InputRequest] = {}
         self.settled: set[str] = set()
         self.waits: list[frozenset[str]] = []
         """The requests of each wait."""
@@ -79,7 +79,7 @@ class Past:
         for change in changes:
             match change:
                 case stream.RequestsOpened():
-                    self.asked |= {ask.request.request_id: ask.request for ask in change.asks}
+                    self.requests |= {ask.request.request_id: ask.request for ask in change.asks}
                 case stream.RequestAnswered():
                     self.settled.add(change.ask.request.request_id)
                 case stream.RunWaiting():
@@ -96,18 +96,19 @@ class Past:
 
         None if there is none; with `needs_all` it is one of which nothing is left without an answer.
         """
-        for number, asked in enumerate(self.waits, 1):
-            if asked <= answered if needs_all else asked & answered:
+        for number, request_ids in enumerate(self.waits, 1):
+            is_covered = request_ids <= answered if needs_all else bool(request_ids & answered)
+            if is_covered:
                 return View(number, len(self.waits), frozenset(self.settled) | answered)
         return None
 
 
-class RunFold:
+class ChatRunFold:
     """The events of a run in, the frames of one chat protocol out."""
 
     def __init__(self, run_id: str, view: View) -> None:
         self._chat = stream.ChatFold(run_id)
-        self._gate = Gate(view)
+        self._gate = ViewGate(view)
         self._texts: dict[str, stream.TextKind] = {}
         """The texts that are open at the client."""
         self.is_over = False
@@ -156,7 +157,7 @@ class RunFold:
     def _text_ended(self, kind: stream.TextKind, key: str) -> Iterable[JsonObject]:
         raise NotImplementedError
 
-    def _failed(self, ended: stream.RunEnded) -> JsonObject:
+    def _failure_frame(self, ended: stream.RunEnded) -> JsonObject:
         """Return the last frame of a run that failed, or exhausted its budget."""
         error = ended.error
         code = "internal" if error is None else error.code.value

@@ -14,10 +14,10 @@ from windlass_harness.loop.people import APPROVE, APPROVE_SESSION, DENY
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import Id, InputKind, InputRequest, InputResponse, JsonObject, RunStatus, UserContent
 from windlass_protocol.frozen import mutable, sealed
-from windlass_server.chat.run_events import WHOLE, Past, RunFold, View
-from windlass_server.models import NewSession, RunWishes, Text, Wire
+from windlass_server.chat.run_events import WHOLE, ChatRunFold, Past, View
+from windlass_server.models import NewSession, RunWishes, Text, WireModel
 from windlass_server.problems import Problem, not_found
-from windlass_server.requests import Caller, OwnedSession, derived, signed, start, taken
+from windlass_server.requests import Caller, OwnedSession, conflict_error, derive_id, sign_responses, start
 from windlass_server.settings import (
     THREAD_ANSWERS_MAX,
     THREAD_GAP_MAX,
@@ -41,7 +41,7 @@ Messages = Annotated[
 ]
 
 
-class Foreign(Wire):
+class Foreign(WireModel):
     """A body of a foreign protocol: unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
@@ -84,7 +84,7 @@ class ChatRequest(Foreign):
 
 
 @sealed
-class Given:
+class ClientAnswer:
     """An answer of a client to a request."""
 
     request_id: str
@@ -111,19 +111,19 @@ class Given:
         )
 
 
-def given_in(entry: ResumeEntry) -> Given:
+def answer_in(entry: ResumeEntry) -> ClientAnswer:
     """Return the answer in a resume entry: a text, an option, or a boolean."""
     if entry.status == "cancelled":
-        return Given(entry.interrupt_id, is_abandoned=True)
+        return ClientAnswer(entry.interrupt_id, is_abandoned=True)
     if isinstance(entry.payload, dict):
-        return _given(entry.interrupt_id, entry.payload)
+        return _read_answer(entry.interrupt_id, entry.payload)
     if isinstance(entry.payload, bool):
-        return Given(entry.interrupt_id, approved=entry.payload)
+        return ClientAnswer(entry.interrupt_id, approved=entry.payload)
     text = entry.payload if isinstance(entry.payload, str) else None
-    return Given(entry.interrupt_id, text=text)
+    return ClientAnswer(entry.interrupt_id, text=text)
 
 
-def _given(request_id: str, payload: Mapping[str, JsonValue]) -> Given:
+def _read_answer(request_id: str, payload: Mapping[str, JsonValue]) -> ClientAnswer:
     texts = {name: payload.get(name) for name in ("optionId", "text", "argumentsHash")}
     if not all(value is None or isinstance(value, str) for value in texts.values()):
         raise _unfit("optionId, text and argumentsHash of an answer are strings")
@@ -134,10 +134,10 @@ def _given(request_id: str, payload: Mapping[str, JsonValue]) -> Given:
     # A contradiction must not count as an approval.
     if approved is not None and option_id in _CONSENTS and approved is not _CONSENTS[option_id]:
         raise _unfit("approved and optionId of an answer contradict each other: send one of them")
-    return Given(request_id, option_id or None, text, approved=approved, arguments_hash=arguments_hash)
+    return ClientAnswer(request_id, option_id or None, text, approved=approved, arguments_hash=arguments_hash)
 
 
-def words_of(message: Mapping[str, JsonValue]) -> UserContent | None:
+def agui_content(message: Mapping[str, JsonValue]) -> UserContent | None:
     """Return the content of a user message of AG-UI; None for another role.
 
     Raises:
@@ -151,7 +151,7 @@ def words_of(message: Mapping[str, JsonValue]) -> UserContent | None:
     return _content([_media(part) for part in _objects(content)])
 
 
-def said_in(message: Mapping[str, JsonValue]) -> UserContent | None:
+def ai_content(message: Mapping[str, JsonValue]) -> UserContent | None:
     """Return the content of a user message of the AI SDK; None if it is empty.
 
     Raises:
@@ -162,38 +162,40 @@ def said_in(message: Mapping[str, JsonValue]) -> UserContent | None:
     files = [_file(part) for part in parts if part.get("type") == "file"]
     if not files and len(texts) == 1 and isinstance(text := texts[0].get("text"), str):
         return text
-    found: list[JsonObject] = [*files, *({"type": "text", "text": part.get("text")} for part in texts)]
-    return _content(found) if found else None
+    content: list[JsonObject] = [*files, *({"type": "text", "text": part.get("text")} for part in texts)]
+    return _content(content) if content else None
 
 
-def answers_in(message: Mapping[str, JsonValue]) -> tuple[Given, ...]:
+def answers_in(message: Mapping[str, JsonValue]) -> tuple[ClientAnswer, ...]:
     """Return the answers in a message of the AI SDK: approvals, or `data-answer` parts.
 
     Raises:
         Problem: an answer cannot be read, or there are too many.
     """
-    found: list[Given] = []
+    answers: list[ClientAnswer] = []
     for part in _objects(message.get("parts")):
         approval = part.get("approval")
         if message.get("role") == "assistant" and part.get("state") == "approval-responded":
-            found.append(_approval(approval))
+            answers.append(_approval(approval))
         elif message.get("role") == "user" and part.get("type") == ANSWER_PART:
             data = part.get("data")
             name = data.get("requestId") if isinstance(data, dict) else None
             if not isinstance(data, dict) or not isinstance(name, str):
                 raise _unfit(f"the data of a {ANSWER_PART} part is an object with a requestId")
-            found.append(_given(name, data))
-    if len(found) > THREAD_ANSWERS_MAX:
-        raise _unfit(f"too many answers: {len(found):,}, limit {THREAD_ANSWERS_MAX:,}")
-    return tuple(found)
+            answers.append(_read_answer(name, data))
+    if len(answers) > THREAD_ANSWERS_MAX:
+        raise _unfit(f"too many answers: {len(answers):,}, limit {THREAD_ANSWERS_MAX:,}")
+    return tuple(answers)
 
 
-def _approval(approval: JsonValue) -> Given:
-    given = approval if isinstance(approval, dict) else {}
-    name, approved, signature = given.get("id"), given.get("approved"), given.get("signature")
+def _approval(approval: JsonValue) -> ClientAnswer:
+    fields = approval if isinstance(approval, dict) else {}
+    name, approved, signature = fields.get("id"), fields.get("approved"), fields.get("signature")
     if not isinstance(name, str) or not isinstance(approved, bool):
         raise _unfit("an approval needs an id, and approved as true or false")
-    return Given(name, approved=approved, arguments_hash=signature if isinstance(signature, str) else None)
+    return ClientAnswer(
+        name, approved=approved, arguments_hash=signature if isinstance(signature, str) else None
+    )
 
 
 def _media(part: JsonObject) -> JsonObject:
@@ -204,14 +206,14 @@ def _media(part: JsonObject) -> JsonObject:
     if kind not in _MEDIA:
         raise _unfit("unknown content part: expected text, image, audio, video, document or binary")
     if kind == "binary":
-        found, value = part, part.get("url") or part.get("data")
+        media, value = part, part.get("url") or part.get("data")
         is_data = part.get("url") is None
     else:
-        found = source if isinstance(source, dict) else {}
-        value, is_data = found.get("value"), found.get("type") == "data"
-        if found.get("type") == "file":
+        media = source if isinstance(source, dict) else {}
+        value, is_data = media.get("value"), media.get("type") == "data"
+        if media.get("type") == "file":
             raise _unfit("files of a provider are not supported: send the data or a URL")
-    media_type = found.get("mimeType")
+    media_type = media.get("mimeType")
     address = f"data:{media_type};base64,{value}" if is_data else value
     return _file({"url": address, "mediaType": media_type or ("image/*" if kind == "image" else None)})
 
@@ -260,7 +262,7 @@ def sse(frames: Iterable[JsonObject]) -> bytes:
 class ChatFrames:
     """Frames of one run for a chat client, see `Frames`."""
 
-    fold: RunFold
+    fold: ChatRunFold
     goes_on: str
     """The error text when the server shuts down before the run has ended."""
     end: bytes = b""
@@ -300,7 +302,7 @@ FIRST_RUN_SEQ: Final = 2
 """The highest record number at which the first run of a session begins."""
 NAME_TAKEN: Final = "the runId (or the id of the message) was used with another message: choose another id"
 ENDED: Final = frozenset(RUN_ENDS.values())
-SAID: Final = ":said"
+USER_MESSAGE_SUFFIX: Final = ":said"
 """The end of the id of a user's message in a history, after the id of its run."""
 
 
@@ -318,11 +320,11 @@ class Thread:
 
     def run_id(self, name: str) -> str:
         """Return the id of the run that a client calls `name`."""
-        return derived("thread run", self.session_id, name)
+        return derive_id("thread run", self.session_id, name)
 
 
 @sealed
-class Shown:
+class ChatRun:
     """A run, and the part of it to show."""
 
     session_id: str
@@ -337,7 +339,7 @@ async def find_thread(caller: Caller, name: str) -> Thread:
 
     The session id is derived from the caller and the name: it survives a restart and belongs to the caller.
     """
-    first_id = derived("thread", caller.principal.key, name)
+    first_id = derive_id("thread", caller.principal.key, name)
     session = await caller.sessions.find(first_id)
     if session is None:
         session = await caller.sessions.find(name)
@@ -345,14 +347,14 @@ async def find_thread(caller: Caller, name: str) -> Thread:
     thread, count = Thread(first_id, session, first_id), 1
     # A deleted session of an earlier rewind must not hide the later ones.
     while count <= min(thread.rewinds + 1 + THREAD_GAP_MAX, THREAD_REWINDS_MAX):
-        later_id = _rewound(first_id, count)
+        later_id = _rewind_id(first_id, count)
         session = await caller.sessions.find(later_id)
         thread = thread if session is None else Thread(later_id, session, first_id, count)
         count += 1
     return thread
 
 
-async def begun_thread(caller: Caller, name: str) -> Thread:
+async def require_thread(caller: Caller, name: str) -> Thread:
     """Return a chat of the caller that has a history.
 
     Raises:
@@ -387,7 +389,7 @@ async def speak(
     if await store.run(run_id) is None and thread.session is not None and thread.session.info is not None:
         requests = await caller.tenant.runtime.session_requests(thread.session_id)
         if any(not request.is_answered for request in requests):
-            raise taken("the current run waits for answers: answer its requests first")
+            raise conflict_error("the current run waits for answers: answer its requests first")
     ids = (thread.session_id, run_id)
     await start(caller, message, wishes=wishes, ids=ids, agent_id=agent_id, conflict=NAME_TAKEN)
     if thread.session is not None and thread.session.reserved is not None:
@@ -402,7 +404,7 @@ async def say(
     message: UserContent | None,
     agent_id: str,
     context: tuple[str, ...] | None = None,
-) -> Shown | None:
+) -> ChatRun | None:
     """Start the run that a client calls `name`, or find it; None without a message and such a run.
 
     Raises:
@@ -416,7 +418,7 @@ async def say(
     elif not is_again:
         return None
     view = (await past_of(caller, run_id)).whole() if is_again else WHOLE
-    return Shown(thread.session_id, run_id, view, is_again)
+    return ChatRun(thread.session_id, run_id, view, is_again)
 
 
 async def is_last(
@@ -445,7 +447,7 @@ async def past_of(caller: Caller, run_id: str) -> Past:
     return past
 
 
-async def asking(caller: Caller, thread: Thread, *, request_ids: frozenset[str]) -> Past:
+async def find_asking_run(caller: Caller, thread: Thread, *, request_ids: frozenset[str]) -> Past:
     """Return the run, among the newest ones, that made some requests.
 
     Raises:
@@ -454,12 +456,12 @@ async def asking(caller: Caller, thread: Thread, *, request_ids: frozenset[str])
     page = await caller.sessions.runs(session_id=thread.session_id, limit=THREAD_RUNS_SEARCHED_MAX)
     for run in page.items:
         past = await past_of(caller, run.run_id)
-        if request_ids <= past.asked.keys():
+        if request_ids <= past.requests.keys():
             return past
-    raise taken("unknown request: no recent run of this chat made it")
+    raise conflict_error("unknown request: no recent run of this chat made it")
 
 
-async def answer(caller: Caller, name: str, *, given: Sequence[Given], needs_all: bool) -> Shown:
+async def answer(caller: Caller, name: str, *, answers: Sequence[ClientAnswer], needs_all: bool) -> ChatRun:
     """Answer requests of a run in a chat.
 
     With `needs_all` the answers must cover every open request. Clients send answers again with their history:
@@ -469,21 +471,21 @@ async def answer(caller: Caller, name: str, *, given: Sequence[Given], needs_all
         Conflict: a request is unknown, an open request has no answer, or another answer came first.
         Problem: the caller has no such chat.
     """
-    thread = await begun_thread(caller, name)
-    ids = frozenset(one.request_id for one in given)
-    past = await asking(caller, thread, request_ids=ids)
+    thread = await require_thread(caller, name)
+    ids = frozenset(entry.request_id for entry in answers)
+    past = await find_asking_run(caller, thread, request_ids=ids)
     view = past.behind(ids, needs_all=needs_all)
     if view is None:
-        raise taken("the run has more open requests: answer all of them in one request")
+        raise conflict_error("the run has more open requests: answer all of them in one request")
     requests = await caller.tenant.runtime.session_requests(thread.session_id)
     left = {request.request_id for request in requests if not request.is_answered}
-    for entry in given:
-        response = entry.response(past.asked[entry.request_id])
-        key = derived("chat answer", caller.principal.key, response.model_dump_json(by_alias=True))
+    for entry in answers:
+        response = entry.response(past.requests[entry.request_id])
+        key = derive_id("chat answer", caller.principal.key, response.model_dump_json(by_alias=True))
         await caller.tenant.runtime.answer_session(
-            thread.session_id, await signed(caller, [response]), key=key
+            thread.session_id, await sign_responses(caller, [response]), key=key
         )
-    return Shown(thread.session_id, past.run_id, view, is_again=ids.isdisjoint(left))
+    return ChatRun(thread.session_id, past.run_id, view, is_again=ids.isdisjoint(left))
 
 
 async def rewind(caller: Caller, thread: Thread, *, name: str) -> Thread:
@@ -495,7 +497,7 @@ async def rewind(caller: Caller, thread: Thread, *, name: str) -> Thread:
     Raises:
         Problem: the chat has no such run, an earlier rewind removed it, or there were too many rewinds.
     """
-    row = await _run_called(caller, thread, name)
+    row = await _find_named_run(caller, thread, name)
     if row is None:
         raise Problem(409, "unknown message: only a message of this chat can be edited or regenerated")
     if thread.rewinds >= THREAD_REWINDS_MAX:
@@ -513,16 +515,18 @@ async def rewind(caller: Caller, thread: Thread, *, name: str) -> Thread:
     return Thread(later_id, await caller.sessions.find(later_id), thread.first_id, thread.rewinds + 1)
 
 
-async def _run_called(caller: Caller, thread: Thread, name: str) -> RunRow | None:
+async def _find_named_run(caller: Caller, thread: Thread, name: str) -> RunRow | None:
     """Return the newest run that a client calls `name`, including runs before a rewind."""
     for count in range(thread.rewinds, -1, -1):
-        session_id = thread.first_id if not count else _rewound(thread.first_id, count)
+        session_id = thread.first_id if not count else _rewind_id(thread.first_id, count)
         row = await caller.tenant.store.run(Thread(session_id, None, thread.first_id).run_id(name))
         if row is not None:
             return row
     # A message that a client has from the history is named after its run.
-    row = await caller.tenant.store.run(name.removesuffix(SAID)) if name.endswith(SAID) else None
-    sessions = {thread.first_id, *(_rewound(thread.first_id, count + 1) for count in range(thread.rewinds))}
+    if not name.endswith(USER_MESSAGE_SUFFIX):
+        return None
+    row = await caller.tenant.store.run(name.removesuffix(USER_MESSAGE_SUFFIX))
+    sessions = {thread.first_id, *(_rewind_id(thread.first_id, count + 1) for count in range(thread.rewinds))}
     return row if row is not None and row.session_id in sessions else None
 
 
@@ -559,11 +563,11 @@ async def _cancel_from(caller: Caller, thread: Thread, row: RunRow) -> None:
 
 
 def _later_id(thread: Thread) -> str:
-    return _rewound(thread.first_id, thread.rewinds + 1)
+    return _rewind_id(thread.first_id, thread.rewinds + 1)
 
 
-def _rewound(first_id: str, count: int) -> str:
-    return derived("thread rewound", first_id, str(count))
+def _rewind_id(first_id: str, count: int) -> str:
+    return derive_id("thread rewound", first_id, str(count))
 
 
 async def stream_run(request: Request, caller: Caller, *, run_id: str, frames: Frames) -> FeedResponse:

@@ -14,9 +14,9 @@ from windlass_server.requests import (
     IdempotencyKey,
     OwnRequest,
     answer_once,
+    body_of,
     reply,
-    seen,
-    signed,
+    sign_responses,
 )
 from windlass_server.routing import Route
 
@@ -32,11 +32,11 @@ router = APIRouter(prefix=PREFIX, tags=["approvals"], route_class=Route)
 async def inbox(caller: CallerDep, query: PageDep) -> Response:
     """Return the open requests of your sessions and their subagents, oldest first.
 
-    You also get the questions of tools that name you or a role of yours, whoever owns the session. Approvers
+    You also get the questions of tools that name you or a role of yours, in sessions of all owners. Approvers
     get the requests of all sessions of the tenant.
     """
     page = await caller.sessions.requests(after=query.after, limit=query.limit)
-    requests = tuple(seen(ApprovalInfo, one) for one in page.items)
+    requests = tuple(body_of(ApprovalInfo, one) for one in page.items)
     return reply(ApprovalPage(requests=requests, next=page.next))
 
 
@@ -70,7 +70,7 @@ async def answer(
     )
 
     async def give(answer_key: str | None) -> None:
-        responses = await signed(caller, [response])
+        responses = await sign_responses(caller, [response])
         await caller.tenant.runtime.answer_session(found.session_id, responses, key=answer_key)
 
     await answer_once(caller, Bound(key, f"approvals/{found.request_id}", given), give=give)

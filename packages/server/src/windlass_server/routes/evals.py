@@ -21,7 +21,14 @@ from windlass_protocol import (
     EvalExperimentPage,
     EvalResult,
 )
-from windlass_server.models import DatasetCaseChange, NewDataset, NewDatasetCase, PageDep, PageQuery, Wire
+from windlass_server.models import (
+    DatasetCaseChange,
+    NewDataset,
+    NewDatasetCase,
+    PageDep,
+    PageQuery,
+    WireModel,
+)
 from windlass_server.openapi import (
     DATASET_CASE_EXAMPLE,
     DATASET_EXAMPLE,
@@ -80,7 +87,7 @@ async def get(experiment: OwnExperiment) -> Response:
     return reply(EvalResult(experiment=experiment.experiment, cases=experiment.cases))
 
 
-class ComparisonQuery(Wire):
+class ComparisonQuery(WireModel):
     """Query of a comparison."""
 
     old: Annotated[str, Field(min_length=1, max_length=512, description="The older experiment.")]
@@ -227,7 +234,7 @@ async def change_case(
     raise not_found("case")
 
 
-class CaseQuery(Wire):
+class CaseQuery(WireModel):
     """Which case."""
 
     name: Annotated[str, Field(min_length=1, max_length=NAME_CHARS_MAX, description="The case.")]

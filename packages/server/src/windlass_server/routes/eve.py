@@ -26,13 +26,13 @@ from windlass_protocol import (
 )
 from windlass_protocol import NewMessage as Message
 from windlass_protocol import NewSession as Session
-from windlass_server.models import Text, Wire
+from windlass_server.models import Text, WireModel
 from windlass_server.openapi import answers, body_example
 from windlass_server.problems import Problem, not_found
 from windlass_server.requests import EVE_PREFIX, Caller, CallerDep, OwnSession, reply
 from windlass_server.routes import feeds, sessions
 from windlass_server.routes.system import require_ready
-from windlass_server.routing import Route
+from windlass_server.routing import AnyQueryDep, Route
 from windlass_server.settings import THREAD_ANSWERS_MAX
 from windlass_server.streams import NDJSON_TYPE
 
@@ -52,7 +52,7 @@ _REFUSED: Final[dict[str, LiteralString]] = {
 }
 
 
-class Said(Wire):
+class Said(WireModel):
     """The fields that the bodies of a new session and of a turn share."""
 
     message: Annotated[
@@ -111,7 +111,7 @@ class EveTurn(Said):
     ] = None
 
 
-class EveStarted(Wire):
+class EveStarted(WireModel):
     """A session that was begun."""
 
     ok: Literal[True] = True
@@ -119,14 +119,14 @@ class EveStarted(Wire):
     continuation_token: str
 
 
-class EveAccepted(Wire):
+class EveAccepted(WireModel):
     """A turn that was accepted."""
 
     ok: Literal[True] = True
     session_id: str
 
 
-class EveHealth(Wire):
+class EveHealth(WireModel):
     """Whether the server accepts requests."""
 
     ok: Literal[True] = True
@@ -134,7 +134,7 @@ class EveHealth(Wire):
     workflow_id: str = "windlass"
 
 
-class StreamQuery(Wire):
+class StreamQuery(WireModel):
     """Query of a stream."""
 
     start_index: Annotated[int | None, Field(ge=0, description="The number of events to leave out.")] = None
@@ -152,7 +152,7 @@ _HEALTHY: Final[JsonObject] = {"ok": True, "status": "ready", "workflowId": "win
     responses={status: one for status, one in answers(200, _HEALTHY).items() if status in (200, 503)},
     summary="Health of the server, for clients of eve",
 )
-async def health(request: Request) -> Response:
+async def health(request: Request, query: AnyQueryDep) -> Response:
     """Return whether the server accepts requests, as `/v1/ready` does; needs no credentials.
 
     503 while the server shuts down, and while a store cannot be written.

@@ -7,11 +7,11 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import Field
 
 from windlass.feed import decode_cursor, encode_cursor
-from windlass.ports.feed import PROGRESS_TYPES, EventStream, StreamOptions
+from windlass.ports.feed import PROGRESS_TYPES, EventStream, StreamOptions, check_event_names
 from windlass_harness.views.stream import ChatFold
 from windlass_protocol import AllCursor, Cursor, RunCursor, SessionCursor
 from windlass_protocol.limits import INTEGER_MAX
-from windlass_server.models import Wire
+from windlass_server.models import WireModel
 from windlass_server.openapi import answers
 from windlass_server.problems import Problem
 from windlass_server.requests import PREFIX, Caller, CallerDep, OwnRun, OwnSession
@@ -41,7 +41,7 @@ RECORDS_MAX = 10_000
 _EXAMPLE = 'id: s.MDE5YQ.7\ndata: {"type":"message.completed","data":{"message":"Done."},"seq":7}\n\n'
 
 
-class FeedQuery(Wire):
+class FeedQuery(WireModel):
     """Query of a feed."""
 
     after: str | None = None
@@ -72,7 +72,7 @@ class SessionFeedQuery(FeedQuery):
     ] = None
 
 
-class ReplayQuery(Wire):
+class ReplayQuery(WireModel):
     """Query of a replay."""
 
     after: str | None = None
@@ -86,7 +86,7 @@ class ReplayQuery(Wire):
     ] = REPLAY_PAUSE_S
 
 
-class AllQuery(Wire):
+class AllQuery(WireModel):
     """Query of the feed over all sessions."""
 
     after: str | None = None
@@ -215,6 +215,7 @@ async def of_all(
     types = None if query.types is None else frozenset(query.types.split(","))
     if types is not None and len(types) > TYPES_MAX:
         raise Problem(422, f"types: found {len(types):,}, limit {TYPES_MAX}")
+    check_event_names("types", types or ())
     options = StreamOptions(follow=query.follow, with_live=types is not None and bool(types & PROGRESS_TYPES))
     text = last or query.after
     if text == "now":

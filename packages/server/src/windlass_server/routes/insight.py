@@ -7,12 +7,12 @@ from typing import Annotated, Final, Literal, TypedDict
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
+from windlass.agent.package import package_difference, package_of
 from windlass.catalog import RunStats
 from windlass.catalog.stats import BUCKET_S_MAX, RunGroup, merged
 from windlass.errors import Conflict, Rejected
 from windlass.ledger import ProposalState, ProposalStatus
 from windlass.ledger.changes import package_values
-from windlass.package import package_difference, package_of
 from windlass.ports.recorded import Fact, RunLook
 from windlass_harness.ledger.goals import RunFacts
 from windlass_harness.ledger.reports import failure_groups
@@ -39,7 +39,7 @@ from windlass_protocol import (
     VersionTally,
     WaitingNumbers,
 )
-from windlass_server.models import NewProposal, ProposalTrial, Verdict, Wire
+from windlass_server.models import NewProposal, ProposalTrial, Verdict, WireModel
 from windlass_server.openapi import (
     COMPARE_EXAMPLE,
     FAILURES_EXAMPLE,
@@ -57,11 +57,11 @@ from windlass_server.requests import (
     CallerDep,
     IdempotencyKey,
     agent_for,
+    body_of,
+    conflict_error,
     once,
     reply,
-    seen,
     session_id_for,
-    taken,
 )
 from windlass_server.routing import Route
 from windlass_server.settings import ImproveSettings
@@ -91,7 +91,7 @@ Until = Annotated[
 AgentFilter = Annotated[str | None, Field(min_length=1, max_length=512)]
 
 
-class StatsQuery(Wire):
+class StatsQuery(WireModel):
     """Query of statistics."""
 
     since: Since = None
@@ -189,9 +189,9 @@ def _stats_view(
         start=found.start,
         to=found.end,
         bucket_s=found.bucket_s,
-        total=seen(RunNumbers, found.total),
-        buckets=tuple(seen(StatsBucket, one) for one in found.buckets),
-        waiting=seen(WaitingNumbers, found.waiting),
+        total=body_of(RunNumbers, found.total),
+        buckets=tuple(body_of(StatsBucket, one) for one in found.buckets),
+        waiting=body_of(WaitingNumbers, found.waiting),
         failing_tools=tuple(tools),
         groups=None if groups is None else tuple(_group_view(group) for group in groups),
     )
@@ -201,8 +201,8 @@ def _group_view(group: RunGroup) -> StatsGroup:
     return StatsGroup.model_construct(
         None,
         name=group.name,
-        total=seen(RunNumbers, group.total),
-        buckets=tuple(seen(StatsBucket, one) for one in group.buckets),
+        total=body_of(RunNumbers, group.total),
+        buckets=tuple(body_of(StatsBucket, one) for one in group.buckets),
     )
 
 
@@ -239,7 +239,7 @@ Version = Annotated[
 ]
 
 
-class VersionsQuery(Wire):
+class VersionsQuery(WireModel):
     """Query of the versions of an agent."""
 
     agent: Annotated[str, Field(min_length=1, max_length=512, description="An agent.", examples=["clerk"])]
@@ -252,7 +252,7 @@ class CompareQuery(VersionsQuery):
     new: Version
 
 
-class FailuresQuery(Wire):
+class FailuresQuery(WireModel):
     """Query of failures."""
 
     since: Since = None
@@ -277,7 +277,9 @@ async def failures(caller: CallerDep, query: Annotated[FailuresQuery, Query()]) 
     ended = [one for one in facts[:RUNS_MAX] if one.has_ended]
     groups = tuple(
         FailureGroup(
-            kind=group.kind, count=group.count, causes=tuple(seen(FailureCause, one) for one in group.causes)
+            kind=group.kind,
+            count=group.count,
+            causes=tuple(body_of(FailureCause, one) for one in group.causes),
         )
         for group in failure_groups(ended, causes_max=CAUSES_MAX, runs_max=RUNS_MAX)
     )
@@ -356,7 +358,7 @@ async def _changes(
 ProposalId = Annotated[str, Path(description="A proposal.", examples=["proposal-019a8f…"])]
 
 
-class ProposalQuery(Wire):
+class ProposalQuery(WireModel):
     """Filters of a list of proposals."""
 
     status: ProposalStatus | None = None
@@ -383,7 +385,7 @@ async def list_proposals(
         for one in found
         if query.status in (None, one.status) and query.agent in (None, one.proposal.agent_id)
     ]
-    work = tuple(seen(ProposalWork, one) for one in desk.works)
+    work = tuple(body_of(ProposalWork, one) for one in desk.works)
     return reply(ProposalList(proposals=tuple(_proposal_view(desk, one) for one in wanted), work=work))
 
 
@@ -408,10 +410,12 @@ async def propose(
     """
     desk, settings = _desk(request, caller), _settings(request)
     if settings.model is None:
-        raise taken("the server has no builder model: set ImproveSettings(model=…) or --builder-model")
+        raise conflict_error(
+            "the server has no builder model: set ImproveSettings(model=…) or --builder-model"
+        )
     if wanted.goal not in {goal.goal_id for goal in settings.goals}:
         names = ", ".join(goal.goal_id for goal in settings.goals) or "none"
-        raise taken(f"unknown goal; known are {names}: set ImproveSettings(goals=[…]) or --goals")
+        raise conflict_error(f"unknown goal; known are {names}: set ImproveSettings(goals=[…]) or --goals")
     agent = None if wanted.agent is None else agent_for(caller, wanted.agent)
     proposal_id = f"proposal-{session_id_for(caller, key, kind='proposal')}"
     work = Work(proposal_id, "propose", _now(caller), wanted.goal, agent)
@@ -442,7 +446,7 @@ async def check(
     desk = _desk(request, caller)
     made = (await _find_proposal(desk, proposal_id)).proposal
     if made.goal_id not in {goal.goal_id for goal in _settings(request).goals}:
-        raise taken(
+        raise conflict_error(
             "the goal of this proposal is unknown to the server: set ImproveSettings(goals=[…]) or --goals"
         )
     wish = wanted or ProposalTrial()
@@ -535,8 +539,8 @@ async def _settle(
 
 
 def _proposal_view(desk: Improving, state: ProposalState) -> ProposalView:
-    work = tuple(seen(ProposalWork, one) for one in desk.works if one.proposal_id == state.proposal.id)
-    return seen(ProposalView, state, work=work)
+    work = tuple(body_of(ProposalWork, one) for one in desk.works if one.proposal_id == state.proposal.id)
+    return body_of(ProposalView, state, work=work)
 
 
 def _now(caller: Caller) -> str:

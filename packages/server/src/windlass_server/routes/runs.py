@@ -6,8 +6,8 @@ from fastapi import APIRouter, Path, Query, Response
 from pydantic import Field
 
 from windlass.catalog.sessions import RUN_IDS_MAX, SEARCH_CHARS_MAX, RunQuery
-from windlass.ports.store import RunSort
-from windlass.runtime.playground import UnknownStep
+from windlass.playground import Playground, UnknownStep
+from windlass.ports.store import RunSort, WaitCause
 from windlass_harness.views.runs import RUN_ENDS
 from windlass_protocol import (
     Accepted,
@@ -30,14 +30,16 @@ from windlass_protocol import (
 from windlass_protocol.limits import INTEGER_MAX
 from windlass_server.models import (
     Cancel,
+    ErrorFilter,
     Moment,
     Name,
     NewFeedback,
     NewPlaygroundRun,
     Number,
     PageQuery,
+    RetryRun,
     Total,
-    Wire,
+    WireModel,
 )
 from windlass_server.openapi import (
     DECISIONS_EXAMPLE,
@@ -59,10 +61,11 @@ from windlass_server.requests import (
     CallerDep,
     IdempotencyKey,
     OwnRun,
-    derived,
+    body_of,
+    derive_id,
+    narrow_budget,
     once,
     reply,
-    seen,
 )
 from windlass_server.routing import Route
 from windlass_server.settings import TARGET_BYTES_MAX
@@ -91,11 +94,9 @@ class RunQueryParams(PageQuery):
     status: RunStatus | None = None
     subagents: Annotated[bool, Field(description="Include runs of subagents.")] = True
     playground: Annotated[bool, Field(description="Include playground runs.")] = False
-    waits_on: Annotated[
-        Name, Field(description="input, recovery, person (one of both), subagent, provider, timer or budget.")
-    ] = None
+    waits_on: Annotated[WaitCause | None, Field(description="`person`: input or recovery.")] = None
     version: Annotated[Name, Field(description="The fingerprint of the package.")] = None
-    error: Annotated[Name, Field(description="The kind of the error; `any` for every error.")] = None
+    error: Annotated[ErrorFilter, Field(description="The kind of the error; `any` for every error.")] = None
     tag: Name = None
     feedback: Literal["up", "down", "none"] | None = None
     crashed: Annotated[bool | None, Field(description="Taken over after a crash, or not.")] = None
@@ -147,7 +148,9 @@ async def list_runs(caller: CallerDep, query: Annotated[RunQueryParams, Query()]
     )
     page = await caller.sessions.runs(after=query.after, limit=query.limit, **wanted)
     total = await caller.sessions.count_runs(**wanted) if query.total else None
-    return reply(RunPage(runs=tuple(seen(RunRow, info) for info in page.items), next=page.next, total=total))
+    return reply(
+        RunPage(runs=tuple(body_of(RunRow, info) for info in page.items), next=page.next, total=total)
+    )
 
 
 class RefusedQueryParams(PageQuery):
@@ -165,11 +168,11 @@ class RefusedQueryParams(PageQuery):
 async def list_refused_starts(caller: CallerDep, query: Annotated[RefusedQueryParams, Query()]) -> Response:
     """Return the runs that you asked for and that were not started, newest first, with their errors."""
     page = await caller.sessions.refused_starts(after=query.after, limit=query.limit, agent_id=query.agent)
-    refused = tuple(seen(RefusedStart, one) for one in page.items)
+    refused = tuple(body_of(RefusedStart, one) for one in page.items)
     return reply(RefusedStartPage(refused_starts=refused, next=page.next))
 
 
-class TraceQueryParams(Wire):
+class TraceQueryParams(WireModel):
     """How much of a trace."""
 
     events: Annotated[bool, Field(description="Whether its events come too; without them it is half.")] = True
@@ -191,10 +194,10 @@ async def trace(caller: CallerDep, run: OwnRun, query: Annotated[TraceQueryParam
     With `after`, the `seq` of an earlier answer, only spans that began or changed since.
     """
     found = await caller.tenant.runtime.sessions.trace(run.run_id, after=query.after)
-    return reply(seen(TraceInfo, found, events=found.events if query.events else ()))
+    return reply(body_of(TraceInfo, found, events=found.events if query.events else ()))
 
 
-class DecisionQueryParams(Wire):
+class DecisionQueryParams(WireModel):
     """Which decisions of a run."""
 
     after: Annotated[int, Field(ge=0, lt=INTEGER_MAX, description="How many to pass over.")] = 0
@@ -235,10 +238,10 @@ async def prompt(*, caller: CallerDep, run: OwnRun, step_index: StepIndex) -> Re
     if found is None:
         raise not_found("step")
     messages = tuple(
-        seen(PromptMessage, one, tool_calls=one.tool_calls or None, parts=one.parts or None)
+        body_of(PromptMessage, one, tool_calls=one.tool_calls or None, parts=one.parts or None)
         for one in found.messages
     )
-    return reply(seen(StepPrompt, found, messages=messages))
+    return reply(body_of(StepPrompt, found, messages=messages))
 
 
 @router.get(
@@ -252,11 +255,11 @@ async def playground_draft(*, caller: CallerDep, run: OwnRun, step_index: StepIn
     answer that the call got.
     """
     try:
-        found = await caller.tenant.runtime.playground.draft(run.run_id, step_index)
+        found = await Playground(caller.tenant.runtime).draft(run.run_id, step_index)
     except UnknownStep:
         raise not_found("step") from None
-    answer = None if found.answer is None else seen(StepAnswer, found.answer)
-    return reply(seen(PlaygroundDraft, found, answer=answer))
+    answer = None if found.answer is None else body_of(StepAnswer, found.answer)
+    return reply(body_of(PlaygroundDraft, found, answer=answer))
 
 
 @router.post(
@@ -296,7 +299,7 @@ async def play(
     route = f"runs/{run.run_id}/steps/{step_index}/playground"
     async with once(caller, Bound(key, route, given)):
         try:
-            handle = await caller.tenant.runtime.playground.run(
+            handle = await Playground(caller.tenant.runtime).run(
                 run.run_id,
                 step_index,
                 instructions=given.instructions,
@@ -308,7 +311,7 @@ async def play(
                 calls=given.calls or "recorded",
                 new_run_id=None
                 if key is None
-                else f"play-{derived('play', caller.principal.key, route, key)}",
+                else f"play-{derive_id('play', caller.principal.key, route, key)}",
                 source=caller.principal.source,
             )
         except UnknownStep:
@@ -339,12 +342,21 @@ async def cancel(
     "/runs/{run_id:path}/retry",
     status_code=202,
     response_model=Accepted,
-    responses=answers(202, {"sessionId": "019a8f…", "runId": "retry:019a8f…"}, 404, 409),
+    responses=answers(202, {"sessionId": "019a8f…", "runId": "retry:019a8f…"}, 404, 409, has_body=True),
     summary="Continue a failed run",
 )
-async def retry(caller: CallerDep, run: OwnRun) -> Response:
-    """Continue a failed run in a new run of its session, without repeating finished calls."""
-    handle = await caller.tenant.runtime.retry_run(run.run_id)
+async def retry(
+    *,
+    caller: CallerDep,
+    run: OwnRun,
+    given: Annotated[RetryRun | None, body_example(budget={"budget": {"maxSteps": 40}})] = None,
+) -> Response:
+    """Continue a failed run in a new run of its session, without repeating finished calls.
+
+    A budget is that of both runs together, within that of the agent.
+    """
+    budget = None if given is None else narrow_budget(caller, run.agent_id, given.budget)
+    handle = await caller.tenant.runtime.retry_run(run.run_id, budget=budget)
     return reply(Accepted(session_id=run.session_id, run_id=handle.run_id), 202)
 
 
@@ -384,7 +396,7 @@ async def give_feedback(
 async def feedback(caller: CallerDep, run: OwnRun) -> Response:
     """Return what people said of a run, its steps and its answers, oldest first."""
     found = await caller.tenant.runtime.sessions.feedback(run.run_id)
-    return reply(FeedbackList(feedback=tuple(seen(FeedbackInfo, one) for one in found)))
+    return reply(FeedbackList(feedback=tuple(body_of(FeedbackInfo, one) for one in found)))
 
 
 @router.get(
@@ -425,5 +437,5 @@ async def get(caller: CallerDep, run: OwnRun) -> Response:
     result = await runtime.run_result(run.run_id) if is_over else None
     requests = () if is_over else await runtime.run_requests(run.run_id)
     listed = await runtime.sessions.runs(session_id=run.session_id, run_ids=(run.run_id,), limit=1)
-    row = next((seen(RunRow, info) for info in listed.items), None)
+    row = next((body_of(RunRow, info) for info in listed.items), None)
     return reply(RunInfo.model_construct(run=snapshot, row=row, result=result, requests=requests))

@@ -21,8 +21,8 @@ from windlass_server.requests import (
     agent_for,
     find_schedule,
     reply,
-    scoped,
-    unscoped,
+    scope_name,
+    unscope_name,
 )
 from windlass_server.routing import Route
 from windlass_server.settings import SCHEDULES_MAX
@@ -50,7 +50,7 @@ async def list_schedules(caller: CallerDep, page: PageDep) -> Response:
 
 def _with_given_name(caller: Caller, schedule: ScheduleInfo) -> ScheduleInfo:
     """Return a schedule with the name that its user gave."""
-    return schedule.model_copy(update={"name": unscoped(caller, schedule.name)})
+    return schedule.model_copy(update={"name": unscope_name(caller, schedule.name)})
 
 
 @router.post(
@@ -82,7 +82,7 @@ async def put(
     if before is None and len((await schedules.list(owner=user, limit=SCHEDULES_MAX)).items) >= SCHEDULES_MAX:
         raise Problem(409, f"you have {SCHEDULES_MAX} schedules: delete one first")
     given = {name: getattr(wanted, name) for name in wire.NewSchedule.model_fields}
-    given["name"] = scoped(caller, wanted.name) if before is None else before.name
+    given["name"] = scope_name(caller, wanted.name) if before is None else before.name
     given["session_id"] = await _session_for(caller, wanted.session_id)
     schedule = Schedule(**{name: value for name, value in given.items() if value is not None}, owner=user)
     return reply(_with_given_name(caller, await schedules.put(schedule)))
@@ -104,7 +104,7 @@ async def _session_for(caller: Caller, session_id: str | None) -> str | None:
         raise Problem(
             400, "sessionId: a new session has an id without : and /, and there is none with this id"
         )
-    return scoped(caller, unscoped(caller, session_id))
+    return scope_name(caller, unscope_name(caller, session_id))
 
 
 @router.get(

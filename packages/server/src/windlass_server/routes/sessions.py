@@ -12,7 +12,7 @@ from windlass import Conflict
 from windlass.catalog import SessionStatus
 from windlass.catalog.agent_sessions import FIRST_STAGE
 from windlass.catalog.sessions import SAFE_POINTS_MAX, SessionQuery
-from windlass.ports.store import SessionSort
+from windlass.ports.store import SessionSort, WaitCause
 from windlass_protocol import (
     Accepted,
     AgentSession,
@@ -33,6 +33,7 @@ from windlass_protocol.limits import INTEGER_MAX
 from windlass_server.models import (
     AgentSessionChange,
     Cancel,
+    ErrorFilter,
     Fork,
     Moment,
     Name,
@@ -42,7 +43,7 @@ from windlass_server.models import (
     PageDep,
     PageQuery,
     Total,
-    Wire,
+    WireModel,
 )
 from windlass_server.openapi import (
     ACCEPTED_EXAMPLE,
@@ -66,20 +67,20 @@ from windlass_server.requests import (
     OwnSession,
     agent_for,
     answer_once,
+    body_of,
     check_token,
+    conflict_error,
     first_run_id,
     once,
     reply,
     run_id_for,
-    seen,
     session_id_for,
-    signed,
+    sign_responses,
     start,
-    taken,
     token_after,
     token_of,
 )
-from windlass_server.reservations import Reserved
+from windlass_server.reservations import ReservedSession
 from windlass_server.routing import Route
 from windlass_server.settings import PAGE_DEFAULT, PAGE_MAX
 from windlass_server.streams import NDJSON_TYPE, LinesResponse, Streams
@@ -144,7 +145,7 @@ async def begin(caller: Caller, wanted: wire.NewSession, *, key: str | None = No
         # The key of a session with a history: only the request that created it may be repeated.
         has_first = await store.run(run_id) is not None
         if has_first != (wanted.message is not None):
-            raise taken(KEY_TAKEN)
+            raise conflict_error(KEY_TAKEN)
         if wanted.message is None:
             # It was created without a message, and has a history now: no reservation is needed.
             return _empty(session_id)
@@ -156,7 +157,7 @@ async def begin(caller: Caller, wanted: wire.NewSession, *, key: str | None = No
         key is not None
         and await caller.tenant.reservations.find(session_id, caller.principal.user) is not None
     ):
-        raise taken(KEY_TAKEN)
+        raise conflict_error(KEY_TAKEN)
     ids = (session_id, run_id)
     await start(caller, wanted.message, wishes=wanted, ids=ids, agent_id=agent_id)
     return _accepted(session_id, run_id)
@@ -187,14 +188,14 @@ async def _create_document(
         )
     except Conflict:
         # The id is derived from the key, and another request made the session.
-        raise taken(KEY_TAKEN) from None
+        raise conflict_error(KEY_TAKEN) from None
 
 
 async def _reserve(caller: Caller, wanted: wire.NewSession, *, session_id: str, agent_id: str) -> Accepted:
     digest = sha256(wanted.model_dump_json(by_alias=True).encode()).hexdigest()
     now = caller.tenant.runtime.ports.machine.clock.now()
     at = f"{now.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
-    reserved = Reserved(session_id, caller.principal.user, agent_id, at, digest)
+    reserved = ReservedSession(session_id, caller.principal.user, agent_id, at, digest)
     await caller.tenant.reservations.reserve(reserved)
     return _empty(session_id)
 
@@ -250,7 +251,7 @@ async def _say(caller: Caller, session: OwnedSession, *, given: wire.NewMessage,
     assert given.message is not None, "one of the two was given"
     if given.delivery == "steer":
         return await steer(caller, session, message=given.message, agent=given.agent, message_id=run_id)
-    agent_id = agent_for(caller, given.agent, known=session.agent_id)
+    agent_id = agent_for(caller, given.agent, default=session.agent_id)
     await start(caller, given.message, wishes=given, ids=(session_id, run_id), agent_id=agent_id)
     await _begun(caller, session)
     return _accepted(session_id, run_id)
@@ -262,7 +263,7 @@ async def _answer(caller: Caller, session_id: str, *, given: wire.NewMessage, bo
     async def give(answer_key: str | None) -> None:
         run_id = run_id_for(caller, session_id, key=None, token=token)
         await check_token(caller, session_id, token=token, run_id=run_id)
-        answers = await signed(caller, responses)
+        answers = await sign_responses(caller, responses)
         await caller.tenant.runtime.answer_session(session_id, answers, key=answer_key)
 
     await answer_once(caller, bound, give=give)
@@ -281,12 +282,12 @@ async def steer(
 ) -> Accepted:
     """Send a message to the current run of a session of the caller, with answers or without."""
     known = await caller.tenant.runtime.steer(
-        agent_for(caller, agent, known=session.agent_id),
+        agent_for(caller, agent, default=session.agent_id),
         message,
         session_id=session.session_id,
         message_id=message_id,
         context=context,
-        responses=await signed(caller, responses or ()),
+        responses=await sign_responses(caller, responses or ()),
         source=caller.principal.source,
         owner=caller.principal.user,
     )
@@ -362,11 +363,11 @@ class SessionQueryParams(PageQuery):
     ] = None
     subagents: Annotated[bool, Field(description="Include sessions of subagents.")] = False
     waits_on: Annotated[
-        Name, Field(description="What one of its runs waits for, as in the list of runs.")
+        WaitCause | None, Field(description="What one of its runs waits for, as in the list of runs.")
     ] = None
     version: Annotated[Name, Field(description="The fingerprint of the package of one of its runs.")] = None
     error: Annotated[
-        Name, Field(description="The kind of the error of one of its runs; `any` for every error.")
+        ErrorFilter, Field(description="The kind of the error of one of its runs; `any` for every error.")
     ] = None
     tag: Annotated[Name, Field(description="A tag of one of its runs.")] = None
     feedback: Literal["up", "down", "none"] | None = None
@@ -380,7 +381,7 @@ class SessionQueryParams(PageQuery):
     total: Total = False
 
 
-class SafePointQuery(Wire):
+class SafePointQuery(WireModel):
     """Which safe points: the newest `limit` below `before`."""
 
     before: Annotated[
@@ -420,11 +421,11 @@ async def list_sessions(caller: CallerDep, query: Annotated[SessionQueryParams, 
     )
     page = await caller.sessions.list(after=query.after, limit=query.limit, **wanted)
     total = await caller.sessions.count(**wanted) if query.total else None
-    sessions = tuple(seen(SessionInfo, info) for info in page.items)
+    sessions = tuple(body_of(SessionInfo, info) for info in page.items)
     return reply(SessionPage(sessions=sessions, next=page.next, total=total))
 
 
-class AgentSessionQuery(Wire):
+class AgentSessionQuery(WireModel):
     """Filters of a list of `AgentSession` documents."""
 
     chat_id: Annotated[str | None, Field(min_length=1, max_length=512)] = None
@@ -562,7 +563,7 @@ async def fork(
     async with once(caller, Bound(key, f"sessions/{session_id}/fork", wanted or Fork())):
         info = await caller.tenant.runtime.sessions.fork(session_id, at=at, session_id_new=name)
     token = await token_of(caller, name)
-    return reply(seen(SessionInfo, info, continuation_token=token), 201)
+    return reply(body_of(SessionInfo, info, continuation_token=token), 201)
 
 
 @catalogue.get(
@@ -597,7 +598,7 @@ async def get_session(caller: CallerDep, session: OwnSession) -> Response:
     """Return the title, status and usage of a session."""
     token = await token_of(caller, session.session_id)
     if session.info is not None:
-        return reply(seen(SessionInfo, session.info, continuation_token=token))
+        return reply(body_of(SessionInfo, session.info, continuation_token=token))
     assert session.reserved is not None, "a session without a history is a reserved one"
     at = session.reserved.created_at
     view = SessionInfo(

@@ -3,14 +3,14 @@
 from fastapi import APIRouter, Request, Response
 
 import windlass_server
-from windlass.agent import AnyAgent
+from windlass.agent.agent import AnyAgent
 from windlass.tools import Tool
 from windlass_protocol import AgentInfo, AgentList, Health, ToolInfo, ToolList
 from windlass_server.guard import Metrics
 from windlass_server.openapi import answers
 from windlass_server.problems import RETRY_S, Problem, not_found
 from windlass_server.requests import PREFIX, CallerDep, reply
-from windlass_server.routing import Route
+from windlass_server.routing import AnyQueryDep, Route
 from windlass_server.streams import Streams
 from windlass_server.tenants import Tenants
 
@@ -109,7 +109,7 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
     responses={200: answers(200, {"status": "ok", "version": "0.1.0"})[200]},
     summary="Health of the server",
 )
-async def health(request: Request) -> Response:
+async def health(request: Request, query: AnyQueryDep) -> Response:
     """Return whether the server is alive; needs no credentials.
 
     `problem` says why a store cannot write: a restart would not help.
@@ -127,7 +127,7 @@ async def health(request: Request) -> Response:
     },
     summary="Readiness of the server",
 )
-async def ready(request: Request) -> Response:
+async def ready(request: Request, query: AnyQueryDep) -> Response:
     """Return whether requests should be sent here; needs no credentials.
 
     503 from the signal that ends the server on: it still answers requests until its runs are drained. 503

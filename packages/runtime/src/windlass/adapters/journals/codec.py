@@ -10,10 +10,11 @@ from dataclasses import replace
 from hashlib import blake2b, sha256
 from typing import Any, Final, cast
 
+from msgspec import UNSET, Raw, Struct, UnsetType, json
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from windlass.adapters.journals.rules import rejected, started_by, too_large
+from windlass.adapters.journals.rules import rejection, run_of_start, too_large
 from windlass.limits import BATCH_RECORDS_MAX, CONTENT_BYTES_MAX, INBOX_ITEM_BYTES_MAX, RECORD_BYTES_MAX
 from windlass.ports.store import STEER, Batch, NewRun, SessionCopy, StoredAppend
 from windlass_harness.record import Post, Record
@@ -102,7 +103,7 @@ def unpack(stored: bytes) -> bytes:
     return body
 
 
-def unpacked_size(stored: bytes, limit: int) -> int:
+def measure_unpacked(stored: bytes, limit: int) -> int:
     """Return the size of the body of a compressed form; `limit` if it has as much or more."""
     if stored[:1] != _WORDS_1:
         return min(len(stored), limit)
@@ -116,21 +117,19 @@ INTEGER_MAX: Final = 2**63 - 1
 _SAFE_BRACKETS_MAX: Final = 190
 _LONG_NUMBER: Final = b"0" * 4_300
 _DIGITS_TO_ZERO: Final = bytes.maketrans(b"123456789", b"000000000")
-_FIELDS_MAX: Final = 8
-"""Fields of a stored record."""
 _NAME: Final = lazy_pattern(rf"[^\x00-\x1f\x7f\ud800-\udfff]{{1,{ID_CHARS_MAX}}}")
 
 
 def check_id(what: str, value: str) -> None:
     """Reject an id that is invalid on the wire."""
     if not _NAME.fullmatch(value):
-        raise rejected(f"{what} must be 1 to {ID_CHARS_MAX} characters, none of them a control character")
+        raise rejection(f"{what} must be 1 to {ID_CHARS_MAX} characters, none of them a control character")
 
 
 def check_number(what: str, value: int) -> None:
     """Reject a number that no store can hold."""
     if not 0 <= value <= INTEGER_MAX:
-        raise rejected(f"{what} must be from 0 to {INTEGER_MAX:,}")
+        raise rejection(f"{what} must be from 0 to {INTEGER_MAX:,}")
 
 
 def encode_batch(batch: Batch, *, is_packed: bool = True) -> bytes:
@@ -154,18 +153,18 @@ def encode_records(drafts: Sequence[Record], *, is_packed: bool = True) -> bytes
     if len(drafts) > BATCH_RECORDS_MAX:
         raise too_large("batch", len(drafts), limit=BATCH_RECORDS_MAX, unit="records")
     rows: list[list[JsonValue]] = []
-    for one in drafts:
+    for draft in drafts:
         row: list[JsonValue] = [
-            one.type,
-            one.at,
-            one.data,
-            one.run_id,
-            one.agent_id,
-            one.turn_id,
-            one.step_index,
+            draft.type,
+            draft.at,
+            draft.data,
+            draft.run_id,
+            draft.agent_id,
+            draft.turn_id,
+            draft.step_index,
         ]
-        if one.attempt is not None:
-            row.append(one.attempt)
+        if draft.attempt is not None:
+            row.append(draft.attempt)
         while row[-1] is None:
             row.pop()
         rows.append(row)
@@ -198,8 +197,8 @@ def encode_item(
     if len(raw) > INBOX_ITEM_BYTES_MAX:
         raise too_large("inbox item", len(raw), limit=INBOX_ITEM_BYTES_MAX)
     head = to_json([session_id, kind, None if run is None else run.run_id])
-    asked = raw if run is None or run.request is None else _json("a request", run.request)
-    return raw, blake2b(head + to_json(_sorted(from_json(asked))), digest_size=16).digest()
+    request = raw if run is None or run.request is None else _json("a request", run.request)
+    return raw, blake2b(head + to_json(_sort_keys(from_json(request))), digest_size=16).digest()
 
 
 @frozen
@@ -211,7 +210,7 @@ class EncodedPost:
     digest: bytes
     run: NewRun | None
     """The run that the item starts."""
-    told: Told | None = None
+    facts: Told | None = None
     """Index facts of its session."""
 
 
@@ -225,7 +224,7 @@ def encode_posts(batch: Batch) -> tuple[EncodedPost, ...]:
     if not posts:
         return ()
     at = batch.drafts[-1].at
-    return tuple(encode_post(post, started_by(post), at=at) for post in posts)
+    return tuple(encode_post(post, run_of_start(post), at=at) for post in posts)
 
 
 def encode_post(post: Post, run: NewRun | None, *, at: str = "") -> EncodedPost:
@@ -235,10 +234,10 @@ def encode_post(post: Post, run: NewRun | None, *, at: str = "") -> EncodedPost:
         Rejected: it is too large, not JSON, or has an invalid name.
     """
     raw, digest = encode_item(post.session_id, kind=post.kind, key=post.key, body=post.body, run=run)
-    told = told_by_start(post.body, at) if run is not None or post.kind == STEER else None
-    if told is not None and run is not None and told.agent_id != run.agent_id:
-        told = replace(told, agent_id=run.agent_id)
-    return EncodedPost(post, raw, digest, run, told)
+    facts = told_by_start(post.body, at) if run is not None or post.kind == STEER else None
+    if facts is not None and run is not None and facts.agent_id != run.agent_id:
+        facts = replace(facts, agent_id=run.agent_id)
+    return EncodedPost(post, raw, digest, run, facts)
 
 
 def decode_records(
@@ -246,18 +245,48 @@ def decode_records(
 ) -> tuple[Record, ...]:
     """Return the records of an append; ValueError if the body is invalid."""
     # Not validated: the checksum proves that they are what was written.
-    rows: list[list[Any]] = from_json(unpack(body))
+    rows = _ROWS.decode(unpack(body))
     seq, position = last_seq - len(rows), last_position - len(rows)
     records: list[Record] = []
     for row in rows:
         seq += 1
         position += 1
-        if len(row) > _FIELDS_MAX:
+        if row.unknown is not UNSET:
             raise ValueError("a record has more fields than this release knows")
-        record = Record(*row)
-        record.session_id, record.seq, record.epoch, record.position = session_id, seq, epoch, position
+        record = Record(
+            row.type,
+            row.at,
+            row.data,
+            row.run_id,
+            row.agent_id,
+            row.turn_id,
+            row.step_index,
+            row.attempt,
+            (),
+            session_id,
+            seq,
+            epoch,
+            position,
+        )
         records.append(record)
     return tuple(records)
+
+
+class _Row(Struct, array_like=True, gc=False):
+    """A stored record; its data stays JSON until it is read."""
+
+    type: str
+    at: str
+    data: Raw
+    run_id: str | None = None
+    agent_id: str | None = None
+    turn_id: str | None = None
+    step_index: int | None = None
+    attempt: int | None = None
+    unknown: Raw | UnsetType = UNSET
+
+
+_ROWS: Final = json.Decoder(list[_Row])
 
 
 _MARKS: Final = tuple(f'["{kind}"'.encode() for kind in sorted(RECORDS_WITH_WORDS))
@@ -275,10 +304,10 @@ def words_of_append(body: bytes) -> tuple[str, ...]:
             # Most appends have no words, and looking for them costs less than reading JSON.
             return ()
         rows: list[list[Any]] = from_json(raw)
-        found = [words_of_record(row[0], row[2]) for row in rows if row[0] in RECORDS_WITH_WORDS]
+        texts = [words_of_record(row[0], row[2]) for row in rows if row[0] in RECORDS_WITH_WORDS]
     except (ValueError, TypeError, LookupError):
         return ()
-    return found[0] if len(found) == 1 else tuple(dict.fromkeys(word for words in found for word in words))
+    return texts[0] if len(texts) == 1 else tuple(dict.fromkeys(word for text in texts for word in text))
 
 
 def decode_item(body: bytes) -> JsonObject:
@@ -312,21 +341,21 @@ def _json(what: str, value: object) -> bytes:
         raw = None
     if raw is None:
         # Raised outside of the handler, so that the error does not carry the value.
-        raise rejected(f"{what} holds a value that JSON cannot carry, or is nested too deep")
+        raise rejection(f"{what} holds a value that JSON cannot carry, or is nested too deep")
     return raw
 
 
-def _sorted(value: JsonValue) -> JsonValue:
+def _sort_keys(value: JsonValue) -> JsonValue:
     match value:
         case dict():
-            return {key: _sorted(value[key]) for key in sorted(value)}
+            return {key: _sort_keys(value[key]) for key in sorted(value)}
         case list():
-            return [_sorted(item) for item in value]
+            return [_sort_keys(item) for item in value]
         case _:
             return value
 
 
-def encoded(copy: SessionCopy) -> SessionCopy:
+def encode_copy(copy: SessionCopy) -> SessionCopy:
     """Return a session copy with every append encoded.
 
     Raises:
@@ -335,12 +364,12 @@ def encoded(copy: SessionCopy) -> SessionCopy:
     """
     check_id("a session id", copy.session_id)
     _check_numbers(copy)
-    for one in copy.contents:
-        if content_hash(one.content) != one.ref.hash:
-            raise rejected(f"content {one.ref.hash} does not match its hash")
+    for content in copy.contents:
+        if content_hash(content.content) != content.ref.hash:
+            raise rejection(f"content {content.ref.hash} does not match its hash")
     appends = [
-        one if one.body else StoredAppend(one.records, one.epoch, encode_records(one.records))
-        for one in copy.appends
+        append if append.body else StoredAppend(append.records, append.epoch, encode_records(append.records))
+        for append in copy.appends
     ]
     return replace(copy, appends=tuple(appends))
 
@@ -350,13 +379,13 @@ def family_of(session_id: str, below: Callable[[str], Iterable[str]]) -> tuple[s
 
     Imported sessions may name each other as parents, so cycles are possible.
     """
-    found = [session_id]
-    seen = {session_id}
-    for name in found:
-        new = [one for one in dict.fromkeys(below(name)) if one not in seen]
-        seen.update(new)
-        found += new
-    return tuple(found)
+    family = [session_id]
+    family_ids = {session_id}
+    for name in family:
+        new = [child for child in dict.fromkeys(below(name)) if child not in family_ids]
+        family_ids.update(new)
+        family += new
+    return tuple(family)
 
 
 def _check_numbers(copy: SessionCopy) -> None:
@@ -365,4 +394,4 @@ def _check_numbers(copy: SessionCopy) -> None:
         for record in append.records:
             seq += 1
             if record.seq != seq:
-                raise rejected(f"record {seq:,} of session {copy.session_id} is missing")
+                raise rejection(f"record {seq:,} of session {copy.session_id} is missing")

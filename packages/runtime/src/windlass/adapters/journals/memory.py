@@ -21,9 +21,9 @@ from windlass.adapters.journals.codec import (
     decode_item,
     decode_records,
     encode_batch,
+    encode_copy,
     encode_post,
     encode_posts,
-    encoded,
     family_of,
     words_of_append,
 )
@@ -36,9 +36,9 @@ from windlass.adapters.journals.rules import (
     check_revision,
     check_room,
     conflict,
-    deleted,
+    deletion_conflict,
     document_json,
-    driven,
+    driving_conflict,
     facts_of,
     in_turns,
     in_use,
@@ -46,12 +46,12 @@ from windlass.adapters.journals.rules import (
     is_within,
     new_run_ids,
     not_owned,
-    rejected,
+    rejection,
+    settle_unresolved,
     settlements_in,
     status_after,
     total_usage,
     unavailable,
-    unresolved,
 )
 from windlass.limits import REFUSED_STARTS_MAX, SNAPSHOT_BYTES_MAX
 from windlass.ports.store import (
@@ -105,7 +105,7 @@ NO_FACTS: Final = RunFacts()
 
 
 @frozen
-class Run:
+class MemoryRun:
     """The columns of a run in the catalogue."""
 
     run_id: str
@@ -131,63 +131,63 @@ class MemoryIndex:
     asked_count: int = 0
     """Number of requests ever made."""
 
-    def check_owner(self, session_id: str, told: Told) -> None:
+    def check_owner(self, session_id: str, facts: Told) -> None:
         """Refuse a run request of another owner than that of the session."""
-        known = self.sessions.get(session_id)
-        if told.owner is not None and known is not None and known.owner != told.owner:
+        session = self.sessions.get(session_id)
+        if facts.owner is not None and session is not None and session.owner != facts.owner:
             raise not_owned(session_id)
 
-    def enter(self, session_id: str, told: Told, *, status: SessionStatus = SessionStatus.PENDING) -> None:
+    def enter(self, session_id: str, facts: Told, *, status: SessionStatus = SessionStatus.PENDING) -> None:
         """Add a session to the index, unless it is there."""
         if session_id in self.sessions:
             return
         self.session_count += 1
         self.sessions[session_id] = SessionInfo(
             session_id=session_id,
-            title=told.title,
-            agent_id=told.agent_id or "",
+            title=facts.title,
+            agent_id=facts.agent_id or "",
             status=status,
-            owner=told.owner,
-            created_at=told.since,
-            updated_at=told.at,
+            owner=facts.owner,
+            created_at=facts.since,
+            updated_at=facts.at,
             run_count=0,
             request_count=0,
-            usage=total_usage(NO_USAGE, told.runs),
-            parent_session_id=told.parent,
-            root_session_id=told.root or session_id,
-            predecessor_id=told.predecessor,
-            predecessor_seq=told.predecessor_seq,
+            usage=total_usage(NO_USAGE, facts.runs),
+            parent_session_id=facts.parent,
+            root_session_id=facts.root or session_id,
+            predecessor_id=facts.predecessor,
+            predecessor_seq=facts.predecessor_seq,
             number=self.session_count,
         )
 
-    def follow(self, session_id: str, batch: Batch, *, asking: Run | None) -> None:
+    def follow(self, session_id: str, batch: Batch, *, asking: MemoryRun | None) -> None:
         """Apply an append to the index."""
-        told = told_by(batch.drafts)
-        if told is not None:
-            self._take(session_id, told)
+        facts = told_by(batch.drafts)
+        if facts is not None:
+            self._take(session_id, facts)
         if batch.asked is not None:
             at, closed = batch.drafts[-1].at if batch.drafts else "", settlements_in(batch.drafts)
             self.ask(session_id, batch.asked, at=at, run=asking, closed=closed)
 
-    def _take(self, session_id: str, told: Told) -> None:
-        before = {run.run_id: self.runs.get(run.run_id, NO_FACTS).usage for run in told.runs}
-        for run in told.runs:
+    def _take(self, session_id: str, facts: Told) -> None:
+        before = {run.run_id: self.runs.get(run.run_id, NO_FACTS).usage for run in facts.runs}
+        for run in facts.runs:
             self.runs[run.run_id] = self.runs.get(run.run_id, NO_FACTS).after(run)
-        for run_id in told.noted & self.runs.keys():
-            self.runs[run_id] = self.runs[run_id].and_more(told, run_id)
-        known = self.sessions.get(session_id)
-        if known is None:
-            if told.runs:
-                self.enter(session_id, told, status=status_after(told))
+        for run_id in facts.noted & self.runs.keys():
+            self.runs[run_id] = self.runs[run_id].and_more(facts, run_id)
+        session = self.sessions.get(session_id)
+        if session is None:
+            if facts.runs:
+                self.enter(session_id, facts, status=status_after(facts))
             return
         self.sessions[session_id] = replace(
-            known,
-            title=known.title or told.title,
-            agent_id=told.agent_id or known.agent_id,
-            status=status_after(told, known.status),
-            created_at=known.created_at or told.since,
-            updated_at=told.at,
-            usage=total_usage(known.usage, told.runs, before=before),
+            session,
+            title=session.title or facts.title,
+            agent_id=facts.agent_id or session.agent_id,
+            status=status_after(facts, session.status),
+            created_at=session.created_at or facts.since,
+            updated_at=facts.at,
+            usage=total_usage(session.usage, facts.runs, before=before),
         )
 
     def ask(
@@ -196,7 +196,7 @@ class MemoryIndex:
         requests: tuple[InputRequest, ...],
         *,
         at: str,
-        run: Run | None,
+        run: MemoryRun | None,
         closed: Mapping[str, Settlement] = MappingProxyType({}),
     ) -> None:
         """Replace the open requests of a session; `closed` says how others were closed.
@@ -204,12 +204,12 @@ class MemoryIndex:
         Those may have been made in the same append.
         """
         before, session = self.asked.pop(session_id, {}), self.sessions.get(session_id)
-        now: dict[str, OpenRequest] = {}
+        after: dict[str, OpenRequest] = {}
         for request in requests:
-            known = before.get(request.request_id)
-            if known is None:
+            open_request = before.get(request.request_id)
+            if open_request is None:
                 self.asked_count += 1
-                known = OpenRequest(
+                open_request = OpenRequest(
                     session_id,
                     session_id if session is None else session.root_session_id,
                     "" if run is None else run.run_id,
@@ -219,40 +219,50 @@ class MemoryIndex:
                     request,
                     self.asked_count,
                 )
-            now[request.request_id] = known
-        gone = {name: unresolved(one.run_id, at=at) for name, one in before.items() if name not in now}
+            after[request.request_id] = open_request
+        dropped = {name: request for name, request in before.items() if name not in after}
+        settlements = {name: settle_unresolved(request.run_id, at=at) for name, request in dropped.items()}
         owner = None if session is None else session.owner
-        for name, how in {**gone, **closed}.items():
+        for name, settlement in {**settlements, **closed}.items():
             self.settled[name] = SettledRequest(
-                name, session_id, how.run_id, owner, how.outcome, how.option_id, how.responder, how.at
+                name,
+                session_id,
+                settlement.run_id,
+                owner,
+                settlement.outcome,
+                settlement.option_id,
+                settlement.responder,
+                settlement.at,
             )
-        if now:
-            self.asked[session_id] = now
+        if after:
+            self.asked[session_id] = after
         if at and session is not None:
             self.sessions[session_id] = replace(session, updated_at=at)
 
     def remove(self, session_id: str) -> None:
         """Remove a session."""
-        self.settled = {name: one for name, one in self.settled.items() if one.session_id != session_id}
+        self.settled = {
+            name: request for name, request in self.settled.items() if request.session_id != session_id
+        }
         self.sessions.pop(session_id, None)
         self.asked.pop(session_id, None)
 
 
-def fits(info: SessionInfo, wanted: SessionFilter) -> bool:
+def is_session_wanted(info: SessionInfo, filters: SessionFilter) -> bool:
     """Return whether a session matches a filter, apart from its words."""
     return (
-        wanted.agent_id in (None, info.agent_id)
-        and wanted.status in (None, info.status)
-        and wanted.owner in (None, info.owner)
-        and not (wanted.root_only and info.parent_session_id is not None)
-        and (wanted.since is None or info.updated_at >= wanted.since)
-        and (wanted.until is None or info.updated_at < wanted.until)
-        and is_within(info.cost_micros, wanted.cost_micros)
+        filters.agent_id in (None, info.agent_id)
+        and filters.status in (None, info.status)
+        and filters.owner in (None, info.owner)
+        and not (filters.root_only and info.parent_session_id is not None)
+        and (filters.since is None or info.updated_at >= filters.since)
+        and (filters.until is None or info.updated_at < filters.until)
+        and is_within(info.cost_micros, filters.cost_micros)
     )
 
 
 @frozen
-class Append:
+class MemoryAppend:
     session_id: str
     last_seq: int
     last_position: int
@@ -270,7 +280,7 @@ class Append:
 
 
 @mutable
-class Item:
+class MemoryItem:
     number: int
     session_id: str
     kind: str
@@ -282,14 +292,14 @@ class Item:
 
 
 @mutable
-class Session:
+class MemorySession:
     row: SessionRow
     last_position: int = 0
-    appends: list[Append] = field(default_factory=list[Append])
-    milestones: list[Append] = field(default_factory=list[Append])
-    items: dict[str, Item] = field(default_factory=dict[str, Item])
+    appends: list[MemoryAppend] = field(default_factory=list[MemoryAppend])
+    milestones: list[MemoryAppend] = field(default_factory=list[MemoryAppend])
+    items: dict[str, MemoryItem] = field(default_factory=dict[str, MemoryItem])
     run_count: int = 0
-    open_runs: dict[str, Run] = field(default_factory=dict[str, Run])
+    open_runs: dict[str, MemoryRun] = field(default_factory=dict[str, MemoryRun])
     """Unfinished runs, in the order in which they were posted."""
     words: set[str] = field(default_factory=set[str])
     """The search words of its appends, as far as a search has read them."""
@@ -297,7 +307,7 @@ class Session:
     """The number of appends that a search has read."""
 
     @property
-    def run_under_way(self) -> Run | None:
+    def run_under_way(self) -> MemoryRun | None:
         """The run that has started and not ended."""
         return next((run for run in self.open_runs.values() if run.status is not RunStatus.PENDING), None)
 
@@ -312,10 +322,10 @@ class MemoryTables:
     """The data of a store in memory; it keeps the newest `refusals_max` refused starts."""
 
     def __init__(self, *, refusals_max: int = REFUSED_STARTS_MAX) -> None:
-        self._sessions: dict[str, Session] = {}
-        self._timeline: list[Append] = []
-        self._items: list[Item] = []
-        self._runs: dict[str, tuple[Run, Item]] = {}
+        self._sessions: dict[str, MemorySession] = {}
+        self._timeline: list[MemoryAppend] = []
+        self._items: list[MemoryItem] = []
+        self._runs: dict[str, tuple[MemoryRun, MemoryItem]] = {}
         self._owners: dict[str, int] = {}
         self._leases = Leases()
         self._contents: dict[str, tuple[str, bytes]] = {}
@@ -336,11 +346,11 @@ class MemoryTables:
         if self._is_closed:
             raise unavailable(CLOSED)
 
-    def _new(self, session_id: str) -> Session:
+    def _new(self, session_id: str) -> MemorySession:
         if session_id in self._deleted:
-            raise deleted(session_id)
+            raise deletion_conflict(session_id)
         row = SessionRow(session_id, Standing.IDLE, last_seq=0, epoch=0, wake_at_ms=None, owner_id=None)
-        session = self._sessions[session_id] = Session(row)
+        session = self._sessions[session_id] = MemorySession(row)
         return session
 
     def _keep_content(self, ref: ContentRef, content: bytes, *, session_id: str | None) -> None:
@@ -358,46 +368,47 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def count_runs(
-    infos: Iterable[RunInfo], sessions: Mapping[str, SessionInfo], *, wanted: CountFilter
+    infos: Iterable[RunInfo], sessions: Mapping[str, SessionInfo], *, filters: CountFilter
 ) -> RunCounts:
     """Return counts and durations of runs."""
     cells: dict[tuple[str, int, RunStatus], list[RunInfo]] = {}
     took: dict[tuple[str, int | None], list[int]] = {}
     for info in infos:
-        if not _is_wanted(info, sessions.get(info.session_id), wanted):
+        if not _is_wanted(info, sessions.get(info.session_id), filters):
             continue
-        bucket = _ms(wanted.start, info.started_at) // wanted.bucket_ms
-        group = {None: "", "agent": info.agent_id, "version": info.package_fingerprint}[wanted.split]
+        bucket = _ms(filters.start, info.started_at) // filters.bucket_ms
+        group = {None: "", "agent": info.agent_id, "version": info.package_fingerprint}[filters.split]
         cells.setdefault((group, bucket, info.status), []).append(info)
         if info.ended_at is not None:
             for part in (bucket, None):
                 took.setdefault((group, part), []).append(_ms(info.started_at, info.ended_at))
     times = [
-        RunTimes(part, _quantile(one, 50), _quantile(one, 95), group) for (group, part), one in took.items()
+        RunTimes(part, _quantile(durations, 50), _quantile(durations, 95), group)
+        for (group, part), durations in took.items()
     ]
     return RunCounts(
         tuple(_cell(*key, cells[key]) for key in sorted(cells)),
-        tuple(sorted(times, key=lambda one: (one.bucket is None, one.group, one.bucket))),
+        tuple(sorted(times, key=lambda time: (time.bucket is None, time.group, time.bucket))),
     )
 
 
 def count_waiting(
-    rows: Iterable[Run],
-    asked: Sequence[OpenRequest],
+    rows: Iterable[MemoryRun],
+    requests: Sequence[OpenRequest],
     *,
     sessions: Mapping[str, SessionInfo],
     owner: str | None,
     agent_id: str | None,
 ) -> Waiting:
     """Return counts of waiting runs and requests: see `Store.waiting`."""
-    known = [sessions.get(row.session_id) for row in rows if row.status is RunStatus.WAITING]
-    infos = [info for info in known if info is not None and owner in (None, info.owner)]
+    waiting = [sessions.get(row.session_id) for row in rows if row.status is RunStatus.WAITING]
+    infos = [info for info in waiting if info is not None and owner in (None, info.owner)]
     if agent_id is None:
         count = sum(info.parent_session_id is None for info in infos)
     else:
         count = sum(not _is_playground(info, sessions) for info in infos)
-    theirs = [one.asked_at for one in asked if owner in (None, one.owner)]
-    return Waiting(count, len(theirs), min(theirs, default=None))
+    asked_at = [request.asked_at for request in requests if owner in (None, request.owner)]
+    return Waiting(count, len(asked_at), min(asked_at, default=None))
 
 
 def _is_playground(session: SessionInfo | None, sessions: Mapping[str, SessionInfo]) -> bool:
@@ -406,14 +417,14 @@ def _is_playground(session: SessionInfo | None, sessions: Mapping[str, SessionIn
     return root is not None and root.is_playground
 
 
-def _is_wanted(info: RunInfo, session: SessionInfo | None, wanted: CountFilter) -> bool:
-    if session is None or info.started_at is None or wanted.owner not in (None, session.owner):
+def _is_wanted(info: RunInfo, session: SessionInfo | None, filters: CountFilter) -> bool:
+    if session is None or info.started_at is None or filters.owner not in (None, session.owner):
         return False
-    if not wanted.start <= info.started_at < wanted.end:
+    if not filters.start <= info.started_at < filters.end:
         return False
-    if wanted.agent_id is None:
+    if filters.agent_id is None:
         return session.parent_session_id is None
-    return info.agent_id == wanted.agent_id and not info.is_playground
+    return info.agent_id == filters.agent_id and not info.is_playground
 
 
 def _cell(group: str, bucket: int, status: RunStatus, runs: Sequence[RunInfo]) -> RunCell:
@@ -421,9 +432,9 @@ def _cell(group: str, bucket: int, status: RunStatus, runs: Sequence[RunInfo]) -
         bucket,
         status,
         len(runs),
-        sum(one.usage.input_tokens or 0 for one in runs),
-        sum(one.usage.output_tokens or 0 for one in runs),
-        sum(one.usage.cost_micros or 0 for one in runs),
+        sum(run.usage.input_tokens or 0 for run in runs),
+        sum(run.usage.output_tokens or 0 for run in runs),
+        sum(run.usage.cost_micros or 0 for run in runs),
         group,
     )
 
@@ -440,13 +451,13 @@ def _quantile(values: Sequence[int], percent: int) -> int:
 
 
 def _page(
-    found: Iterable[T], order: RunOrder | SessionOrder, *, key: Callable[[T], tuple[str | int, int]]
+    items: Iterable[T], order: RunOrder | SessionOrder, *, key: Callable[[T], tuple[str | int, int]]
 ) -> list[T]:
     """Return the items behind the last one of the page before, in order."""
     last = order.after
     if last is not None:
-        found = [one for one in found if (key(one) > last if order.is_ascending else key(one) < last)]
-    return sorted(found, key=key, reverse=not order.is_ascending)
+        items = [item for item in items if (key(item) > last if order.is_ascending else key(item) < last)]
+    return sorted(items, key=key, reverse=not order.is_ascending)
 
 
 class MemoryArchive(MemoryTables):
@@ -457,63 +468,63 @@ class MemoryArchive(MemoryTables):
     ) -> tuple[SessionInfo, ...]:
         self._check_open()
         sort = partial(place_of_session, by=order.by)
-        found = _page(self._wanted_sessions(wanted), order, key=sort)
-        return self._counted(found[:limit])
+        page = _page(self._find_sessions(wanted), order, key=sort)
+        return self._add_run_facts(page[:limit])
 
     async def count_listed(self, wanted: SessionFilter, *, most: int) -> int:
         self._check_open()
-        return sum(1 for _ in islice(self._wanted_sessions(wanted), most))
+        return sum(1 for _ in islice(self._find_sessions(wanted), most))
 
-    def _wanted_sessions(self, wanted: SessionFilter) -> Iterator[SessionInfo]:
+    def _find_sessions(self, filters: SessionFilter) -> Iterator[SessionInfo]:
         fitting = None
-        if wanted.run is not None:
-            runs = self._wanted_runs(replace(wanted.run, playground=True))
+        if filters.run is not None:
+            runs = self._find_runs(replace(filters.run, playground=True))
             fitting = {info.session_id for info in runs}
         for info in self._index.sessions.values():
             is_of_runs = fitting is None or info.session_id in fitting
-            if is_of_runs and fits(info, wanted) and self._has(info, wanted.words):
+            if is_of_runs and is_session_wanted(info, filters) and self._has(info, filters.words):
                 yield info
 
     async def listed_session(self, session_id: str) -> SessionInfo | None:
         self._check_open()
         info = self._index.sessions.get(session_id)
-        return None if info is None else self._counted([info])[0]
+        return None if info is None else self._add_run_facts([info])[0]
 
     async def listed_runs(
         self, wanted: RunFilter, *, order: RunOrder = NEWEST_FIRST, limit: int = 50
     ) -> tuple[RunInfo, ...]:
         self._check_open()
         sort = partial(place_of_run, wanted=wanted, by=order.by)
-        return tuple(_page(self._wanted_runs(wanted), order, key=sort)[:limit])
+        return tuple(_page(self._find_runs(wanted), order, key=sort)[:limit])
 
     async def count_listed_runs(self, wanted: RunFilter, *, most: int) -> int:
         self._check_open()
-        return sum(1 for _ in islice(self._wanted_runs(wanted), most))
+        return sum(1 for _ in islice(self._find_runs(wanted), most))
 
-    def _wanted_runs(self, wanted: RunFilter) -> Iterator[RunInfo]:
+    def _find_runs(self, filters: RunFilter) -> Iterator[RunInfo]:
         for row, item in self._runs.values():
-            if wanted.session_id in (None, row.session_id):
+            if filters.session_id in (None, row.session_id):
                 info = self._run_info(row, item)
-                if is_run_wanted(info, wanted) and self._has_run(info, wanted.words):
+                if is_run_wanted(info, filters) and self._has_run(info, filters.words):
                     yield info
 
     async def listed_requests(
         self, *, owner: str | None = None, named: Collection[str] = (), after: int = 0, limit: int = 50
     ) -> tuple[OpenRequest, ...]:
         self._check_open()
-        found = [
-            one
-            for asked in self._index.asked.values()
-            for one in asked.values()
-            if one.number > after and (owner in (None, one.owner) or one.asks(named))
+        requests = [
+            request
+            for session_requests in self._index.asked.values()
+            for request in session_requests.values()
+            if request.number > after and (owner in (None, request.owner) or request.asks(named))
         ]
-        return tuple(sorted(found, key=lambda one: one.number)[:limit])
+        return tuple(sorted(requests, key=lambda request: request.number)[:limit])
 
     async def find_request(self, request_id: str) -> OpenRequest | SettledRequest | None:
         self._check_open()
-        for asked in self._index.asked.values():
-            if request_id in asked:
-                return asked[request_id]
+        for session_requests in self._index.asked.values():
+            if request_id in session_requests:
+                return session_requests[request_id]
         return self._index.settled.get(request_id)
 
     async def record_refusal(self, refused: RefusedStart) -> None:
@@ -530,95 +541,101 @@ class MemoryArchive(MemoryTables):
         limit: int = 50,
     ) -> tuple[RefusedStart, ...]:
         self._check_open()
-        found = (
-            one
-            for one in reversed(self._refused)
-            if (before is None or one.number < before)
-            and owner in (None, one.owner)
-            and agent_id in (None, one.agent_id)
+        refusals = (
+            refusal
+            for refusal in reversed(self._refused)
+            if (before is None or refusal.number < before)
+            and owner in (None, refusal.owner)
+            and agent_id in (None, refusal.agent_id)
         )
-        return tuple(islice(found, limit))
+        return tuple(islice(refusals, limit))
 
     async def counted_runs(self, wanted: CountFilter) -> RunCounts:
         self._check_open()
         infos = (self._run_info(row, item) for row, item in self._runs.values())
-        return count_runs(infos, self._index.sessions, wanted=wanted)
+        return count_runs(infos, self._index.sessions, filters=wanted)
 
     async def waiting(self, *, owner: str | None = None, agent_id: str | None = None) -> Waiting:
         self._check_open()
         rows = [row for row, _ in self._runs.values() if agent_id in (None, row.agent_id)]
-        asked = [
-            one
+        open_requests = [
+            request
             for requests in self._index.asked.values()
-            for one in requests.values()
-            if agent_id in (None, one.agent_id)
+            for request in requests.values()
+            if agent_id in (None, request.agent_id)
         ]
-        return count_waiting(rows, asked, sessions=self._index.sessions, owner=owner, agent_id=agent_id)
+        return count_waiting(
+            rows, open_requests, sessions=self._index.sessions, owner=owner, agent_id=agent_id
+        )
 
     async def appends(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[StoredAppend, ...]:
         self._check_open()
         session = self._sessions.get(session_id)
         appends = () if session is None else session.appends
-        found = [one for one in appends if one.last_seq > after][:limit]
-        return tuple(StoredAppend(one.records(), one.epoch, one.body) for one in found)
+        page = [append for append in appends if append.last_seq > after][:limit]
+        return tuple(StoredAppend(append.records(), append.epoch, append.body) for append in page)
 
     async def kept_items(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[KeptItem, ...]:
         self._check_open()
         session = self._sessions.get(session_id)
-        known = () if session is None else session.items.values()
-        items = [one for one in known if one.consumed_seq and one.number > after]
+        items = () if session is None else session.items.values()
+        consumed = [item for item in items if item.consumed_seq and item.number > after]
         started = {item.number: row.run_id for row, item in self._runs.values()}
         return tuple(
-            KeptItem(one.kind, one.key, one.digest, one.consumed_seq, started.get(one.number), one.number)
-            for one in items[:limit]
+            KeptItem(
+                item.kind, item.key, item.digest, item.consumed_seq, started.get(item.number), item.number
+            )
+            for item in consumed[:limit]
         )
 
     async def contents_of(self, session_id: str) -> tuple[ContentRef, ...]:
         self._check_open()
-        found = [(digest, *self._contents[digest]) for digest in sorted(self._uses.get(session_id, ()))]
+        contents = [(digest, *self._contents[digest]) for digest in sorted(self._uses.get(session_id, ()))]
         return tuple(
             ContentRef(content_id=digest, hash=digest, media_type=kind, size_bytes=len(content))
-            for digest, kind, content in found
+            for digest, kind, content in contents
         )
 
     async def keep(self, copy: SessionCopy) -> None:
         self._check_open()
-        copy, name = encoded(copy), copy.session_id
+        copy, name = encode_copy(copy), copy.session_id
         if name in self._sessions:
             raise conflict(f"session {name} exists already", name)
         for run in copy.runs:
             if run.run_id in self._runs:
                 raise conflict(f"run {run.run_id} exists already", name)
         if copy.copied_from is not None:
-            self._known(copy.copied_from)
+            self._require_session(copy.copied_from)
         session = self._new(name)
-        for one in copy.appends:
-            self._position += len(one.records)
-            append = Append(name, one.records[-1].seq, self._position, one.epoch, one.body)
+        for stored in copy.appends:
+            self._position += len(stored.records)
+            append = MemoryAppend(name, stored.records[-1].seq, self._position, stored.epoch, stored.body)
             session.appends.append(append)
             session.milestones.append(append)
             self._timeline.append(append)
         session.last_position = self._position
         session.row = SessionRow(name, Standing.IDLE, copy.last_seq, copy.epoch, None, None)
         self._keep_runs(session, copy)
-        for one in copy.contents:
-            self._keep_content(one.ref, one.content, session_id=name if one.is_own else None)
+        for content in copy.contents:
+            self._keep_content(content.ref, content.content, session_id=name if content.is_own else None)
         self._uses.setdefault(name, set()).update(copy.uses)
         self._index.enter(name, copy.told, status=status_after(copy.told))
         self._index.ask(name, copy.asked, at=copy.told.at, run=session.run_under_way)
 
-    def _keep_runs(self, session: Session, copy: SessionCopy) -> None:
-        items: dict[str, Item] = {}
-        for one in copy.items:
-            item = Item(len(self._items) + 1, copy.session_id, one.kind, one.key, b"", one.digest)
-            item.is_consumed, item.consumed_seq = True, one.consumed_seq
+    def _keep_runs(self, session: MemorySession, copy: SessionCopy) -> None:
+        items: dict[str, MemoryItem] = {}
+        for copied in copy.items:
+            item = MemoryItem(
+                len(self._items) + 1, copy.session_id, copied.kind, copied.key, b"", copied.digest
+            )
+            item.is_consumed, item.consumed_seq = True, copied.consumed_seq
             self._items.append(item)
-            session.items[one.key] = item
-            if one.run_id is not None:
-                items[one.run_id] = item
-        nothing = Item(0, copy.session_id, "", "", b"", b"", is_consumed=True)
+            session.items[copied.key] = item
+            if copied.run_id is not None:
+                items[copied.run_id] = item
+        nothing = MemoryItem(0, copy.session_id, "", "", b"", b"", is_consumed=True)
         for run in copy.runs:
-            row = Run(
+            row = MemoryRun(
                 run.run_id, copy.session_id, run.agent_id, run.package_fingerprint, run.status, run.first_seq
             )
             self._runs[run.run_id] = (row, items.get(run.run_id, nothing))
@@ -638,25 +655,25 @@ class MemoryArchive(MemoryTables):
             self._remove(name)
         return family
 
-    def _known(self, name: str) -> None:
+    def _require_session(self, name: str) -> None:
         if name not in self._sessions:
             raise conflict(f"unknown session: {name}", name)
 
     def _below(self, name: str) -> list[str]:
         """The sessions that are deleted with one: its children, and the evaluations of its runs."""
-        self._known(name)
-        known = self._index.sessions.values()
-        below = [one.session_id for one in known if one.parent_session_id == name]
+        self._require_session(name)
+        infos = self._index.sessions.values()
+        children = [info.session_id for info in infos if info.parent_session_id == name]
         # Evaluations of its runs quote them.
         notes = [evaluation_session(row.run_id) for row, _ in self._runs.values() if row.session_id == name]
-        return below + [note for note in notes if note in self._sessions]
+        return children + [note for note in notes if note in self._sessions]
 
-    def _check_idle(self, session: Session, now_ms: int) -> None:
+    def _check_idle(self, session: MemorySession, now_ms: int) -> None:
         row = session.row
         if session.open_runs:
             raise conflict(f"a run is under way in session {row.session_id}: cancel it first", row.session_id)
         if self._is_alive(row.owner_id, now_ms) or row.standing is not Standing.IDLE:
-            raise driven(row.session_id)
+            raise driving_conflict(row.session_id)
 
     def _is_used(self, name: str, since: str) -> bool:
         info = self._index.sessions.get(name)
@@ -667,15 +684,17 @@ class MemoryArchive(MemoryTables):
     def _remove(self, name: str) -> None:
         for item in self._sessions.pop(name).items.values():
             # Keep the numbers, so that no later item reuses one.
-            self._items[item.number - 1] = Item(item.number, "", "", "", b"", b"", is_consumed=True)
+            self._items[item.number - 1] = MemoryItem(item.number, "", "", "", b"", b"", is_consumed=True)
         self._timeline = [append for append in self._timeline if append.session_id != name]
         runs = {run_id for run_id, (row, _) in self._runs.items() if row.session_id == name}
         for run_id in runs:
             del self._runs[run_id]
             self._index.runs.pop(run_id, None)
             self._documents.pop((RUN_PUSH, run_id), None)
-        left = (one for one in self._refused if one.session_id != name and one.run_id not in runs)
-        self._refused = deque(left, self._refused.maxlen)
+        refusals = (
+            refusal for refusal in self._refused if refusal.session_id != name and refusal.run_id not in runs
+        )
+        self._refused = deque(refusals, self._refused.maxlen)
         own = self._uses.pop(name, set())
         for digest in own.difference(*self._uses.values()):
             self._contents.pop(digest, None)
@@ -685,18 +704,18 @@ class MemoryArchive(MemoryTables):
             # Evaluations are not tombstoned: a new run may have the id of a deleted one and be evaluated.
             self._deleted.add(name)
 
-    def _has(self, info: SessionInfo, words: tuple[str, ...]) -> bool:
+    def _has(self, info: SessionInfo, search_words: tuple[str, ...]) -> bool:
         """Whether each of the words begins a word of the title or of the records of a session."""
-        if not words:
+        if not search_words:
             return True
         session = self._sessions[info.session_id]
         for append in session.appends[session.read_count :]:
             session.words.update(words_of_append(append.body))
         session.read_count = len(session.appends)
-        known = session.words.union(words_in(info.title))
-        return all(any(one.startswith(word) for one in known) for word in words)
+        session_words = session.words.union(words_in(info.title))
+        return all(any(word.startswith(prefix) for word in session_words) for prefix in search_words)
 
-    def _counted(self, infos: Sequence[SessionInfo]) -> tuple[SessionInfo, ...]:
+    def _add_run_facts(self, infos: Sequence[SessionInfo]) -> tuple[SessionInfo, ...]:
         """Return sessions with the facts of their runs and requests; the runs are read once for all."""
         started: dict[str, list[RunInfo]] = {info.session_id: [] for info in infos}
         for row, item in self._runs.values():
@@ -718,11 +737,11 @@ class MemoryArchive(MemoryTables):
             crashes=sum(run.crashes for run in runs),
         )
 
-    def _has_run(self, info: RunInfo, words: tuple[str, ...]) -> bool:
+    def _has_run(self, info: RunInfo, search_words: tuple[str, ...]) -> bool:
         session = self._index.sessions.get(info.session_id)
-        return not words or (session is not None and self._has(session, words))
+        return not search_words or (session is not None and self._has(session, search_words))
 
-    def _run_info(self, row: Run, item: Item) -> RunInfo:
+    def _run_info(self, row: MemoryRun, item: MemoryItem) -> RunInfo:
         facts, session = self._index.runs.get(row.run_id, NO_FACTS), self._index.sessions.get(row.session_id)
         return RunInfo(
             row.run_id,
@@ -751,7 +770,7 @@ class MemoryArchive(MemoryTables):
         )
 
 
-def _read(appends: list[Append], after: int, limit: int) -> tuple[Record, ...]:
+def _read(appends: list[MemoryAppend], after: int, limit: int) -> tuple[Record, ...]:
     start = bisect_right(appends, after, key=lambda append: append.last_seq)
     records: list[Record] = []
     for append in appends[start : start + limit]:
@@ -769,7 +788,7 @@ class MemoryStore(MemoryArchive):
         check_id("a session id", session_id)
         check_number("now_ms", now_ms)
         if owner_id not in self._owners:
-            raise rejected(f"owner {owner_id} is not enlisted")
+            raise rejection(f"owner {owner_id} is not enlisted")
         session = self._sessions.get(session_id)
         if session is None:
             session = self._new(session_id)
@@ -786,18 +805,18 @@ class MemoryStore(MemoryArchive):
         claim, count = batch.claim, len(batch.drafts)
         session = self._sessions.get(claim.session_id)
         if session is None:
-            raise rejected(f"unknown session: {claim.session_id}")
+            raise rejection(f"unknown session: {claim.session_id}")
         row = session.row
         check_fence(row, batch)
         items = self._to_consume(session, batch)
         self._check_runs(batch)
-        fresh = [one for one in posts if not self._is_known(one, claim.session_id)] if posts else posts
+        fresh = [post for post in posts if not self._is_posted(post, claim.session_id)] if posts else posts
         for run, number in batch.new_runs:
             self._begin_run(run, self._items[number - 1])
         first_seq, first_position = row.last_seq + 1, self._position + 1
         if count:
             last_position = first_position + count - 1
-            append = Append(claim.session_id, row.last_seq + count, last_position, row.epoch, body)
+            append = MemoryAppend(claim.session_id, row.last_seq + count, last_position, row.epoch, body)
             session.appends.append(append)
             if batch.is_milestone:
                 session.milestones.append(append)
@@ -818,8 +837,8 @@ class MemoryStore(MemoryArchive):
         self._index.follow(
             claim.session_id, batch, asking=None if batch.asked is None else session.run_under_way
         )
-        for one in fresh:
-            self._keep(one)
+        for post in fresh:
+            self._keep(post)
         return Appended(first_seq, first_position)
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 512) -> tuple[Record, ...]:
@@ -836,51 +855,54 @@ class MemoryStore(MemoryArchive):
         self, session_id: str, *, kind: str, key: str, body: JsonObject, run: NewRun | None = None
     ) -> Posted:
         self._check_open()
-        one = encode_post(Post(session_id, kind, key, body), run, at="" if run is None else run.at)
+        post = encode_post(Post(session_id, kind, key, body), run, at="" if run is None else run.at)
         session = self._sessions.get(session_id)
-        known = session.items.get(key) if session else None
+        item_before = session.items.get(key) if session else None
         what = f"key {key}"
-        if known is None and run is not None and run.run_id in self._runs:
-            known, what = self._runs[run.run_id][1], f"run id {run.run_id}"
-        if known is not None:
-            if known.digest != one.digest:
+        if item_before is None and run is not None and run.run_id in self._runs:
+            item_before, what = self._runs[run.run_id][1], f"run id {run.run_id}"
+        if item_before is not None:
+            if item_before.digest != post.digest:
                 raise conflict(f"{what} was used for another request", session_id)
-            return Posted(known.number, is_new=False)
+            return Posted(item_before.number, is_new=False)
         waiting = 0 if session is None else sum(not item.is_consumed for item in session.items.values())
         check_room(waiting, kind=kind)
-        if one.told is not None:
-            self._index.check_owner(session_id, one.told)
-        item = self._keep(one)
+        if post.facts is not None:
+            self._index.check_owner(session_id, post.facts)
+        item = self._keep(post)
         return Posted(item.number, is_new=True)
 
-    def _is_known(self, one: EncodedPost, session_id: str) -> bool:
-        post, run, session = one.post, one.run, self._sessions.get(one.post.session_id)
+    def _is_posted(self, encoded_post: EncodedPost, session_id: str) -> bool:
+        post, run = encoded_post.post, encoded_post.run
+        session = self._sessions.get(post.session_id)
         if run is None:
             # The target session is deleted: skip the item.
-            is_known = session is not None and post.key in session.items
-            return is_known or post.session_id in self._deleted
+            is_posted = session is not None and post.key in session.items
+            return is_posted or post.session_id in self._deleted
         if run.run_id in self._runs:
             raise conflict(f"run id {run.run_id} was used for another request", session_id)
         if session is not None or post.session_id in self._deleted:
             raise conflict(f"session {post.session_id} exists already", session_id)
         return False
 
-    def _keep(self, one: EncodedPost) -> Item:
-        post = one.post
+    def _keep(self, encoded_post: EncodedPost) -> MemoryItem:
+        post = encoded_post.post
         session = self._sessions.get(post.session_id) or self._new(post.session_id)
-        item = Item(len(self._items) + 1, post.session_id, post.kind, post.key, one.raw, one.digest)
+        item = MemoryItem(
+            len(self._items) + 1, post.session_id, post.kind, post.key, encoded_post.raw, encoded_post.digest
+        )
         self._items.append(item)
         session.items[post.key] = item
-        if one.run is not None:
-            self._begin_run(one.run, item, told=one.told)
-        if one.told is not None:
-            self._index.enter(post.session_id, one.told)
+        if encoded_post.run is not None:
+            self._begin_run(encoded_post.run, item, facts=encoded_post.facts)
+        if encoded_post.facts is not None:
+            self._index.enter(post.session_id, encoded_post.facts)
         return item
 
-    def _begin_run(self, run: NewRun, item: Item, *, told: Told | None = None) -> None:
-        at = run.at if told is None else told.at
-        row = Run(run.run_id, item.session_id, run.agent_id, run.fingerprint, RunStatus.PENDING, 0, at)
-        self._index.runs[run.run_id] = RunFacts(input="" if told is None else told.title)
+    def _begin_run(self, run: NewRun, item: MemoryItem, *, facts: Told | None = None) -> None:
+        at = run.at if facts is None else facts.at
+        row = MemoryRun(run.run_id, item.session_id, run.agent_id, run.fingerprint, RunStatus.PENDING, 0, at)
+        self._index.runs[run.run_id] = RunFacts(input="" if facts is None else facts.title)
         self._runs[run.run_id] = (row, item)
         session = self._sessions[item.session_id]
         session.open_runs[run.run_id] = row
@@ -945,13 +967,13 @@ class MemoryStore(MemoryArchive):
             for session in unowned
             if agents is None or session.next_agent is None or session.next_agent in agents
         ]
-        running = [each for each in free if each.row.standing is Standing.RUNNING]
+        running = [session for session in free if session.row.standing is Standing.RUNNING]
         woken = [
-            (each.row.wake_at_ms, each.row.session_id)
-            for each in free
-            if each.row.standing is Standing.WAITING
-            and each.row.wake_at_ms is not None
-            and each.row.wake_at_ms <= now_ms
+            (session.row.wake_at_ms, session.row.session_id)
+            for session in free
+            if session.row.standing is Standing.WAITING
+            and session.row.wake_at_ms is not None
+            and session.row.wake_at_ms <= now_ms
         ]
         names = {session.row.session_id for session in unowned}
         stands = {session.row.session_id: session.row.standing for session in free}
@@ -962,10 +984,10 @@ class MemoryStore(MemoryArchive):
             and item.session_id in (names if item.kind == CANCEL else stands)
             and not (item.kind == START and stands[item.session_id] is Standing.WAITING)
         ]
-        running.sort(key=lambda each: each.last_position)
+        running.sort(key=lambda session: session.last_position)
         woken.sort()
         queues = (
-            [each.row.session_id for each in running],
+            [session.row.session_id for session in running],
             [name for _, name in woken],
             dict.fromkeys(called),
         )
@@ -991,27 +1013,33 @@ class MemoryStore(MemoryArchive):
         return 0 if stored is None else stored.revision
 
     async def document(self, kind: str, name: str) -> Document | None:
-        return next(iter(self._documents_of(kind, lambda one: one.name == name)), None)
+        return next(iter(self._documents_of(kind, lambda document: document.name == name)), None)
 
     async def documents(
         self, kind: str, *, after: str | None = None, limit: int = 100
     ) -> tuple[Document, ...]:
-        found = self._documents_of(kind, lambda one: one.name > (after or ""))
-        return tuple(sorted(found, key=lambda one: one.name)[:limit])
+        documents = self._documents_of(kind, lambda document: document.name > (after or ""))
+        return tuple(sorted(documents, key=lambda document: document.name)[:limit])
 
     async def due_documents(self, kind: str, *, now_ms: int, limit: int = 100) -> tuple[Document, ...]:
-        found = self._documents_of(kind, lambda one: one.due_at_ms is not None and one.due_at_ms <= now_ms)
-        return tuple(sorted(found, key=lambda one: (one.due_at_ms or 0, one.name))[:limit])
+        documents = self._documents_of(
+            kind, lambda document: document.due_at_ms is not None and document.due_at_ms <= now_ms
+        )
+        return tuple(sorted(documents, key=lambda document: (document.due_at_ms or 0, document.name))[:limit])
 
     async def next_document_ms(self, kind: str) -> int | None:
-        found = self._documents_of(kind, lambda _: True)
-        return min((one.due_at_ms for one in found if one.due_at_ms is not None), default=None)
+        documents = self._documents_of(kind, lambda _: True)
+        return min(
+            (document.due_at_ms for document in documents if document.due_at_ms is not None), default=None
+        )
 
     def _documents_of(self, kind: str, fits: Callable[[Document], bool]) -> list[Document]:
         """Return copies: the caller may change them."""
         self._check_open()
-        found = [one for one in self._documents.values() if one.kind == kind and fits(one)]
-        return [replace(one, body=deepcopy(one.body)) for one in found]
+        documents = [
+            document for document in self._documents.values() if document.kind == kind and fits(document)
+        ]
+        return [replace(document, body=deepcopy(document.body)) for document in documents]
 
     async def next_wake_ms(self) -> int | None:
         self._check_open()
@@ -1045,10 +1073,10 @@ class MemoryStore(MemoryArchive):
 
     async def save(self, session_id: str, seq: int, *, state: bytes) -> None:
         self._check_open()
-        known = self._snapshots.get(session_id)
+        snapshot = self._snapshots.get(session_id)
         session = self._sessions.get(session_id)
         is_wanted = session and seq <= session.row.last_seq and len(state) <= SNAPSHOT_BYTES_MAX
-        if is_wanted and (known is None or known[0] <= seq):
+        if is_wanted and (snapshot is None or snapshot[0] <= seq):
             self._snapshots[session_id] = (seq, state)
 
     async def load(self, session_id: str) -> tuple[int, bytes] | None:
@@ -1065,10 +1093,10 @@ class MemoryStore(MemoryArchive):
 
     async def get(self, ref: ContentRef) -> bytes:
         self._check_open()
-        kept = self._contents.get(ref.hash)
-        if kept is None:
-            raise rejected(f"unknown content: {ref.hash}")
-        return kept[1]
+        stored = self._contents.get(ref.hash)
+        if stored is None:
+            raise rejection(f"unknown content: {ref.hash}")
+        return stored[1]
 
     async def aclose(self) -> None:
         self._is_closed = True
@@ -1079,7 +1107,7 @@ class MemoryStore(MemoryArchive):
             if session.row.owner_id == owner_id:
                 session.row = replace(session.row, owner_id=None)
 
-    def _to_consume(self, session: Session, batch: Batch) -> list[Item]:
+    def _to_consume(self, session: MemorySession, batch: Batch) -> list[MemoryItem]:
         if not batch.consumes:
             return []
         waiting = {item.number: item for item in session.items.values() if not item.is_consumed}
@@ -1090,12 +1118,12 @@ class MemoryStore(MemoryArchive):
     def _check_runs(self, batch: Batch) -> None:
         if not batch.runs and not batch.new_runs:
             return
-        begun = new_run_ids(batch)
-        for run_id in begun & self._runs.keys():
+        new_ids = new_run_ids(batch)
+        for run_id in new_ids & self._runs.keys():
             raise conflict(f"run id {run_id} was used for another request", batch.claim.session_id)
-        for run_id in {run_id for run_id, _ in batch.runs} - begun:
+        for run_id in {run_id for run_id, _ in batch.runs} - new_ids:
             if run_id not in self._runs or self._runs[run_id][0].session_id != batch.claim.session_id:
-                raise rejected(f"run {run_id} was not started in session {batch.claim.session_id}")
+                raise rejection(f"run {run_id} was not started in session {batch.claim.session_id}")
 
     def _move_run(self, run_id: str, status: RunStatus, first_seq: int) -> None:
         row, item = self._runs[run_id]

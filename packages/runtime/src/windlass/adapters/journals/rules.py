@@ -41,13 +41,13 @@ ENDED: Final = frozenset(RUN_ENDS.values())
 """Statuses of an ended run."""
 
 
-def status_after(told: Told, before: SessionStatus = SessionStatus.IDLE) -> SessionStatus:
+def status_after(facts: Told, before: SessionStatus = SessionStatus.IDLE) -> SessionStatus:
     """Return the session status after an append.
 
     A run that never started does not change the status of a session in which another run is active.
     """
     is_new = before in (SessionStatus.IDLE, SessionStatus.PENDING)
-    counted = [run for run in told.runs if is_new or not run.is_unstarted]
+    counted = [run for run in facts.runs if is_new or not run.is_unstarted]
     return SessionStatus(counted[-1].status.value) if counted else before
 
 
@@ -79,22 +79,22 @@ class Settlement:
 
 def settlements_in(drafts: Iterable[Draft]) -> dict[str, Settlement]:
     """Return how records close requests of their own session, by request id."""
-    found: dict[str, Settlement] = {}
+    settlements: dict[str, Settlement] = {}
     for draft in drafts:
         # A calling session has the resolutions of its subagents too.
         if draft.type == "input.resolved" and draft.data.get("childSessionId") is None:
             resolutions = draft.data.get("resolutions")
             for resolution in resolutions if isinstance(resolutions, list) else ():
-                one = InputResolution.model_validate(resolution)
-                option_id = None if one.response is None else one.response.option_id
-                responder = None if one.response is None else one.response.responder
-                found[one.request_id] = Settlement(
-                    one.outcome, option_id, responder, draft.at, draft.run_id or ""
+                parsed = InputResolution.model_validate(resolution)
+                option_id = None if parsed.response is None else parsed.response.option_id
+                responder = None if parsed.response is None else parsed.response.responder
+                settlements[parsed.request_id] = Settlement(
+                    parsed.outcome, option_id, responder, draft.at, draft.run_id or ""
                 )
-    return found
+    return settlements
 
 
-def unresolved(run_id: str, *, at: str) -> Settlement:
+def settle_unresolved(run_id: str, *, at: str) -> Settlement:
     """Return the settlement of a request that an append closes without a resolution."""
     return Settlement(InputOutcome.CANCELLED, None, None, at, run_id)
 
@@ -112,17 +112,17 @@ def load_usage(text: str | None) -> Usage:
 CLOSED: Final = "the store is closed; unfinished runs continue when a runtime opens it again"
 
 
-def too_large(what: str, found: int, *, limit: int, unit: str = "bytes") -> Rejected:
+def too_large(what: str, size: int, *, limit: int, unit: str = "bytes") -> Rejected:
     """Return the error of a value over its limit."""
-    return rejected(f"{what} too large: {found:,} {unit}, limit {limit:,}")
+    return rejection(f"{what} too large: {size:,} {unit}, limit {limit:,}")
 
 
-def rejected(message: str) -> Rejected:
+def rejection(message: str) -> Rejected:
     """Return the error of an invalid request."""
     return Rejected(message, kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.NOT_RETRYABLE)
 
 
-def misconfigured(message: str) -> Rejected:
+def misconfiguration(message: str) -> Rejected:
     """Return the error of a wrong configuration."""
     return Rejected(
         message, kind=ErrorKind.HOST_CONFIGURATION_NEEDED, retry=RetryClass.HOST_CONFIGURATION_NEEDED
@@ -139,7 +139,7 @@ def conflict(message: str, session_id: str | None = None) -> Conflict:
     )
 
 
-def driven(session_id: str) -> Conflict:
+def driving_conflict(session_id: str) -> Conflict:
     """Return the error of a request that must wait until the session is not driven."""
     return Conflict(
         f"session {session_id} is being driven: try again",
@@ -164,7 +164,7 @@ def not_owned(session_id: str) -> Denied:
     )
 
 
-def deleted(session_id: str) -> Conflict:
+def deletion_conflict(session_id: str) -> Conflict:
     """Return the error of a deleted session id."""
     return conflict(f"session {session_id} was deleted, and its id is not used again", session_id)
 
@@ -174,7 +174,7 @@ def unavailable(message: str) -> Unavailable:
     return Unavailable(message, kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.RETRYABLE)
 
 
-def stopped(message: str) -> Unavailable:
+def store_stopped(message: str) -> Unavailable:
     """Return the error of a store that wrote nothing and must be opened again."""
     return Unavailable(message, kind=ErrorKind.JOURNAL_FAILURE, retry=RetryClass.REPAIR_NEEDED)
 
@@ -222,26 +222,26 @@ def facts_of(info: RunInfo) -> RunFacts:
     )
 
 
-def is_run_wanted(info: RunInfo, wanted: RunFilter) -> bool:
+def is_run_wanted(info: RunInfo, filters: RunFilter) -> bool:
     """Return whether a run matches a filter, apart from its words."""
     return (
-        wanted.session_id in (None, info.session_id)
-        and (not wanted.run_ids or info.run_id in wanted.run_ids)
-        and wanted.agent_id in (None, info.agent_id)
-        and wanted.status in (None, info.status)
-        and wanted.owner in (None, info.owner)
-        and not (wanted.root_only and not (info.is_root or info.is_playground))
-        and (wanted.playground or wanted.session_id is not None or not info.is_playground)
-        and (wanted.waits_on is None or info.waits_on in causes_of(wanted.waits_on))
-        and wanted.fingerprint in (None, info.package_fingerprint)
-        and (wanted.error is None or (info.error is not None and wanted.error in ("", info.error)))
-        and (wanted.tag is None or wanted.tag in info.tags)
-        and wanted.rating in (None, info.rating)
-        and wanted.has_crashed in (None, info.crashes > 0)
-        and (wanted.since is None or info.at >= wanted.since)
-        and (wanted.until is None or info.at < wanted.until)
-        and is_within(info.cost_micros, wanted.cost_micros)
-        and is_within(info.duration_ms, wanted.duration_ms)
+        filters.session_id in (None, info.session_id)
+        and (not filters.run_ids or info.run_id in filters.run_ids)
+        and filters.agent_id in (None, info.agent_id)
+        and filters.status in (None, info.status)
+        and filters.owner in (None, info.owner)
+        and not (filters.root_only and not (info.is_root or info.is_playground))
+        and (filters.playground or filters.session_id is not None or not info.is_playground)
+        and (filters.waits_on is None or info.waits_on in causes_of(filters.waits_on))
+        and filters.fingerprint in (None, info.package_fingerprint)
+        and (filters.error is None or (info.error is not None and filters.error in ("", info.error)))
+        and (filters.tag is None or filters.tag in info.tags)
+        and filters.rating in (None, info.rating)
+        and filters.has_crashed in (None, info.crashes > 0)
+        and (filters.since is None or info.at >= filters.since)
+        and (filters.until is None or info.at < filters.until)
+        and is_within(info.cost_micros, filters.cost_micros)
+        and is_within(info.duration_ms, filters.duration_ms)
     )
 
 
@@ -254,18 +254,18 @@ def check_fence(row: SessionRow, batch: Batch) -> None:
     """Reject a writer that is not the owner, or that expects another last record."""
     claim = batch.claim
     if row.epoch != claim.epoch or row.owner_id != claim.owner_id:
-        found = f"epoch {claim.epoch:,}, the session is at {row.epoch:,}"
-        raise conflict(f"the claim on session {row.session_id} is stale: {found}", row.session_id)
+        mismatch = f"epoch {claim.epoch:,}, the session is at {row.epoch:,}"
+        raise conflict(f"the claim on session {row.session_id} is stale: {mismatch}", row.session_id)
     if row.last_seq != batch.expected_seq:
-        found = f"ends at {row.last_seq:,}, expected {batch.expected_seq:,}"
-        raise conflict(f"session {row.session_id} {found}", row.session_id)
+        mismatch = f"ends at {row.last_seq:,}, expected {batch.expected_seq:,}"
+        raise conflict(f"session {row.session_id} {mismatch}", row.session_id)
 
 
 def check_revision(document: Document, stored: int, *, expected: int) -> None:
     """Refuse to write or delete a document that is not at the expected revision; 0 means: there is none."""
     if stored != expected:
-        words = f"is at revision {stored}" if stored else "does not exist"
-        raise conflict(f"{document.kind} {document.name} {words}, not at {expected}: read it again")
+        state = f"is at revision {stored}" if stored else "does not exist"
+        raise conflict(f"{document.kind} {document.name} {state}, not at {expected}: read it again")
 
 
 def document_json(document: Document) -> str:
@@ -299,8 +299,8 @@ class Leases:
         if beat_at_ms <= now_ms:
             self._ahead.pop(owner_id, None)
             return now_ms - beat_at_ms < OWNER_LEASE_MS
-        seen, since_ms = self._ahead.get(owner_id, (beat_at_ms, now_ms))
-        if seen != beat_at_ms or now_ms < since_ms:
+        last_beat_at_ms, since_ms = self._ahead.get(owner_id, (beat_at_ms, now_ms))
+        if last_beat_at_ms != beat_at_ms or now_ms < since_ms:
             since_ms = now_ms
         self._ahead[owner_id] = beat_at_ms, since_ms
         return now_ms - since_ms < OWNER_LEASE_MS
@@ -321,7 +321,7 @@ def new_run_ids(batch: Batch) -> set[str]:
     return {run.run_id for run, _ in batch.new_runs}
 
 
-def started_by(post: Post) -> NewRun | None:
+def run_of_start(post: Post) -> NewRun | None:
     """Return the run that an item for another session starts."""
     if post.kind != START:
         return None

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final, cast
 
 from windlass.adapters.journals.codec import family_of
-from windlass.adapters.journals.rules import conflict, driven, facts_of, in_use, status_after
+from windlass.adapters.journals.rules import conflict, driving_conflict, facts_of, in_use, status_after
 from windlass.adapters.journals.sql.integrity import START, StoredSession
 from windlass.adapters.journals.sql.listing import new_run
 from windlass.adapters.journals.sql.statements import NEW_APPEND, OPEN_RUN
@@ -57,14 +57,14 @@ class ArchiveTransaction(Transaction):
             if self._connection.execute(_HAS_RUN, (run.run_id,)).fetchone() is not None:
                 raise conflict(f"run {run.run_id} exists already", session_id)
         if copy.copied_from is not None:
-            self._known(copy.copied_from)
+            self._require_session(copy.copied_from)
         key = self._new_session(session_id).key
         position, chain = self._keep_appends(key, copy)
         row = SessionRow(session_id, Standing.IDLE, copy.last_seq, copy.epoch, None, None)
         self._save(StoredSession(key, row, position, chain))
         self._keep_runs(key, copy)
-        for one in copy.contents:
-            self.put(one.ref, one.content, session_id=session_id if one.is_own else None)
+        for content in copy.contents:
+            self.put(content.ref, content.content, session_id=session_id if content.is_own else None)
         for digest in copy.uses:
             self._use(key, digest)
         self._index.enter(key, copy.told, status=status_after(copy.told))
@@ -87,7 +87,7 @@ class ArchiveTransaction(Transaction):
         first = self._take_items(len(copy.items)) if copy.items else 0
         items: dict[str, int] = {}
         for number, item in enumerate(copy.items, first):
-            seal = self._key.consumed_seal(
+            seal = self._key.consumption_seal(
                 (number, key),
                 kind=item.kind,
                 key=item.key,
@@ -110,23 +110,24 @@ class ArchiveTransaction(Transaction):
                 rank=self._index.rank(copy.told),
             )
             row = row._replace(status=run.status.value, first_seq=run.first_seq)
-            self._index.begin_run(row.told(facts_of(run)))
+            self._index.begin_run(row.with_facts(facts_of(run)))
 
     def delete(self, session_id: str, *, now_ms: int, idle_since: str | None = None) -> tuple[str, ...]:
         """Delete a session and its subagent sessions."""
-        family = [self._known(name) for name in family_of(session_id, self._below)]
-        for one in family:
-            self._check_idle(one, now_ms)
-            if idle_since is not None and self._connection.execute(_USED, (one.key, idle_since)).fetchone():
-                raise in_use(one.row.session_id)
+        family = [self._require_session(name) for name in family_of(session_id, self._below)]
+        for session in family:
+            self._check_idle(session, now_ms)
+            since = (session.key, idle_since)
+            if idle_since is not None and self._connection.execute(_USED, since).fetchone():
+                raise in_use(session.row.session_id)
         self._save_end_at_commit()
         self._erase()
-        for one in family:
-            self._remove(one)
+        for session in family:
+            self._remove(session)
         self._sessions.clear()
-        return tuple(one.row.session_id for one in family)
+        return tuple(session.row.session_id for session in family)
 
-    def _known(self, session_id: str) -> StoredSession:
+    def _require_session(self, session_id: str) -> StoredSession:
         session = self._find(session_id)
         if session is None:
             raise conflict(f"unknown session: {session_id}", session_id)
@@ -134,7 +135,7 @@ class ArchiveTransaction(Transaction):
 
     def _below(self, session_id: str) -> list[str]:
         """The sessions that are deleted with one: its children, and the evaluations of its runs."""
-        key = self._known(session_id).key
+        key = self._require_session(session_id).key
         below = [cast("str", child) for (child,) in self._connection.execute(_CHILDREN, (session_id,))]
         # Evaluations of its runs quote them.
         runs = self._connection.execute(_RUNS_OF, (key,)).fetchall()
@@ -147,7 +148,7 @@ class ArchiveTransaction(Transaction):
             raise conflict(f"a run is under way in session {row.session_id}: cancel it first", row.session_id)
         is_owned = row.owner_id is not None and self.is_alive(row.owner_id, now_ms)
         if is_owned or row.standing is not Standing.IDLE:
-            raise driven(row.session_id)
+            raise driving_conflict(row.session_id)
 
     def _remove(self, session: StoredSession) -> None:
         key, execute = session.key, self._connection.execute

@@ -39,14 +39,14 @@ class StoredSession:
 
 
 @frozen
-class Link:
+class ChainLink:
     """The end of an append, and the checksum of the session up to it."""
 
     last_seq: int
     chain: bytes
 
 
-START: Final = Link(0, bytes(_CHAIN_BYTES))
+START: Final = ChainLink(0, bytes(_CHAIN_BYTES))
 """The link before the first append of a session."""
 STORE: Final = "SELECT store_id, last_position, seal FROM store"
 SESSION_COLUMNS: Final = (
@@ -141,34 +141,34 @@ class StoreKey:
         """Return the checksum of the store row."""
         return self._sum(struct.pack(">q", last_position), _SEAL_BYTES)
 
-    def chain(self, before: bytes, place: tuple[int, int, int, int], *, body: bytes) -> bytes:
+    def chain(self, before: bytes, position: tuple[int, int, int, int], *, body: bytes) -> bytes:
         """Return the checksum of an append and all before it.
 
-        The place is (session key, last seq, last position, epoch).
+        The position is (session key, last seq, last position, epoch).
         """
-        found = self._keyed.copy()
+        checksum = self._keyed.copy()
         # Joined: a second call of the hash costs more than the copy.
-        found.update(before + _FOUR.pack(*place) + body)
-        return found.digest()
+        checksum.update(before + _FOUR.pack(*position) + body)
+        return checksum.digest()
 
     def session_seal(self, session: StoredSession) -> bytes:
         """Return the checksum of a session row without its owner, which changes outside of appends."""
         row = session.row
         wake_at_ms = -1 if row.wake_at_ms is None else row.wake_at_ms
         numbers = _FIVE.pack(session.key, row.epoch, row.last_seq, session.last_position, wake_at_ms)
-        words = f"{_STANDINGS[row.standing]}\0{row.session_id}".encode()
-        return self._sum(numbers + session.chain + words, _SEAL_BYTES)
+        text = f"{_STANDINGS[row.standing]}\0{row.session_id}".encode()
+        return self._sum(numbers + session.chain + text, _SEAL_BYTES)
 
-    def item_seal(self, place: tuple[int, int], *, kind: str, key: str, rest: bytes) -> bytes:
+    def item_seal(self, position: tuple[int, int], *, kind: str, key: str, rest: bytes) -> bytes:
         """Return the checksum of an item at (number, session key); `rest` is digest and body."""
-        head = struct.pack(">2q", *place) + f"{kind}\0{key}\0".encode()
+        head = struct.pack(">2q", *position) + f"{kind}\0{key}\0".encode()
         return self._sum(head + rest, _SEAL_BYTES)
 
-    def consumed_seal(
-        self, place: tuple[int, int], *, kind: str, key: str, digest: bytes, consumed_seq: int
+    def consumption_seal(
+        self, position: tuple[int, int], *, kind: str, key: str, digest: bytes, consumed_seq: int
     ) -> bytes:
         """Return the checksum of a consumed item, which has no body any more."""
-        return self.item_seal(place, kind=kind, key=key, rest=digest + b"%d" % consumed_seq)
+        return self.item_seal(position, kind=kind, key=key, rest=digest + b"%d" % consumed_seq)
 
     def check_consumed(self, columns: Sequence[object]) -> None:
         """Check a consumed item; the columns are `CONSUMED_COLUMNS`.
@@ -180,8 +180,10 @@ class StoreKey:
             "tuple[int, int, str, str, bytes, int, bytes]", tuple(columns)
         )
         try:
-            place = (number, session_key)
-            true = self.consumed_seal(place, kind=kind, key=key, digest=digest, consumed_seq=consumed_seq)
+            position = (number, session_key)
+            true = self.consumption_seal(
+                position, kind=kind, key=key, digest=digest, consumed_seq=consumed_seq
+            )
             if true == seal:
                 return
         except _WRONG_TYPES:
@@ -255,8 +257,8 @@ class StoreKey:
         raise corrupt("the row of a session is damaged", str(session_id))
 
     def read_append(
-        self, session: tuple[int, str], columns: Sequence[object], *, before: Link
-    ) -> tuple[Link, tuple[Record, ...]]:
+        self, session: tuple[int, str], columns: Sequence[object], *, before: ChainLink
+    ) -> tuple[ChainLink, tuple[Record, ...]]:
         """Return the records of an append that follows another.
 
         The columns are `APPEND_COLUMNS`.
@@ -268,8 +270,8 @@ class StoreKey:
         return link, tuple(records)
 
     def read_appends(
-        self, session: tuple[int, str], rows: Iterable[Sequence[object]], *, before: Link, until: int
-    ) -> tuple[Link, list[Record]]:
+        self, session: tuple[int, str], rows: Iterable[Sequence[object]], *, before: ChainLink, until: int
+    ) -> tuple[ChainLink, list[Record]]:
         """Return the records of appends that follow another, up to the append with a record number.
 
         Raises:
@@ -292,11 +294,11 @@ class StoreKey:
                 pass
             if not is_sound:
                 # Raised outside of the handler, so that the error does not carry the body.
-                raise damaged(session_id, end + 1)
+                raise damage_error(session_id, end + 1)
             end = last_seq
             if end >= until:
                 break
-        return Link(end, chain), records
+        return ChainLink(end, chain), records
 
     def read_item(self, session: tuple[int, str], columns: Sequence[object]) -> InboxItem:
         """Return an item from its `ITEM_COLUMNS`; Corrupt if it is damaged."""
@@ -316,6 +318,6 @@ class StoreKey:
         return blake2b(data, digest_size=size, key=self.store_id).digest()
 
 
-def damaged(session_id: str, seq: int) -> Corrupt:
+def damage_error(session_id: str, seq: int) -> Corrupt:
     """Return the error of an altered or missing record."""
     return corrupt(f"record {seq:,} of session {session_id} is damaged or missing", session_id)

@@ -16,10 +16,10 @@ from windlass.adapters.journals.rules import (
     dump_usage,
     load_usage,
     not_owned,
+    settle_unresolved,
     settlements_in,
     status_after,
     total_usage,
-    unresolved,
 )
 from windlass.adapters.journals.sql.integrity import (
     ASKED_COLUMNS,
@@ -27,7 +27,7 @@ from windlass.adapters.journals.sql.integrity import (
     RUN_COLUMNS,
     StoreKey,
 )
-from windlass.adapters.journals.sql.statements import Connection, Row, Value
+from windlass.adapters.journals.sql.statements import Row, SqlConnection, Value
 from windlass.ports.store import NO_USAGE, Batch, SessionStatus
 from windlass_harness.views.listing import RunFacts, RunsFold, Told, told_by
 from windlass_protocol import InputKind, InputRequest, RunStatus, Usage
@@ -125,7 +125,7 @@ class RunColumns(NamedTuple):
             self.rating,
         )
 
-    def told(self, facts: RunFacts) -> Self:
+    def with_facts(self, facts: RunFacts) -> Self:
         """Return the columns with other facts; ids and status stay."""
         return self._replace(
             started_at=facts.started_at,
@@ -190,7 +190,7 @@ def read_run(row: Row) -> RunColumns:
     return RunColumns(*row[:-1])  # pyright: ignore[reportArgumentType] - checked by their seal
 
 
-def fill_runs(connection: Connection, key: StoreKey, reads: "Reads", *, session: tuple[int, str]) -> None:
+def fill_runs(connection: SqlConnection, key: StoreKey, reads: "Reads", *, session: tuple[int, str]) -> None:
     """Write what lists show of the runs of a session, from its records: for a store of an older schema.
 
     Raises:
@@ -209,7 +209,7 @@ def fill_runs(connection: Connection, key: StoreKey, reads: "Reads", *, session:
         connection.execute(_PLACE_RUN, (row.owner, row.rank, key.row_seal("runs", row), row.run_id))
         facts = fold.runs.get(row.run_id)
         if facts is not None:
-            index.change_run(row.told(facts), row)
+            index.change_run(row.with_facts(facts), row)
 
 
 class CatalogColumns(NamedTuple):
@@ -241,7 +241,7 @@ class IndexWrites:
     A row is verified before it is changed: a seal must not make a damaged row good.
     """
 
-    def __init__(self, connection: Connection, key: StoreKey) -> None:
+    def __init__(self, connection: SqlConnection, key: StoreKey) -> None:
         self._connection = connection
         self._key = key
 
@@ -249,25 +249,25 @@ class IndexWrites:
         """Return the number of a new session: larger than every other."""
         raise NotImplementedError
 
-    def check_owner(self, session_key: int, told: Told, *, session_id: str) -> None:
+    def check_owner(self, session_key: int, facts: Told, *, session_id: str) -> None:
         """Refuse a run request of another owner than that of the session."""
-        if told.owner is None:
+        if facts.owner is None:
             return
-        row = self._listed(session_key)
-        if row is not None and row.owner != told.owner:
+        row = self._catalog_row(session_key)
+        if row is not None and row.owner != facts.owner:
             raise not_owned(session_id)
 
     def enter(
         self,
         session_key: int,
-        told: Told,
+        facts: Told,
         *,
         status: SessionStatus = SessionStatus.PENDING,
         is_new: bool = False,
     ) -> None:
         """Add a session to the index, unless it is there; `is_new` skips the lookup."""
         if is_new or self._connection.execute(_IS_LISTED, (session_key,)).fetchone() is None:
-            self._insert(session_key, told, status)
+            self._insert(session_key, facts, status)
 
     def begin_run(self, row: RunColumns) -> None:
         """Insert a run."""
@@ -276,7 +276,7 @@ class IndexWrites:
 
     def home(self, session_key: int) -> tuple[str | None, int]:
         """Return the owner of a session, and the rank of its runs."""
-        row = self._listed(session_key)
+        row = self._catalog_row(session_key)
         return (None, ROOT) if row is None else (row.owner, self.rank(row))
 
     def rank(self, session: "Told | CatalogColumns") -> int:
@@ -286,7 +286,7 @@ class IndexWrites:
         if session.parent == session.predecessor:
             # A subagent is no copy of its caller.
             return PLAYGROUND
-        root = None if session.root is None else self._listed(self._key.session_key(session.root))
+        root = None if session.root is None else self._catalog_row(self._key.session_key(session.root))
         is_playground = root is not None and root.parent is not None and root.parent == root.predecessor
         return PLAYGROUND if is_playground else SUBAGENT
 
@@ -296,9 +296,9 @@ class IndexWrites:
 
     def follow(self, session_key: int, batch: Batch, *, first_seq: int) -> None:
         """Apply an append to the index; `first_seq` is the number of its first record, or 0."""
-        told = told_by(batch.drafts)
-        if told is not None:
-            self.take(session_key, told, moves=batch.runs, first_seq=first_seq)
+        facts = told_by(batch.drafts)
+        if facts is not None:
+            self.take(session_key, facts, moves=batch.runs, first_seq=first_seq)
         elif batch.runs:
             self._move_runs(batch.runs, None, first_seq)
         if batch.asked is not None:
@@ -306,23 +306,28 @@ class IndexWrites:
             self.ask(session_key, batch.asked, at=at, closed=closed)
 
     def take(
-        self, session_key: int, told: Told, *, moves: Iterable[tuple[str, RunStatus]] = (), first_seq: int = 0
+        self,
+        session_key: int,
+        facts: Told,
+        *,
+        moves: Iterable[tuple[str, RunStatus]] = (),
+        first_seq: int = 0,
     ) -> None:
         """Update the rows of a session and of its runs; `moves` are runs with their new status."""
-        before = self._move_runs(moves, told, first_seq)
-        row = self._listed(session_key)
+        before = self._move_runs(moves, facts, first_seq)
+        row = self._catalog_row(session_key)
         if row is None:
-            if told.runs:
-                self._insert(session_key, told, status_after(told))
+            if facts.runs:
+                self._insert(session_key, facts, status_after(facts))
             return
         row = row._replace(
-            title=row.title or told.title,
-            agent_id=row.agent_id if told.agent_id is None else told.agent_id,
-            status=status_after(told, SessionStatus(row.status)).value,
-            created_at=row.created_at or told.since,
-            updated_at=told.at,
-            usage=dump_usage(total_usage(load_usage(row.usage), told.runs, before=before))
-            if any(run.usage is not None for run in told.runs)
+            title=row.title or facts.title,
+            agent_id=row.agent_id if facts.agent_id is None else facts.agent_id,
+            status=status_after(facts, SessionStatus(row.status)).value,
+            created_at=row.created_at or facts.since,
+            updated_at=facts.at,
+            usage=dump_usage(total_usage(load_usage(row.usage), facts.runs, before=before))
+            if any(run.usage is not None for run in facts.runs)
             else row.usage,
         )
         columns = (row.title, row.agent_id, row.status, row.created_at, row.updated_at, row.usage)
@@ -330,32 +335,32 @@ class IndexWrites:
         self._connection.execute(_UPDATE, (*columns, seal, row.number))
 
     def _move_runs(
-        self, moves: Iterable[tuple[str, RunStatus]], told: Told | None, first_seq: int
+        self, moves: Iterable[tuple[str, RunStatus]], facts: Told | None, first_seq: int
     ) -> dict[str, Usage | None]:
         """Update runs; return the usage that each had before."""
-        known: dict[str, RunColumns] = {}
+        rows_before: dict[str, RunColumns] = {}
         rows: dict[str, RunColumns] = {}
 
-        def found(run_id: str) -> RunColumns | None:
+        def load(run_id: str) -> RunColumns | None:
             if run_id not in rows:
                 row = self._run(run_id)
                 if row is not None:
-                    known[run_id] = rows[run_id] = row
+                    rows_before[run_id] = rows[run_id] = row
             return rows.get(run_id)
 
         for run_id, status in moves:
-            if (row := found(run_id)) is not None:
+            if (row := load(run_id)) is not None:
                 rows[run_id] = row._replace(status=status.value, first_seq=row.first_seq or first_seq)
-        if told is not None:
-            for run in told.runs:
-                if (row := found(run.run_id)) is not None:
-                    rows[run.run_id] = row.told(row.facts.after(run))
-            for run_id in told.noted:
-                if (row := found(run_id)) is not None:
-                    rows[run_id] = row.told(row.facts.and_more(told, run_id))
+        if facts is not None:
+            for run in facts.runs:
+                if (row := load(run.run_id)) is not None:
+                    rows[run.run_id] = row.with_facts(row.facts.after(run))
+            for run_id in facts.noted:
+                if (row := load(run_id)) is not None:
+                    rows[run_id] = row.with_facts(row.facts.and_more(facts, run_id))
         for run_id, row in rows.items():
-            self.change_run(row, known[run_id])
-        return {run_id: row.facts.usage for run_id, row in known.items()}
+            self.change_run(row, rows_before[run_id])
+        return {run_id: row.facts.usage for run_id, row in rows_before.items()}
 
     def change_run(self, row: RunColumns, before: RunColumns) -> None:
         """Write the changed columns of a run."""
@@ -374,7 +379,7 @@ class IndexWrites:
         self._key.check_row("runs", row)
         return read_run(row)
 
-    def _listed(self, session_key: int) -> "CatalogColumns | None":
+    def _catalog_row(self, session_key: int) -> "CatalogColumns | None":
         row = self._connection.execute(_ROW, (session_key,)).fetchone()
         if row is None:
             return None
@@ -384,7 +389,7 @@ class IndexWrites:
     def ask(
         self,
         session_key: int,
-        asked: tuple[InputRequest, ...],
+        requests: tuple[InputRequest, ...],
         *,
         at: str,
         closed: Mapping[str, Settlement] = MappingProxyType({}),
@@ -393,21 +398,25 @@ class IndexWrites:
 
         `closed` are the resolutions of this append; they may close requests that the same append made.
         """
-        known = dict(
+        runs_before = dict(
             cast("list[tuple[str, str]]", self._connection.execute(_ASKED, (session_key,)).fetchall())
         )
-        open_ = {request.request_id for request in asked}
-        gone = {name: unresolved(run_id, at=at) for name, run_id in known.items() if name not in open_}
-        row = self._listed(session_key)
+        open_ = {request.request_id for request in requests}
+        settlements = {
+            name: settle_unresolved(run_id, at=at)
+            for name, run_id in runs_before.items()
+            if name not in open_
+        }
+        row = self._catalog_row(session_key)
         owner = None if row is None else row.owner
-        for name, how in {**gone, **closed}.items():
-            told = (how.outcome.value, how.option_id, how.responder, how.at)
-            columns = (name, session_key, how.run_id, owner, *told)
+        for name, settlement in {**settlements, **closed}.items():
+            outcome = (settlement.outcome.value, settlement.option_id, settlement.responder, settlement.at)
+            columns = (name, session_key, settlement.run_id, owner, *outcome)
             self._connection.execute(_SETTLE, (*columns, self._key.row_seal("settled", columns)))
-        for name in gone:
+        for name in settlements:
             self._connection.execute(_UNNAME, (session_key, name))
             self._connection.execute(_CLOSE, (session_key, name))
-        new = [request for request in asked if request.request_id not in known]
+        new = [request for request in requests if request.request_id not in runs_before]
         if new:
             run_id, agent_id = self._asking(session_key)
             for request in new:
@@ -425,33 +434,33 @@ class IndexWrites:
         run = None if row is None else self._run(cast("str", row[0]))
         return ("", "") if run is None else (run.run_id, run.agent_id)
 
-    def _insert(self, session_key: int, told: Told, status: SessionStatus) -> None:
+    def _insert(self, session_key: int, facts: Told, status: SessionStatus) -> None:
         columns = (
             self._next_number(),
             session_key,
-            told.title,
-            told.agent_id or "",
+            facts.title,
+            facts.agent_id or "",
             status.value,
-            told.owner,
-            told.since,
-            told.at,
-            dump_usage(total_usage(NO_USAGE, told.runs) if told.runs else None),
-            told.parent,
-            told.root,
-            told.predecessor,
-            told.predecessor_seq,
+            facts.owner,
+            facts.since,
+            facts.at,
+            dump_usage(total_usage(NO_USAGE, facts.runs) if facts.runs else None),
+            facts.parent,
+            facts.root,
+            facts.predecessor,
+            facts.predecessor_seq,
         )
         self._connection.execute(_INSERT, (*columns, self._key.row_seal("catalog", columns)))
 
 
-def name_asked(connection: Connection, session_key: int, request: InputRequest) -> None:
+def name_asked(connection: SqlConnection, session_key: int, request: InputRequest) -> None:
     """Note whom an open question asks."""
     if request.kind is InputKind.QUESTION:
         for name in dict.fromkeys(request.responders or ()):
             connection.execute(_NAME, (session_key, request.request_id, name))
 
 
-def name_all_asked(connection: Connection) -> None:
+def name_all_asked(connection: SqlConnection) -> None:
     """Note whom all open questions ask, in the store of an older version."""
     rows = connection.execute("SELECT session_key, request FROM asked").fetchall()
     for session_key, body in cast("Sequence[tuple[int, bytes]]", rows):

@@ -8,8 +8,8 @@ from typing import ClassVar, Final, cast
 
 from pydantic_core import from_json, to_json
 
-from windlass.adapters.journals.codec import content_hash, unpacked_size
-from windlass.adapters.journals.rules import corrupt, in_turns, load_usage, rejected
+from windlass.adapters.journals.codec import content_hash, measure_unpacked
+from windlass.adapters.journals.rules import corrupt, in_turns, load_usage, rejection
 from windlass.adapters.journals.sql.integrity import (
     APPEND_COLUMNS,
     ASKED_COLUMNS,
@@ -23,14 +23,14 @@ from windlass.adapters.journals.sql.integrity import (
     SESSION_COLUMNS,
     SETTLED_COLUMNS,
     START,
-    Link,
+    ChainLink,
     StoredSession,
     StoreKey,
     columns_of,
-    damaged,
+    damage_error,
 )
 from windlass.adapters.journals.sql.listing import PLAYGROUND, ROOT, read_run
-from windlass.adapters.journals.sql.statements import OPEN_RUN, Connection, Dialect, Row, Value
+from windlass.adapters.journals.sql.statements import OPEN_RUN, Dialect, Row, SqlConnection, Value
 from windlass.ports.store import (
     NEWEST_FIRST,
     NEWEST_SESSIONS,
@@ -97,7 +97,7 @@ _ASKED: Final = "SELECT count(*), min(a.asked_at) FROM asked a WHERE true"
 class CountReads:
     """Counts over the run index, on a read-only connection."""
 
-    def __init__(self, connection: Connection, dialect: Dialect) -> None:
+    def __init__(self, connection: SqlConnection, dialect: Dialect) -> None:
         self._connection = connection
         self._runs_by = dialect.runs_by
         self._bucket = f"{dialect.milliseconds.format('?', 'r.started_at')} / ?"
@@ -106,24 +106,24 @@ class CountReads:
             f"CAST(coalesce(sum({dialect.usage.format(name)}), 0) AS BIGINT)" for name in _COUNTED
         )
 
-    def runs(self, wanted: CountFilter) -> RunCounts:
+    def runs(self, filters: CountFilter) -> RunCounts:
         """Return counts and durations of runs."""
-        more, given = _count_criteria(wanted)
+        conditions, more_parameters = _count_criteria(filters)
         # Otherwise SQLite may begin with all sessions of the owner, and read every run of theirs.
-        index = self._runs_by.format("time" if wanted.agent_id is None else "agent")
-        source = _FROM.format(index) + more
-        parts: tuple[Value, ...] = (wanted.start, wanted.bucket_ms)
-        span: tuple[Value, ...] = (wanted.start, wanted.end, *given)
-        group = _GROUPS[wanted.split]
+        index = self._runs_by.format("time" if filters.agent_id is None else "agent")
+        source = _FROM.format(index) + conditions
+        parts: tuple[Value, ...] = (filters.start, filters.bucket_ms)
+        span: tuple[Value, ...] = (filters.start, filters.end, *more_parameters)
+        group = _GROUPS[filters.split]
         execute = self._connection.execute
         cells = execute(_CELLS.format(self._bucket, self._sums, group, source), (*parts, *span)).fetchall()
         times = execute(_TIMES.format(group, self._bucket, self._took, source), (*parts, *span)).fetchall()
         total = execute(_TIMES.format(group, "NULL", self._took, source), span).fetchall()
-        found = cast("list[tuple[int, str, int, int, int, int, str]]", cells)
+        counted = cast("list[tuple[int, str, int, int, int, int, str]]", cells)
         return RunCounts(
             tuple(
                 RunCell(bucket, RunStatus(status), count, *used, group=name)
-                for bucket, status, count, *used, name in found
+                for bucket, status, count, *used, name in counted
             ),
             tuple(RunTimes(*row) for row in cast("list[tuple[int | None, int, int, str]]", [*times, *total])),
         )
@@ -131,34 +131,34 @@ class CountReads:
     def waiting(self, owner: str | None, agent_id: str | None) -> Waiting:
         """Return counts of waiting runs and requests: see `Store.waiting`."""
         runs, requests = _WAITING.format(self._runs_by.format("status")), _ASKED
-        given: list[Value] = []
+        parameters: list[Value] = []
         if owner is not None:
             runs, requests = f"{runs} AND r.owner = ?", f"{requests} AND a.owner = ?"
-            given.append(owner)
+            parameters.append(owner)
         if agent_id is None:
             runs = f"{runs} AND r.is_root = {ROOT}"
         else:
             runs = f"{runs} AND r.agent_id = ? AND r.is_root < {PLAYGROUND}"
             requests = f"{requests} AND a.agent_id = ?"
-            given.append(agent_id)
-        [(count,)] = cast("list[tuple[int]]", self._connection.execute(runs, given).fetchall())
-        found = self._connection.execute(requests, given).fetchall()
-        [(asked, oldest)] = cast("list[tuple[int, str | None]]", found)
-        return Waiting(count, asked, oldest)
+            parameters.append(agent_id)
+        [(count,)] = cast("list[tuple[int]]", self._connection.execute(runs, parameters).fetchall())
+        rows = self._connection.execute(requests, parameters).fetchall()
+        [(request_count, oldest)] = cast("list[tuple[int, str | None]]", rows)
+        return Waiting(count, request_count, oldest)
 
 
-def _count_criteria(wanted: CountFilter) -> tuple[str, tuple[Value, ...]]:
+def _count_criteria(filters: CountFilter) -> tuple[str, tuple[Value, ...]]:
     """Return further SQL conditions on runs, and their parameters."""
-    where, given = "", list[Value]()
-    if wanted.agent_id is None:
+    where, parameters = "", list[Value]()
+    if filters.agent_id is None:
         where += f" AND r.is_root = {ROOT}"
     else:
         where += f" AND r.agent_id = ? AND r.is_root < {PLAYGROUND}"
-        given.append(wanted.agent_id)
-    if wanted.owner is not None:
+        parameters.append(filters.agent_id)
+    if filters.owner is not None:
         where += " AND r.owner = ?"
-        given.append(wanted.owner)
-    return where, tuple(given)
+        parameters.append(filters.owner)
+    return where, tuple(parameters)
 
 
 _IS_LISTED: Final = "SELECT 1 FROM catalog {} WHERE session_key = ?"
@@ -196,13 +196,13 @@ _CONTENTS: Final = f"""SELECT {columns_of("c", CONTENT_COLUMNS)}, length(c.conte
 class IndexReads:
     """Reads of the index, on a read-only connection."""
 
-    def __init__(self, connection: Connection, key: StoreKey, dialect: Dialect) -> None:
+    def __init__(self, connection: SqlConnection, key: StoreKey, dialect: Dialect) -> None:
         self._connection = connection
         self._key = key
         self._dialect = dialect
         self._is_listed = _IS_LISTED.format(dialect.by_table)
 
-    def checked_listed(self, session_key: int, listed: Row) -> Row:
+    def check_catalog_row(self, session_key: int, listed: Row) -> Row:
         """Return the `CATALOG_COLUMNS` of a session, each None if it is not listed, after a check.
 
         Raises:
@@ -215,28 +215,28 @@ class IndexReads:
             raise corrupt("the index of sessions is damaged: restore a backup")
         return listed
 
-    def sessions(self, wanted: SessionFilter, *, order: SessionOrder, limit: int) -> tuple[SessionInfo, ...]:
+    def sessions(self, filters: SessionFilter, *, order: SessionOrder, limit: int) -> tuple[SessionInfo, ...]:
         """Return sessions in an order."""
-        has_few = self._has_few(_HAS_MANY_SESSIONS, wanted.owner)
+        has_few = self._has_few(_HAS_MANY_SESSIONS, filters.owner)
         sql, parameters = sessions_query(
-            wanted, self._dialect, order=order, limit=limit, owner_has_few=has_few
+            filters, self._dialect, order=order, limit=limit, owner_has_few=has_few
         )
         return tuple(self._session(row) for row in self._connection.execute(sql, parameters))
 
-    def count_sessions(self, wanted: SessionFilter, *, most: int) -> int:
+    def count_sessions(self, filters: SessionFilter, *, most: int) -> int:
         """Return how many sessions match a filter, up to a bound."""
-        has_few = self._has_few(_HAS_MANY_SESSIONS, wanted.owner)
-        found, parameters = _sessions_found(
-            wanted, self._dialect, order=_COUNTED_ORDER, owner_has_few=has_few
+        has_few = self._has_few(_HAS_MANY_SESSIONS, filters.owner)
+        select, parameters = _select_sessions(
+            filters, self._dialect, order=_COUNTED_ORDER, owner_has_few=has_few
         )
-        return self._count(found.format("1"), (*parameters, most))
+        return self._count(select.format("1"), (*parameters, most))
 
     def _has_few(self, has_many: str, owner: str | None) -> bool:
         """Return whether an owner has so few rows that they are filtered one by one."""
         return owner is not None and self._connection.execute(has_many, (owner, OWN_FEW)).fetchone() is None
 
-    def _count(self, found: str, parameters: Sequence[Value]) -> int:
-        sql = f"SELECT count(*) FROM ({found} LIMIT ?) AS page"
+    def _count(self, select: str, parameters: Sequence[Value]) -> int:
+        sql = f"SELECT count(*) FROM ({select} LIMIT ?) AS page"
         [(count,)] = self._connection.execute(sql, parameters).fetchall()
         return cast("int", count)
 
@@ -246,35 +246,39 @@ class IndexReads:
         row = self._connection.execute(sql, (self._key.session_key(session_id),)).fetchone()
         return None if row is None else self._session(row)
 
-    def runs(self, wanted: RunFilter, *, order: RunOrder, limit: int) -> tuple[RunInfo, ...]:
+    def runs(self, filters: RunFilter, *, order: RunOrder, limit: int) -> tuple[RunInfo, ...]:
         """Return runs in an order."""
-        key = None if wanted.session_id is None else self._key.session_key(wanted.session_id)
-        has_few = self._has_few(_HAS_MANY_RUNS, wanted.owner)
+        key = None if filters.session_id is None else self._key.session_key(filters.session_id)
+        has_few = self._has_few(_HAS_MANY_RUNS, filters.owner)
         sql, parameters = runs_query(
-            wanted, key, self._dialect, order=order, limit=limit, owner_has_few=has_few
+            filters, key, self._dialect, order=order, limit=limit, owner_has_few=has_few
         )
         return tuple(self._run(row) for row in self._connection.execute(sql, parameters))
 
-    def count_runs(self, wanted: RunFilter, *, most: int) -> int:
+    def count_runs(self, filters: RunFilter, *, most: int) -> int:
         """Return how many runs match a filter, up to a bound."""
-        key = None if wanted.session_id is None else self._key.session_key(wanted.session_id)
-        has_few = self._has_few(_HAS_MANY_RUNS, wanted.owner)
-        where, parameters = _run_criteria(wanted, key, self._dialect)
-        index = _run_index(wanted, RunSort.STARTED, owner_has_few=has_few)
-        return self._count(_runs_found("1", index, where, self._dialect), (*parameters, most))
+        key = None if filters.session_id is None else self._key.session_key(filters.session_id)
+        has_few = self._has_few(_HAS_MANY_RUNS, filters.owner)
+        where, parameters = _run_criteria(filters, key, self._dialect)
+        index = _run_index(filters, RunSort.STARTED, owner_has_few=has_few)
+        return self._count(_select_runs("1", index, where, self._dialect), (*parameters, most))
 
     def requests(
-        self, owner: str | None, named: Collection[str] = (), *, after: int, limit: int
+        self, owner: str | None, responders: Collection[str] = (), *, after: int, limit: int
     ) -> tuple[OpenRequest, ...]:
         """Return open requests, oldest first: see `Store.listed_requests`."""
         sql, parameters = requests_query(owner, after=after, limit=limit)
-        found = [self._request(row) for row in self._connection.execute(sql, parameters)]
-        if owner is None or not named:
-            return tuple(found)
-        sql, parameters = named_query(named, after=after, limit=limit)
+        of_owner = [self._request(row) for row in self._connection.execute(sql, parameters)]
+        if owner is None or not responders:
+            return tuple(of_owner)
+        sql, parameters = responder_query(responders, after=after, limit=limit)
         rows = self._connection.execute(sql, parameters)
-        asked = (one for row in rows if (one := self._request(row)).owner != owner and one.asks(named))
-        return tuple(sorted([*found, *asked], key=lambda one: one.number)[:limit])
+        of_responders = (
+            request
+            for row in rows
+            if (request := self._request(row)).owner != owner and request.asks(responders)
+        )
+        return tuple(sorted([*of_owner, *of_responders], key=lambda request: request.number)[:limit])
 
     def request(self, request_id: str) -> OpenRequest | SettledRequest | None:
         """Return a request, open or settled."""
@@ -282,29 +286,29 @@ class IndexReads:
         if row is not None:
             return self._request(row)
         row = self._connection.execute(SETTLED, (request_id,)).fetchone()
-        return None if row is None else self._settled(row)
+        return None if row is None else self._settlement(row)
 
     def refusals(
         self, owner: str | None, agent_id: str | None, *, before: int | None, limit: int
     ) -> tuple[RefusedStart, ...]:
         """Return refused starts, newest first."""
-        found = {"owner = ?": owner, "agent_id = ?": agent_id, "number < ?": before}
-        given = {clause: value for clause, value in found.items() if value is not None}
-        condition = f" WHERE {' AND '.join(given)}" if given else ""
+        conditions = {"owner = ?": owner, "agent_id = ?": agent_id, "number < ?": before}
+        values = {clause: value for clause, value in conditions.items() if value is not None}
+        condition = f" WHERE {' AND '.join(values)}" if values else ""
         sql = f"{_REFUSED}{condition} ORDER BY number DESC LIMIT ?"
-        return tuple(self._refused(row) for row in self._connection.execute(sql, (*given.values(), limit)))
+        return tuple(self._refusal(row) for row in self._connection.execute(sql, (*values.values(), limit)))
 
     def items(self, session_id: str, *, after: int, limit: int) -> tuple[KeptItem, ...]:
         """Return consumed items of a session."""
         rows = self._connection.execute(_ITEMS, (self._key.session_key(session_id), after, limit))
-        found: list[KeptItem] = []
+        items: list[KeptItem] = []
         for *columns, run_id in rows:
             self._key.check_consumed(columns)
             number, _, kind, key, digest, consumed_seq = cast(
                 "tuple[int, int, str, str, bytes, int]", tuple(columns[:-1])
             )
-            found.append(KeptItem(kind, key, digest, consumed_seq, cast("str | None", run_id), number))
-        return tuple(found)
+            items.append(KeptItem(kind, key, digest, consumed_seq, cast("str | None", run_id), number))
+        return tuple(items)
 
     def contents(self, session_id: str) -> tuple[ContentRef, ...]:
         """Return the contents of a session."""
@@ -396,14 +400,14 @@ class IndexReads:
         session_key, _, run_id, agent_id, owner, at, body = cast(
             "tuple[int, str, str, str, str | None, str, bytes]", columns[:-1]
         )
-        root = cast("str | None", self.checked_listed(session_key, listed)[10])
+        root = cast("str | None", self.check_catalog_row(session_key, listed)[10])
         session_id = self._name(session_key, name)
         request = InputRequest.model_validate(from_json(body), by_alias=True)
         return OpenRequest(
             session_id, root or session_id, run_id, agent_id, owner, at, request, cast("int", number)
         )
 
-    def _settled(self, row: Row) -> SettledRequest:
+    def _settlement(self, row: Row) -> SettledRequest:
         *columns, name = row
         self._key.check_row("settled", columns)
         request_id, session_key, run_id, owner, outcome, option_id, responder, at = cast(
@@ -414,7 +418,7 @@ class IndexReads:
             request_id, session_id, run_id, owner, InputOutcome(outcome), option_id, responder, at
         )
 
-    def _refused(self, row: Row) -> RefusedStart:
+    def _refusal(self, row: Row) -> RefusedStart:
         *columns, number = row
         self._key.check_row("refused", columns)
         at, run_id, session_id, agent_id, owner, source, code, kind, retry, message = cast(
@@ -459,7 +463,7 @@ def source_text(refused: RefusedStart) -> str | None:
 
 
 def sessions_query(
-    wanted: SessionFilter,
+    filters: SessionFilter,
     dialect: Dialect,
     *,
     order: SessionOrder = NEWEST_SESSIONS,
@@ -467,9 +471,9 @@ def sessions_query(
     owner_has_few: bool = False,
 ) -> tuple[str, tuple[Value, ...]]:
     """Return the SQL of a page of sessions; the page is found first, before the other columns are read."""
-    found, parameters = _sessions_found(wanted, dialect, order=order, owner_has_few=owner_has_few)
+    select, parameters = _select_sessions(filters, dialect, order=order, owner_has_few=owner_has_few)
     column, way = _session_column(order.by, dialect), "ASC" if order.is_ascending else "DESC"
-    page = f"{found.format('c.number')} ORDER BY {column.format('c.')} {way}, c.number {way} LIMIT ?"
+    page = f"{select.format('c.number')} ORDER BY {column.format('c.')} {way}, c.number {way} LIMIT ?"
     sorted_ = f"ORDER BY {column.format('page.')} {way}, page.number {way}"
     return _LISTED_SESSION.format(f"c.number IN ({page})", sorted_), (*parameters, limit)
 
@@ -489,43 +493,43 @@ def _session_column(by: SessionSort, dialect: Dialect) -> str:
             return dialect.session_cost
 
 
-def _sessions_found(
-    wanted: SessionFilter, dialect: Dialect, *, order: SessionOrder, owner_has_few: bool
+def _select_sessions(
+    filters: SessionFilter, dialect: Dialect, *, order: SessionOrder, owner_has_few: bool
 ) -> tuple[str, list[Value]]:
     """Return a query for sessions behind a place, without an order; `{}` is what it returns of each."""
     where, parameters = list[str](), list[Value]()
-    index = _session_index(wanted, order.by, owner_has_few=owner_has_few)
+    index = _session_index(filters, order.by, owner_has_few=owner_has_few)
     # Few sessions have a run that fits: the planner begins with them.
-    plus = "" if wanted.run is None else dialect.unindexed
+    plus = "" if filters.run is None else dialect.unindexed
     for column in ("owner", "agent_id", "status"):
-        value = cast("str | None", getattr(wanted, column))
+        value = cast("str | None", getattr(filters, column))
         if value is not None:
             where.append(f"{plus}c.{column} = ?")
             parameters.append(str(value))
             # Only the first column, the most selective, uses its index.
             plus = dialect.unindexed
     cost = dialect.session_cost.format("c.")
-    given: dict[str, Value] = {
-        "c.updated_at >= ?": wanted.since,
-        "c.updated_at < ?": wanted.until,
-        f"{cost} >= ?": wanted.cost_micros[0],
-        f"{cost} <= ?": wanted.cost_micros[1],
+    limits: dict[str, Value] = {
+        "c.updated_at >= ?": filters.since,
+        "c.updated_at < ?": filters.until,
+        f"{cost} >= ?": filters.cost_micros[0],
+        f"{cost} <= ?": filters.cost_micros[1],
     }
-    for clause, value in given.items():
+    for clause, value in limits.items():
         if value is not None:
             where.append(clause)
             parameters.append(value)
-    for word in wanted.words:
+    for word in filters.words:
         where.append(f"c.session_key IN ({dialect.sessions_with})")
         parameters.append(dialect.prefix.format(word))
-    if wanted.run is not None:
-        of_runs = replace(wanted.run, playground=True)
+    if filters.run is not None:
+        of_runs = replace(filters.run, playground=True)
         conditions, more = _run_criteria(of_runs, None, dialect)
         runs = _run_index(of_runs, RunSort.STARTED, owner_has_few=False)
-        found = _runs_found("r.session_key", runs, conditions, dialect)
-        where.append(f"c.session_key IN ({found})")
+        select = _select_runs("r.session_key", runs, conditions, dialect)
+        where.append(f"c.session_key IN ({select})")
         parameters += more
-    if wanted.root_only:
+    if filters.root_only:
         where.append("c.parent IS NULL")
     if order.after is not None:
         past = ">" if order.is_ascending else "<"
@@ -542,14 +546,14 @@ def _sessions_found(
     return f"SELECT {{}} FROM catalog c {by}{condition}", parameters
 
 
-def _session_index(wanted: SessionFilter, by: SessionSort, *, owner_has_few: bool) -> str | None:
+def _session_index(filters: SessionFilter, by: SessionSort, *, owner_has_few: bool) -> str | None:
     """Return the index with the fewest sessions that are not wanted; None if that is for the planner."""
-    if wanted.words or wanted.run is not None:
+    if filters.words or filters.run is not None:
         return None
     if owner_has_few:
         return "owner"
-    has_time = wanted.since is not None or wanted.until is not None
-    if wanted.cost_micros != (None, None) or (by is SessionSort.COST and not has_time):
+    has_time = filters.since is not None or filters.until is not None
+    if filters.cost_micros != (None, None) or (by is SessionSort.COST and not has_time):
         return "cost"
     return "update" if has_time or by is SessionSort.UPDATED else None
 
@@ -566,7 +570,7 @@ _SORTED: Final = {
 
 
 def runs_query(
-    wanted: RunFilter,
+    filters: RunFilter,
     session_key: int | None,
     dialect: Dialect,
     *,
@@ -575,93 +579,93 @@ def runs_query(
     owner_has_few: bool = False,
 ) -> tuple[str, tuple[Value, ...]]:
     """Return the SQL of a page of runs; the page is found first, in one index."""
-    where, parameters = _run_criteria(wanted, session_key, dialect)
+    where, parameters = _run_criteria(filters, session_key, dialect)
     column = _SORTED[order.by]
     if session_key is not None and order.by is RunSort.STARTED:
         column = "item"
-    index = _run_index(wanted, order.by, owner_has_few=owner_has_few)
+    index = _run_index(filters, order.by, owner_has_few=owner_has_few)
     way, past = ("ASC", ">") if order.is_ascending else ("DESC", "<")
     if order.after is not None:
         where.append(f"(r.{column}, r.item) {past} (?, ?)")
         parameters += order.after
     sorted_ = f"ORDER BY r.{column} {way}, r.item {way}"
-    page = f"{_runs_found('r.run_id', index, where, dialect)} {sorted_} LIMIT ?"
+    page = f"{_select_runs('r.run_id', index, where, dialect)} {sorted_} LIMIT ?"
     return f"{_LISTED_RUN} WHERE r.run_id IN ({page}) {sorted_}", (*parameters, limit)
 
 
-def _runs_found(what: str, index: str | None, where: Sequence[str], dialect: Dialect) -> str:
+def _select_runs(what: str, index: str | None, where: Sequence[str], dialect: Dialect) -> str:
     """Return a query for runs, without an order."""
     by = "" if index is None else dialect.runs_by.format(index)
     condition = f" WHERE {' AND '.join(where)}" if where else ""
     return f"SELECT {what} FROM runs r {by}{condition}"
 
 
-def _run_index(wanted: RunFilter, by: RunSort, *, owner_has_few: bool) -> str | None:
+def _run_index(filters: RunFilter, by: RunSort, *, owner_has_few: bool) -> str | None:
     """Return the index with the fewest runs that are not wanted; None if that is for the planner to say."""
-    if wanted.session_id is not None or wanted.words or wanted.tag is not None or wanted.run_ids:
+    if filters.session_id is not None or filters.words or filters.tag is not None or filters.run_ids:
         return None
-    has_rare_status = wanted.waits_on is not None or wanted.status not in (None, RunStatus.COMPLETED)
+    has_rare_status = filters.waits_on is not None or filters.status not in (None, RunStatus.COMPLETED)
     rare = {
         "owner": owner_has_few,
-        "rating": wanted.rating not in (None, 0),
-        "crash": wanted.has_crashed is True,
-        "error": bool(wanted.error),
+        "rating": filters.rating not in (None, 0),
+        "crash": filters.has_crashed is True,
+        "error": bool(filters.error),
         "status": has_rare_status,
-        "version": wanted.fingerprint is not None,
+        "version": filters.fingerprint is not None,
     }
-    found = next((name for name, is_wanted in rare.items() if is_wanted), None)
-    if found is not None:
-        return found
-    plain = replace(wanted, owner=None, root_only=False, playground=False)
+    index = next((name for name, is_wanted in rare.items() if is_wanted), None)
+    if index is not None:
+        return index
+    plain = replace(filters, owner=None, root_only=False, playground=False)
     if by is not RunSort.STARTED and plain == _ANY:
         return by.value
-    return "time" if wanted.agent_id is None else "agent"
+    return "time" if filters.agent_id is None else "agent"
 
 
 _ANY: Final = RunFilter()
 
 
 def _run_criteria(
-    wanted: RunFilter, session_key: int | None, dialect: Dialect
+    filters: RunFilter, session_key: int | None, dialect: Dialect
 ) -> tuple[list[str], list[Value]]:
     """Return SQL conditions on runs, and their parameters."""
-    given: dict[str, Value] = {
+    values: dict[str, Value] = {
         "r.session_key = ?": session_key,
-        "r.agent_id = ?": wanted.agent_id,
-        "r.status = ?": None if wanted.status is None else wanted.status.value,
-        "r.owner = ?": wanted.owner,
-        "r.is_root >= ?": ROOT if wanted.root_only else None,
-        "r.is_root < ?": None if wanted.playground or wanted.session_id is not None else PLAYGROUND,
-        "r.fingerprint = ?": wanted.fingerprint,
-        "r.error = ?": wanted.error or None,
-        "r.rating = ?": wanted.rating,
-        "r.at >= ?": wanted.since,
-        "r.at < ?": wanted.until,
-        "r.cost_micros >= ?": wanted.cost_micros[0],
-        "r.cost_micros <= ?": wanted.cost_micros[1],
-        "r.duration_ms >= ?": wanted.duration_ms[0],
-        "r.duration_ms <= ?": wanted.duration_ms[1],
-        "r.run_id IN (SELECT t.run_id FROM run_tags t WHERE t.tag = ?)": wanted.tag,
+        "r.agent_id = ?": filters.agent_id,
+        "r.status = ?": None if filters.status is None else filters.status.value,
+        "r.owner = ?": filters.owner,
+        "r.is_root >= ?": ROOT if filters.root_only else None,
+        "r.is_root < ?": None if filters.playground or filters.session_id is not None else PLAYGROUND,
+        "r.fingerprint = ?": filters.fingerprint,
+        "r.error = ?": filters.error or None,
+        "r.rating = ?": filters.rating,
+        "r.at >= ?": filters.since,
+        "r.at < ?": filters.until,
+        "r.cost_micros >= ?": filters.cost_micros[0],
+        "r.cost_micros <= ?": filters.cost_micros[1],
+        "r.duration_ms >= ?": filters.duration_ms[0],
+        "r.duration_ms <= ?": filters.duration_ms[1],
+        "r.run_id IN (SELECT t.run_id FROM run_tags t WHERE t.tag = ?)": filters.tag,
     }
-    where = [clause for clause, value in given.items() if value is not None]
-    parameters: list[Value] = [value for value in given.values() if value is not None]
-    if wanted.has_crashed is not None:
-        where.append("r.crashes > 0" if wanted.has_crashed else "r.crashes = 0")
+    where = [clause for clause, value in values.items() if value is not None]
+    parameters: list[Value] = [value for value in values.values() if value is not None]
+    if filters.has_crashed is not None:
+        where.append("r.crashes > 0" if filters.has_crashed else "r.crashes = 0")
     # SQLite uses a partial index if its condition is repeated.
-    if wanted.rating not in (None, 0):
+    if filters.rating not in (None, 0):
         where.append("r.rating != 0")
-    if wanted.status not in (None, RunStatus.COMPLETED) or wanted.waits_on is not None:
+    if filters.status not in (None, RunStatus.COMPLETED) or filters.waits_on is not None:
         where.append("r.status != 'completed'")
-    if wanted.waits_on is not None:
-        causes = causes_of(wanted.waits_on)
+    if filters.waits_on is not None:
+        causes = causes_of(filters.waits_on)
         where.append(f"r.status = 'waiting' AND r.waits_on IN ({', '.join('?' * len(causes))})")
         parameters += causes
-    if wanted.error == "":
+    if filters.error == "":
         where.append("r.error IS NOT NULL")
-    if wanted.run_ids:
-        where.append(f"r.run_id IN ({', '.join('?' * len(wanted.run_ids))})")
-        parameters += wanted.run_ids
-    for word in wanted.words:
+    if filters.run_ids:
+        where.append(f"r.run_id IN ({', '.join('?' * len(filters.run_ids))})")
+        parameters += filters.run_ids
+    for word in filters.words:
         where.append(f"r.session_key IN ({dialect.sessions_with})")
         parameters.append(dialect.prefix.format(word))
     return where, parameters
@@ -670,15 +674,19 @@ def _run_criteria(
 def requests_query(owner: str | None, *, after: int, limit: int) -> tuple[str, tuple[Value, ...]]:
     """Return the SQL of a page of open requests."""
     condition = "" if owner is None else "a.owner = ? AND "
-    given = () if owner is None else (owner,)
-    return f"{_REQUEST} WHERE {condition}a.number > ? ORDER BY a.number LIMIT ?", (*given, after, limit)
+    owner_parameters = () if owner is None else (owner,)
+    return f"{_REQUEST} WHERE {condition}a.number > ? ORDER BY a.number LIMIT ?", (
+        *owner_parameters,
+        after,
+        limit,
+    )
 
 
-def named_query(named: Collection[str], *, after: int, limit: int) -> tuple[str, tuple[Value, ...]]:
+def responder_query(responders: Collection[str], *, after: int, limit: int) -> tuple[str, tuple[Value, ...]]:
     """Return the SQL of a page of the open questions that name one of these as a responder."""
-    pages = " UNION ".join(_NAMED for _ in named)
-    given = tuple(one for name in named for one in (name, after, limit))
-    return f"{_REQUEST} WHERE a.number IN ({pages}) ORDER BY a.number LIMIT ?", (*given, limit)
+    pages = " UNION ".join(_NAMED for _ in responders)
+    parameters = tuple(parameter for name in responders for parameter in (name, after, limit))
+    return f"{_REQUEST} WHERE a.number IN ({pages}) ORDER BY a.number LIMIT ?", (*parameters, limit)
 
 
 SHORT_BYTES_MAX: Final = 65_536
@@ -733,13 +741,13 @@ _CONTENT = "SELECT content FROM contents WHERE hash = ?"
 _IS_DELETED: Final = "SELECT 1 FROM tombstones WHERE session_key = ?"
 
 
-def is_deleted(connection: Connection, session_key: int) -> bool:
+def is_deleted(connection: SqlConnection, session_key: int) -> bool:
     """Return whether the session with a key was deleted."""
     return connection.execute(_IS_DELETED, (session_key,)).fetchone() is not None
 
 
 def find_session(
-    connection: Connection, key: StoreKey, *, session_id: str, lock: str = ""
+    connection: SqlConnection, key: StoreKey, *, session_id: str, lock: str = ""
 ) -> StoredSession | None:
     """Return a session; None if there is none. `lock` is the clause that locks its row.
 
@@ -764,7 +772,7 @@ class Reads:
     BEGIN: ClassVar = "BEGIN"
     """Begins a transaction that reads one state."""
 
-    def __init__(self, connection: Connection, key: StoreKey, dialect: Dialect) -> None:
+    def __init__(self, connection: SqlConnection, key: StoreKey, dialect: Dialect) -> None:
         self._connection = connection
         self._key = key
         self.index = IndexReads(connection, key, dialect)
@@ -787,14 +795,14 @@ class Reads:
         if session is None or session.row.last_seq <= after:
             return ()
         link = self._link_at(session.key, after)
-        found: list[StoredAppend] = []
+        appends: list[StoredAppend] = []
         for columns in self._connection.execute(_APPENDS, (session.key, link.last_seq, limit)):
             link, records = self._key.read_append((session.key, session_id), columns, before=link)
-            found.append(StoredAppend(records, cast("int", columns[2]), cast("bytes", columns[4])))
-            if len(found) >= limit:
+            appends.append(StoredAppend(records, cast("int", columns[2]), cast("bytes", columns[4])))
+            if len(appends) >= limit:
                 break
-        _check_end(session, link, len(found) >= limit)
-        return tuple(found)
+        _check_end(session, link, len(appends) >= limit)
+        return tuple(appends)
 
     def records(
         self, session_id: str, *, after: int, limit: int, bytes_max: int | None = None
@@ -809,7 +817,7 @@ class Reads:
                 return ()
             if bytes_max is not None:
                 for (body,) in self._connection.execute(_BODIES_AFTER, (session.key, after)):
-                    bytes_max -= unpacked_size(body, bytes_max + 1) if isinstance(body, bytes) else 0
+                    bytes_max -= measure_unpacked(body, bytes_max + 1) if isinstance(body, bytes) else 0
                     if bytes_max < 0:
                         return None
             link = self._link_at(session.key, after)
@@ -845,7 +853,7 @@ class Reads:
             end = self.last_position()
             if end <= after:
                 return ()
-            links: dict[int, tuple[str, Link]] = {}
+            links: dict[int, tuple[str, ChainLink]] = {}
             records: list[Record] = []
             for *columns, session_key in self._connection.execute(_TIMELINE, (after, end, limit)):
                 number, seq = cast("int", session_key), cast("int", columns[1])
@@ -891,7 +899,7 @@ class Reads:
             "tuple[str, int, str, str, str, int]", columns[:6]
         )
         session = self._key.read_session(session_key, row[-_SESSION_WIDTH:]).row
-        owner = self.index.checked_listed(session_key, listed)[5]
+        owner = self.index.check_catalog_row(session_key, listed)[5]
         return RunRow(
             run,
             session.session_id,
@@ -936,13 +944,13 @@ class Reads:
 
     def documents(self, where: str, parameters: Sequence[Value]) -> tuple[Document, ...]:
         """Return the documents of a condition."""
-        found: list[Document] = []
+        documents: list[Document] = []
         sql = f"SELECT {DOCUMENT_COLUMNS} FROM documents WHERE {where}"
         for row in self._connection.execute(sql, parameters):
             self._key.check_row("documents", row)
             kind, name, revision, body, due_at_ms = cast("tuple[str, str, int, str, int | None]", row[:-1])
-            found.append(Document(kind, name, revision, from_json(body), due_at_ms))
-        return tuple(found)
+            documents.append(Document(kind, name, revision, from_json(body), due_at_ms))
+        return tuple(documents)
 
     def next_document_ms(self, kind: str) -> int | None:
         """Return when the next document of a kind is due."""
@@ -971,7 +979,7 @@ class Reads:
         """Return bytes by their hash."""
         columns = self._connection.execute(_CONTENT, (digest,)).fetchone()
         if columns is None:
-            raise rejected(f"unknown content: {digest}")
+            raise rejection(f"unknown content: {digest}")
         content = columns[0]
         if not isinstance(content, bytes) or content_hash(content) != digest:
             raise corrupt(f"content {digest} is damaged")
@@ -993,7 +1001,7 @@ class Reads:
         if first > last + 1:
             raise corrupt(f"a record before position {first:,} is missing")
 
-    def _link(self, session_key: int, last_seq: int) -> tuple[str, Link]:
+    def _link(self, session_key: int, last_seq: int) -> tuple[str, ChainLink]:
         """Return the id of a session, and the append before the given one."""
         columns = self._connection.execute(_SESSION, (session_key,)).fetchone()
         if columns is None:
@@ -1001,10 +1009,10 @@ class Reads:
         session = self._key.read_session(session_key, columns)
         return session.row.session_id, self._link_at(session_key, last_seq - 1)
 
-    def _link_at(self, session_key: int, seq: int) -> Link:
+    def _link_at(self, session_key: int, seq: int) -> ChainLink:
         """Return the last append of a session that ends at a record or before it."""
-        found = self._connection.execute(_BEFORE, (session_key, seq)).fetchone()
-        return START if found is None else Link(*cast("tuple[int, bytes]", found))
+        row = self._connection.execute(_BEFORE, (session_key, seq)).fetchone()
+        return START if row is None else ChainLink(*cast("tuple[int, bytes]", row))
 
     @contextmanager
     def _look(self) -> Generator[None]:
@@ -1020,10 +1028,10 @@ def position_of(record: Record) -> int:
     return cast("int", record.position)
 
 
-def _check_end(session: StoredSession, link: Link, has_more: bool) -> None:
-    is_end = link == Link(session.row.last_seq, session.chain)
+def _check_end(session: StoredSession, link: ChainLink, has_more: bool) -> None:
+    is_end = link == ChainLink(session.row.last_seq, session.chain)
     if not is_end and (not has_more or link.last_seq >= session.row.last_seq):
-        raise damaged(session.row.session_id, link.last_seq + 1)
+        raise damage_error(session.row.session_id, link.last_seq + 1)
 
 
 def _behind(records: Sequence[Record], first: int, after: int) -> tuple[Record, ...]:

@@ -17,7 +17,7 @@ class Cursor(Protocol):
     def __iter__(self) -> Iterator[Row]: ...
 
 
-class Connection(Protocol):
+class SqlConnection(Protocol):
     """A connection without implicit transactions.
 
     A parameter is written `?`, or `?1`, `?2` … if one is used twice.

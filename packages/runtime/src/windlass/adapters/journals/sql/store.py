@@ -10,9 +10,9 @@ from windlass.adapters.journals.codec import (
     check_number,
     content_ref,
     encode_batch,
+    encode_copy,
     encode_post,
     encode_posts,
-    encoded,
 )
 from windlass.adapters.journals.rules import document_json
 from windlass.adapters.journals.sql.archive import ArchiveTransaction
@@ -91,8 +91,8 @@ class SqlStore(Generic[TransactionT, ReadsT]):
 
     async def _read_row(self, look: Callable[[ReadsT], T]) -> T:
         """Read a row that an index finds, or None: it is short."""
-        [found] = await self._read_short(lambda reads, _: (look(reads),))
-        return found
+        [row] = await self._read_short(lambda reads, _: (look(reads),))
+        return row
 
     async def _search(self, look: Callable[[ReadsT], T]) -> T:
         """Read with a search index that has the words of all that is stored now."""
@@ -101,7 +101,7 @@ class SqlStore(Generic[TransactionT, ReadsT]):
     def _look_at_owners(self, reads: ReadsT) -> None:
         """Look which owners have lost their processes, if the database knows."""
 
-    def _buried(self, dead: Collection[str]) -> None:
+    def _remove_locks(self, dead: Collection[str]) -> None:
         """Remove the lock files of dead owners; their rows are deleted."""
 
     async def claim(self, session_id: str, owner_id: str, *, now_ms: int) -> Claim:
@@ -117,12 +117,12 @@ class SqlStore(Generic[TransactionT, ReadsT]):
         else:
             body, posts = encode_batch(batch), encode_posts(batch)
         size_bytes, session_id = len(body), batch.claim.session_id
-        for one in posts:
-            size_bytes += len(one.raw)
+        for post in posts:
+            size_bytes += len(post.raw)
         return await self._write(
             lambda tx: tx.append(batch, body, posts=posts),
             size_bytes=size_bytes,
-            sessions=(session_id, *(one.post.session_id for one in posts)) if posts else (session_id,),
+            sessions=(session_id, *(post.post.session_id for post in posts)) if posts else (session_id,),
             records=len(batch.drafts),
             items=len(posts),
         )
@@ -140,9 +140,12 @@ class SqlStore(Generic[TransactionT, ReadsT]):
     ) -> Posted:
         post = Post(session_id, kind, key, body)
         encode = partial(encode_post, post, run, at="" if run is None else run.at)
-        one = encode() if is_light(body) else await in_masking_thread(encode)
+        encoded_post = encode() if is_light(body) else await in_masking_thread(encode)
         return await self._write(
-            lambda tx: tx.post(one), size_bytes=len(one.raw), sessions=(session_id,), items=1
+            lambda tx: tx.post(encoded_post),
+            size_bytes=len(encoded_post.raw),
+            sessions=(session_id,),
+            items=1,
         )
 
     async def pending(self, session_id: str, *, after: int = 0, limit: int = 64) -> tuple[InboxItem, ...]:
@@ -178,10 +181,10 @@ class SqlStore(Generic[TransactionT, ReadsT]):
                     return None
             return reads.due(now_ms, limit, agents=agents)
 
-        found = await self._read(look)
-        if found is not None:
-            return found
-        self._buried(await self._write(lambda tx: tx.bury(now_ms)))
+        session_ids = await self._read(look)
+        if session_ids is not None:
+            return session_ids
+        self._remove_locks(await self._write(lambda tx: tx.bury(now_ms)))
         return await self._read(lambda reads: reads.due(now_ms, limit, agents=agents))
 
     async def unfinished(self) -> Mapping[str, int]:
@@ -194,7 +197,7 @@ class SqlStore(Generic[TransactionT, ReadsT]):
         check_id("an owner id", owner_id)
         check_number("now_ms", now_ms)
         # In one transaction: a process that starts usually takes over from one that has died.
-        self._buried(await self._write(lambda tx: tx.enlist(owner_id, now_ms)))
+        self._remove_locks(await self._write(lambda tx: tx.enlist(owner_id, now_ms)))
 
     async def retire(self, owner_id: str) -> None:
         await self._write(lambda tx: tx.retire(owner_id))
@@ -290,8 +293,8 @@ class SqlStore(Generic[TransactionT, ReadsT]):
         await self._write(lambda tx: tx.drop_document(document))
 
     async def document(self, kind: str, name: str) -> Document | None:
-        found = await self._read(lambda reads: reads.documents("kind = ? AND name = ?", (kind, name)))
-        return found[0] if found else None
+        documents = await self._read(lambda reads: reads.documents("kind = ? AND name = ?", (kind, name)))
+        return documents[0] if documents else None
 
     async def documents(
         self, kind: str, *, after: str | None = None, limit: int = 100
@@ -324,15 +327,14 @@ class SqlStore(Generic[TransactionT, ReadsT]):
         return await self._read(lambda reads: reads.index.contents(session_id))
 
     async def keep(self, copy: SessionCopy) -> None:
-        whole = await asyncio.to_thread(encoded, copy)
-        size_bytes = sum(len(one.body) for one in whole.appends) + sum(
-            len(one.content) for one in whole.contents
-        )
+        whole = await asyncio.to_thread(encode_copy, copy)
+        append_bytes = sum(len(append.body) for append in whole.appends)
+        content_bytes = sum(len(content.content) for content in whole.contents)
         await self._write(
             lambda tx: tx.keep(whole),
-            size_bytes=size_bytes,
+            size_bytes=append_bytes + content_bytes,
             sessions=(copy.session_id,) if copy.copied_from is None else (copy.session_id, copy.copied_from),
-            records=sum(len(one.records) for one in whole.appends),
+            records=sum(len(append.records) for append in whole.appends),
             items=len(whole.items),
         )
 

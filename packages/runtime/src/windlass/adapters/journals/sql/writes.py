@@ -13,9 +13,9 @@ from windlass.adapters.journals.rules import (
     check_revision,
     check_room,
     conflict,
-    deleted,
+    deletion_conflict,
     new_run_ids,
-    rejected,
+    rejection,
 )
 from windlass.adapters.journals.sql.integrity import (
     ITEM_COLUMNS,
@@ -27,7 +27,7 @@ from windlass.adapters.journals.sql.integrity import (
 )
 from windlass.adapters.journals.sql.listing import IndexWrites, new_run
 from windlass.adapters.journals.sql.queries import OWNERS, find_session, is_deleted, source_text
-from windlass.adapters.journals.sql.statements import NEW_APPEND, Connection
+from windlass.adapters.journals.sql.statements import NEW_APPEND, SqlConnection
 from windlass.ports.store import (
     Appended,
     Batch,
@@ -100,7 +100,9 @@ class Transaction:
     LOCK_FREE: ClassVar = ""
     """The clause that locks rows, and passes over those that another transaction has locked."""
 
-    def __init__(self, connection: Connection, key: StoreKey, *, owners: Owners, index: IndexWrites) -> None:
+    def __init__(
+        self, connection: SqlConnection, key: StoreKey, *, owners: Owners, index: IndexWrites
+    ) -> None:
         self._connection = connection
         self._key = key
         self._owners = owners
@@ -135,7 +137,7 @@ class Transaction:
         """Make an owner the only writer of a session."""
         if owner_id not in self._enlisted:
             if self._connection.execute(_BEAT, (owner_id,)).fetchone() is None:
-                raise rejected(f"owner {owner_id} is not enlisted")
+                raise rejection(f"owner {owner_id} is not enlisted")
             self._enlisted.add(owner_id)
         session = self._find(session_id)
         if session is None:
@@ -151,21 +153,21 @@ class Transaction:
         """Write a batch; its records and items are encoded already."""
         session = self._find(batch.claim.session_id)
         if session is None:
-            raise rejected(f"unknown session: {batch.claim.session_id}")
+            raise rejection(f"unknown session: {batch.claim.session_id}")
         check_fence(session.row, batch)
         if batch.consumes:
             self._check_consumes(session, batch)
         self._check_runs(session, batch)
-        fresh = [one for one in posts if not self._is_known(one, batch.claim.session_id)] if posts else ()
+        fresh = [post for post in posts if not self._is_posted(post, batch.claim.session_id)] if posts else ()
         for run, number in batch.new_runs:
             self._begin_run(run, session.key, item=number)
         row, count, chain, end = session.row, len(batch.drafts), session.chain, session.last_position
         appended = Appended(row.last_seq + 1, self._take_positions(count))
         if count:
             end = appended.first_position + count - 1
-            place = (session.key, row.last_seq + count, end, row.epoch)
-            chain = self._key.chain(chain, place, body=body)
-            columns = (end, session.key, place[1], row.epoch, chain, body, int(batch.is_milestone))
+            position = (session.key, row.last_seq + count, end, row.epoch)
+            chain = self._key.chain(chain, position, body=body)
+            columns = (end, session.key, position[1], row.epoch, chain, body, int(batch.is_milestone))
             self._connection.execute(NEW_APPEND, columns)
         else:
             self._count_at_commit()
@@ -173,65 +175,68 @@ class Transaction:
             self._consume(session, number, appended.first_seq)
         self._save(StoredSession(session.key, _after(row, batch), end, chain), row)
         self._index.follow(session.key, batch, first_seq=appended.first_seq if count else 0)
-        for one in fresh:
-            self._keep(one)
+        for post in fresh:
+            self._keep(post)
         return appended
 
-    def post(self, one: EncodedPost) -> Posted:
+    def post(self, encoded_post: EncodedPost) -> Posted:
         """Insert an item, unless its key exists."""
-        session_id, kind, key, run = one.post.session_id, one.post.kind, one.post.key, one.run
-        session, known, what = self._find(session_id), None, f"key {key}"
+        post, run = encoded_post.post, encoded_post.run
+        session_id, kind, key = post.session_id, post.kind, post.key
+        session, item_before, what = self._find(session_id), None, f"key {key}"
         if session is not None:
             # A session that does not exist has no items.
-            known = self._connection.execute(_BY_KEY, (session.key, key)).fetchone()
-        if known is None and run is not None:
-            known = self._connection.execute(_BY_RUN, (run.run_id,)).fetchone()
+            item_before = self._connection.execute(_BY_KEY, (session.key, key)).fetchone()
+        if item_before is None and run is not None:
+            item_before = self._connection.execute(_BY_RUN, (run.run_id,)).fetchone()
             what = f"run id {run.run_id}"
-        if known is not None:
-            if known[1] != one.digest:
+        if item_before is not None:
+            if item_before[1] != encoded_post.digest:
                 raise conflict(f"{what} was used for another request", session_id)
-            return Posted(cast("int", known[0]), is_new=False)
+            return Posted(cast("int", item_before[0]), is_new=False)
         if session is not None:
             check_room(self._number(_COUNT_PENDING, session.key), kind=kind)
-            if one.told is not None:
-                self._index.check_owner(session.key, one.told, session_id=session_id)
-        return Posted(self._keep(one), is_new=True)
+            if encoded_post.facts is not None:
+                self._index.check_owner(session.key, encoded_post.facts, session_id=session_id)
+        return Posted(self._keep(encoded_post), is_new=True)
 
-    def _is_known(self, one: EncodedPost, session_id: str) -> bool:
-        post, run = one.post, one.run
+    def _is_posted(self, encoded_post: EncodedPost, session_id: str) -> bool:
+        post, run = encoded_post.post, encoded_post.run
         key = self._key.session_key(post.session_id)
         if run is None:
             # The target session is deleted: skip the item.
-            is_known = self._connection.execute(_BY_KEY, (key, post.key)).fetchone() is not None
-            return is_known or self._is_deleted(key)
+            is_posted = self._connection.execute(_BY_KEY, (key, post.key)).fetchone() is not None
+            return is_posted or self._is_deleted(key)
         if self._connection.execute(_BY_RUN, (run.run_id,)).fetchone() is not None:
             raise conflict(f"run id {run.run_id} was used for another request", session_id)
         if self._find(post.session_id) is not None or self._is_deleted(key):
             raise conflict(f"session {post.session_id} exists already", session_id)
         return False
 
-    def _keep(self, one: EncodedPost) -> int:
+    def _keep(self, encoded_post: EncodedPost) -> int:
         """Insert an item; return its number."""
-        post, number = one.post, self._take_items(1)
+        post, number = encoded_post.post, self._take_items(1)
         session_key = self._key.session_key(post.session_id)
         is_new = self._find(post.session_id) is None
         if is_new:
             self._new_session(post.session_id)
-        rest = one.digest + one.raw
+        rest = encoded_post.digest + encoded_post.raw
         seal = self._key.item_seal((number, session_key), kind=post.kind, key=post.key, rest=rest)
-        row = (number, session_key, post.kind, post.key, one.digest, seal, one.raw)
+        row = (number, session_key, post.kind, post.key, encoded_post.digest, seal, encoded_post.raw)
         self._connection.execute(_NEW_ITEM, row)
-        if one.run is not None:
-            self._begin_run(one.run, session_key, item=number, told=one.told, is_new=is_new)
-        if one.told is not None:
-            self._index.enter(session_key, one.told, is_new=is_new)
+        if encoded_post.run is not None:
+            self._begin_run(
+                encoded_post.run, session_key, item=number, facts=encoded_post.facts, is_new=is_new
+            )
+        if encoded_post.facts is not None:
+            self._index.enter(session_key, encoded_post.facts, is_new=is_new)
         return number
 
     def _begin_run(
-        self, run: NewRun, session_key: int, *, item: int, told: Told | None = None, is_new: bool = False
+        self, run: NewRun, session_key: int, *, item: int, facts: Told | None = None, is_new: bool = False
     ) -> None:
-        if told is not None and is_new:
-            owner, rank = told.owner, self._index.rank(told)
+        if facts is not None and is_new:
+            owner, rank = facts.owner, self._index.rank(facts)
         else:
             owner, rank = self._index.home(session_key)
         row = new_run(
@@ -240,10 +245,10 @@ class Transaction:
             agent_id=run.agent_id,
             fingerprint=run.fingerprint,
             item=item,
-            at=run.at if told is None else told.at,
+            at=run.at if facts is None else facts.at,
             owner=owner,
             rank=rank,
-            input="" if told is None else told.title,
+            input="" if facts is None else facts.title,
         )
         self._index.begin_run(row)
 
@@ -291,44 +296,44 @@ class Transaction:
         self._connection.execute(_SHARE, (digest,))
         self._connection.execute(_USE, (session_key, digest))
 
-    def refuse(self, one: RefusedStart, *, most: int) -> None:
+    def refuse(self, refusal: RefusedStart, *, most: int) -> None:
         """Insert a refused start; only the newest `most` stay."""
         self._count_at_commit()
-        source = source_text(one)
+        source = source_text(refusal)
         columns = (
-            None if one.session_id is None else self._key.session_key(one.session_id),
-            one.at,
-            one.run_id,
-            one.session_id,
-            one.agent_id,
-            one.owner,
+            None if refusal.session_id is None else self._key.session_key(refusal.session_id),
+            refusal.at,
+            refusal.run_id,
+            refusal.session_id,
+            refusal.agent_id,
+            refusal.owner,
             source,
-            one.code.value,
-            one.kind.value,
-            one.retry.value,
-            one.message,
+            refusal.code.value,
+            refusal.kind.value,
+            refusal.retry.value,
+            refusal.message,
         )
         self._connection.execute(_REFUSE, (*columns, self._key.row_seal("refused", columns)))
         self._connection.execute(_FORGET_REFUSED, (most,))
 
-    def put_document(self, one: Document, body: str) -> None:
+    def put_document(self, document: Document, body: str) -> None:
         """Write a document in place of the revision before it."""
-        self._check_revision(one, one.revision - 1)
+        self._check_revision(document, document.revision - 1)
         self._count_at_commit()
-        columns = (one.kind, one.name, one.revision, body, one.due_at_ms)
-        sql = _PUT_DOCUMENT if one.revision > 1 else _NEW_DOCUMENT
+        columns = (document.kind, document.name, document.revision, body, document.due_at_ms)
+        sql = _PUT_DOCUMENT if document.revision > 1 else _NEW_DOCUMENT
         self._connection.execute(sql, (*columns, self._key.row_seal("documents", columns)))
 
-    def drop_document(self, one: Document) -> None:
+    def drop_document(self, document: Document) -> None:
         """Delete a document."""
-        self._check_revision(one, one.revision)
+        self._check_revision(document, document.revision)
         self._count_at_commit()
         self._erase()
-        self._connection.execute(_DROP_DOCUMENT, (one.kind, one.name))
+        self._connection.execute(_DROP_DOCUMENT, (document.kind, document.name))
 
-    def _check_revision(self, one: Document, expected: int) -> None:
-        row = self._connection.execute(f"{_REVISION}{self.LOCK}", (one.kind, one.name)).fetchone()
-        check_revision(one, cast("int", row[0]) if row else 0, expected=expected)
+    def _check_revision(self, document: Document, expected: int) -> None:
+        row = self._connection.execute(f"{_REVISION}{self.LOCK}", (document.kind, document.name)).fetchone()
+        check_revision(document, cast("int", row[0]) if row else 0, expected=expected)
 
     def save(self, session_id: str, seq: int, *, state: bytes) -> None:
         """Save a snapshot, unless a newer one exists or its records do not."""
@@ -342,10 +347,10 @@ class Transaction:
         if session is None:
             session = find_session(self._connection, self._key, session_id=session_id, lock=self.LOCK)
             if session is not None:
-                self._know(session)
+                self._cache(session)
         return session
 
-    def _know(self, session: StoredSession) -> None:
+    def _cache(self, session: StoredSession) -> None:
         if len(self._sessions) >= SESSION_KEYS_MAX:
             self._sessions.clear()
         self._sessions[session.row.session_id] = session
@@ -362,13 +367,13 @@ class Transaction:
 
     def _new_session(self, session_id: str) -> StoredSession:
         if self._is_deleted(self._key.session_key(session_id)):
-            raise deleted(session_id)
+            raise deletion_conflict(session_id)
         row = SessionRow(session_id, Standing.IDLE, last_seq=0, epoch=0, wake_at_ms=None, owner_id=None)
         session = StoredSession(self._key.session_key(session_id), row, last_position=0, chain=START.chain)
         seal = self._key.session_seal(session)
         columns = (session.key, session_id, 0, 0, 0, START.chain, row.standing.value, None, None, seal)
         self._connection.execute(_NEW_SESSION, columns)
-        self._know(session)
+        self._cache(session)
         return session
 
     def _save(self, session: StoredSession, before: SessionRow | None = None) -> None:
@@ -382,7 +387,7 @@ class Transaction:
             # SQLite updates an index for every column that a statement names, changed or not.
             columns = (row.last_seq, session.last_position, session.chain, seal, session.key)
             self._connection.execute(_LENGTHEN_SESSION, columns)
-            self._know(session)
+            self._cache(session)
             return
         if row.owner_id is None:
             self._save_end_at_commit()
@@ -400,7 +405,7 @@ class Transaction:
                 session.key,
             ),
         )
-        self._know(session)
+        self._cache(session)
 
     def _check_consumes(self, session: StoredSession, batch: Batch) -> None:
         is_repeated = len(set(batch.consumes)) != len(batch.consumes)
@@ -414,7 +419,7 @@ class Transaction:
         """Mark an item as consumed; its body is deleted, so its seal is made anew."""
         columns = cast("Sequence[object]", self._connection.execute(_ITEM, (number,)).fetchone())
         item = self._key.read_item((session.key, session.row.session_id), columns)
-        seal = self._key.consumed_seal(
+        seal = self._key.consumption_seal(
             (number, session.key),
             kind=item.kind,
             key=item.key,
@@ -426,14 +431,14 @@ class Transaction:
     def _check_runs(self, session: StoredSession, batch: Batch) -> None:
         if not batch.runs and not batch.new_runs:
             return
-        begun = new_run_ids(batch)
-        for run_id in begun:
+        new_ids = new_run_ids(batch)
+        for run_id in new_ids:
             if self._connection.execute(_RUN_SESSION, (run_id,)).fetchone() is not None:
                 raise conflict(f"run id {run_id} was used for another request", session.row.session_id)
-        for run_id in {run_id for run_id, _ in batch.runs} - begun:
+        for run_id in {run_id for run_id, _ in batch.runs} - new_ids:
             columns = self._connection.execute(_RUN_SESSION, (run_id,)).fetchone()
             if columns is None or columns[0] != session.key:
-                raise rejected(f"run {run_id} was not started in session {session.row.session_id}")
+                raise rejection(f"run {run_id} was not started in session {session.row.session_id}")
 
     def _number(self, sql: str, *parameters: int) -> int:
         [(number,)] = self._connection.execute(sql, parameters).fetchall()

@@ -23,13 +23,13 @@ from windlass.adapters.journals.sql.integrity import (
     StoreKey,
 )
 from windlass.adapters.journals.sql.listing import CatalogColumns, RunColumns, read_run
-from windlass.adapters.journals.sql.statements import Connection, Row
+from windlass.adapters.journals.sql.statements import Row, SqlConnection
 from windlass.adapters.journals.sqlite.reads import SqliteReads, last_position
 from windlass.adapters.journals.sqlite.schema import (
     FAILURES,
     MIGRATIONS,
     connect_to_read,
-    stored_version,
+    read_version,
     translate,
 )
 from windlass.errors import Corrupt
@@ -90,25 +90,25 @@ def problems_of(path: Path, *, is_deep: bool) -> tuple[str, ...]:
         Rejected: the file is no store of this version.
         Unavailable: it cannot be read now.
     """
-    found: list[str] = []
+    problems: list[str] = []
     try:
         with closing(connect_to_read(path)) as connection:
-            if stored_version(connection, path, known=len(MIGRATIONS)) != len(MIGRATIONS):
+            if read_version(connection, path, newest=len(MIGRATIONS)) != len(MIGRATIONS):
                 return ("it was made by an older release: open it once, or run windlass migrate",)
             # One state of the store, while other processes write.
             connection.execute("BEGIN")
             for problem in _Audit(connection).problems(is_deep=is_deep):
-                found.append(problem)
-                if len(found) >= PROBLEMS_MAX:
+                problems.append(problem)
+                if len(problems) >= PROBLEMS_MAX:
                     break
     except FAILURES as error:
         failure = translate(error)
         if not isinstance(failure, Corrupt):
             raise failure from error
-        found.append(failure.message)
+        problems.append(failure.message)
     except Corrupt as error:
-        found.append(error.message)
-    return tuple(dict.fromkeys(found))
+        problems.append(error.message)
+    return tuple(dict.fromkeys(problems))
 
 
 @mutable
@@ -127,7 +127,7 @@ class _Truth:
     requests: SessionDraft = field(default_factory=lambda: SessionDraft(SessionState()))
 
     def apply(self, records: Sequence[Record]) -> None:
-        told = told_by(records)
+        facts = told_by(records)
         for record in records:
             self.requests.apply(record)
             if record.type == "session.forked":
@@ -138,23 +138,23 @@ class _Truth:
                 self.has_begun, self.owner = True, owner if isinstance(owner, str) else None
         self.fold.apply(records)
         self.settled |= settlements_in(records)
-        if told is not None:
-            self.agent_id = told.agent_id or self.agent_id
-            own = tuple(run for run in told.runs if run.run_id not in self.copied)
-            self.status = status_after(replace(told, runs=own), self.status)
+        if facts is not None:
+            self.agent_id = facts.agent_id or self.agent_id
+            own = tuple(run for run in facts.runs if run.run_id not in self.copied)
+            self.status = status_after(replace(facts, runs=own), self.status)
 
 
 class _Audit:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: SqlConnection) -> None:
         self._connection = connection
         self._key = StoreKey.load(connection.execute(STORE).fetchall())
         self._reads = SqliteReads(connection, self._key)
 
     def problems(self, *, is_deep: bool) -> Iterator[str]:
         check = "integrity_check" if is_deep else "quick_check"
-        for (told,) in self._connection.execute(f"PRAGMA {check}({PROBLEMS_MAX})").fetchall():
-            if told != "ok":
-                yield f"SQLite: {str(told).splitlines()[0]}"
+        for (problem,) in self._connection.execute(f"PRAGMA {check}({PROBLEMS_MAX})").fetchall():
+            if problem != "ok":
+                yield f"SQLite: {str(problem).splitlines()[0]}"
         names: dict[int, str] = {}
         for session_key, *columns in self._connection.execute(_SESSIONS).fetchall():
             try:
@@ -238,7 +238,7 @@ class _Audit:
         yield from _run_problems(runs, truth)
         if rows["catalog"]:
             listed = CatalogColumns(*rows["catalog"][0][:-1])  # pyright: ignore[reportArgumentType] - the same
-            yield from _listed_problems(session_id, listed, truth)
+            yield from _catalog_problems(session_id, listed, truth)
         elif runs:
             yield f"session {session_id} is missing in the index"
         yield from _request_problems(session_id, rows["asked"], rows["settled"], truth)
@@ -254,13 +254,13 @@ def _run_problems(runs: dict[str, RunColumns], truth: _Truth) -> Iterator[str]:
             if row.status != "pending":
                 yield f"run {run_id} is {row.status} in the index, and has no records"
             continue
-        found = row.facts
+        facts = row.facts
         names = [*_TOLD, *(("agent_id", "fingerprint") if true.started_at is not None else ())]
         names += ["input"] if true.input else []
         for name in names:
-            if getattr(found, name) != getattr(true, name):
+            if getattr(facts, name) != getattr(true, name):
                 yield f"{name} of run {run_id} in the index is not that of its records"
-        if (found.usage or Usage()) != (true.usage or Usage()):
+        if (facts.usage or Usage()) != (true.usage or Usage()):
             yield f"usage of run {run_id} in the index is not that of its records"
         if (row.tokens, row.cost_micros, row.duration_ms) != (
             true.tokens,
@@ -270,7 +270,7 @@ def _run_problems(runs: dict[str, RunColumns], truth: _Truth) -> Iterator[str]:
             yield f"the counts of run {run_id} in the index are not those of its records"
 
 
-def _listed_problems(session_id: str, row: CatalogColumns, truth: _Truth) -> Iterator[str]:
+def _catalog_problems(session_id: str, row: CatalogColumns, truth: _Truth) -> Iterator[str]:
     if truth.has_begun and row.owner != truth.owner:
         yield f"the owner of session {session_id} in the index is not that of its records"
     if truth.has_begun and row.agent_id != truth.agent_id:
@@ -280,12 +280,17 @@ def _listed_problems(session_id: str, row: CatalogColumns, truth: _Truth) -> Ite
 
 
 def _request_problems(
-    session_id: str, asked: Sequence[Row], settled: Sequence[Row], truth: _Truth
+    session_id: str, open_rows: Sequence[Row], settled_rows: Sequence[Row], truth: _Truth
 ) -> Iterator[str]:
-    found = {row[1]: InputRequest.model_validate(from_json(cast("bytes", row[6]))) for row in asked}
-    if found != dict(truth.requests.requests):
+    open_requests = {
+        row[1]: InputRequest.model_validate(from_json(cast("bytes", row[6]))) for row in open_rows
+    }
+    if open_requests != dict(truth.requests.requests):
         yield f"the open requests of session {session_id} in the index are not those of its records"
-    for row in settled:
-        how = truth.settled.get(cast("str", row[0]))
-        if how is not None and row[4:8] != (how.outcome.value, how.option_id, how.responder, how.at):
+    for row in settled_rows:
+        settlement = truth.settled.get(cast("str", row[0]))
+        if settlement is None:
+            continue
+        outcome = (settlement.outcome.value, settlement.option_id, settlement.responder, settlement.at)
+        if row[4:8] != outcome:
             yield f"request {row[0]} of session {session_id} was settled in another way than the index says"

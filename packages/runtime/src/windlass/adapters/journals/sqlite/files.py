@@ -66,21 +66,21 @@ class OpenFiles:
         self.log = real if real.exists() else None
         """The write-ahead log; None if there is no such file."""
         self._known: list[tuple[str, int, int]] = []
-        for one in (path, log):
+        for file in (path, log):
             # A connection without a file on disk has nothing to check.
             with suppress(FileNotFoundError):
-                found = stat(one)
-                self._known.append((str(one), found.st_dev, found.st_ino))
+                status = stat(file)
+                self._known.append((str(file), status.st_dev, status.st_ino))
 
     @property
     def missing(self) -> str | None:
         """Return the name of the first file that was removed or replaced; None if there is none."""
         for path, device, inode in self._known:
             try:
-                found = stat(path)
+                status = stat(path)
             except FileNotFoundError:
                 return os.path.basename(path)
-            if found.st_ino != inode or found.st_dev != device:
+            if status.st_ino != inode or status.st_dev != device:
                 return os.path.basename(path)
         return None
 

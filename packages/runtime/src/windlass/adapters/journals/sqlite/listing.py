@@ -4,7 +4,7 @@ from typing import Final, cast
 
 from windlass.adapters.journals.sql.integrity import StoreKey
 from windlass.adapters.journals.sql.listing import IndexWrites, fill_runs
-from windlass.adapters.journals.sql.statements import Connection
+from windlass.adapters.journals.sql.statements import SqlConnection
 from windlass.adapters.journals.sqlite.reads import SqliteReads
 from windlass_harness.views.listing import Told, content_hashes, told_by
 from windlass_harness.views.session import SessionDraft, SessionState
@@ -15,7 +15,7 @@ _LAST: Final = "SELECT coalesce(max(number), 0) FROM catalog"
 class SqliteIndexWrites(IndexWrites):
     """Writes index rows with their seals; the caller has begun a transaction."""
 
-    def __init__(self, connection: Connection, key: StoreKey) -> None:
+    def __init__(self, connection: SqlConnection, key: StoreKey) -> None:
         super().__init__(connection, key)
         self._last: int | None = None
         """The newest number of the index, valid while no other connection writes."""
@@ -40,7 +40,7 @@ _USE: Final = """INSERT INTO content_uses SELECT ?, hash FROM contents WHERE has
     ON CONFLICT DO NOTHING"""
 
 
-def list_unlisted(connection: Connection, key: StoreKey) -> None:
+def list_unlisted(connection: SqlConnection, key: StoreKey) -> None:
     """Add the sessions and the runs of an older schema to the index; all of them or none.
 
     Raises:
@@ -63,7 +63,7 @@ def list_unlisted(connection: Connection, key: StoreKey) -> None:
         raise
 
 
-def _list(connection: Connection, key: StoreKey, *, session: tuple[int, str]) -> None:
+def _list(connection: SqlConnection, key: StoreKey, *, session: tuple[int, str]) -> None:
     session_key, session_id = session
     index, reads, draft = (
         SqliteIndexWrites(connection, key),
@@ -73,11 +73,11 @@ def _list(connection: Connection, key: StoreKey, *, session: tuple[int, str]) ->
     at, after = "", 0
     while appends := reads.appends_now(session_id, after=after, limit=64):
         for append in appends:
-            told = told_by(append.records)
+            facts = told_by(append.records)
             for record in append.records:
                 draft.apply(record)
-            if told is not None:
-                index.take(session_key, told)
+            if facts is not None:
+                index.take(session_key, facts)
             for digest in content_hashes(append.records):
                 connection.execute(_USE, (session_key, digest))
             at, after = append.records[-1].at, append.records[-1].seq

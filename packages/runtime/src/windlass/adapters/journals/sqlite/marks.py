@@ -10,7 +10,8 @@ grow with every commit, so processes write at the same time without a lock, and 
 newer one. A mark is written with one small write, and is not synced, so it survives a kill. At each
 complete checkpoint a second kind of mark is written and synced: it holds after a loss of power too.
 
-The file gets its name when it has a mark and is on the disk, so one without a mark is damaged.
+The database is made first. The file gets its name when it has a mark and is on the disk. So no kill leaves a
+file without a mark, and such a file is damaged, with or without a database beside it.
 
 With durability `process`, a loss of power may take the newest commits and leave their marks. Such marks hold
 until the machine is started again.
@@ -32,7 +33,7 @@ from zlib import crc32
 from windlass.adapters.journals.rules import corrupt
 from windlass.adapters.journals.sql.integrity import STORE, StoreKey
 from windlass.adapters.journals.sql.queries import NEWEST_ITEM
-from windlass.adapters.journals.sql.statements import Connection
+from windlass.adapters.journals.sql.statements import SqlConnection
 from windlass.adapters.journals.sqlite.files import sync_file, sync_folder
 from windlass.adapters.journals.sqlite.reads import last_position
 from windlass.adapters.journals.sqlite.schema import (
@@ -40,7 +41,7 @@ from windlass.adapters.journals.sqlite.schema import (
     MIGRATIONS,
     Durability,
     connect_to_read,
-    stored_version,
+    read_version,
 )
 from windlass.errors import Corrupt
 from windlass.private_files import open_private
@@ -66,7 +67,7 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _LOG: Final = logging.getLogger("windlass.store")
 
 
-class State(NamedTuple):
+class StoreState(NamedTuple):
     """How far a store is; every commit of value increases one of the numbers."""
 
     position: int
@@ -76,7 +77,7 @@ class State(NamedTuple):
     saves: int
     """The number of changes of the store row."""
 
-    def reaches(self, other: "State") -> bool:
+    def reaches(self, other: "StoreState") -> bool:
         """Return whether everything up to the other state is here."""
         return self.position >= other.position and self.item >= other.item and self.saves >= other.saves
 
@@ -86,7 +87,7 @@ class State(NamedTuple):
 
 class _Mark(NamedTuple):
     slot: int
-    state: State | None
+    state: StoreState | None
     """None if it is damaged."""
     boot: bytes = b""
     store: bytes = b""
@@ -94,7 +95,7 @@ class _Mark(NamedTuple):
     """Whether it holds after a loss of power."""
 
 
-def read_state(connection: Connection, key: StoreKey) -> State:
+def read_state(connection: SqlConnection, key: StoreKey) -> StoreState:
     """Return how far a store is; the caller has begun a transaction.
 
     Raises:
@@ -102,10 +103,10 @@ def read_state(connection: Connection, key: StoreKey) -> State:
     """
     [(item,)] = cast("list[tuple[int]]", connection.execute(NEWEST_ITEM).fetchall())
     [(saves,)] = cast("list[tuple[int]]", connection.execute("SELECT saves FROM store").fetchall())
-    return State(last_position(connection, key), item, saves)
+    return StoreState(last_position(connection, key), item, saves)
 
 
-class Marks:
+class StoreMarks:
     """The file of marks of an open store.
 
     Raises:
@@ -119,7 +120,7 @@ class Marks:
         self._boot = boot_digest()
         self._kind = _POWER if durability == "power" else _PROCESS
         self._store = b""
-        self._noted: State | None = None
+        self._noted: StoreState | None = None
         """The last state that was noted."""
         self._has_failed = False
         self._stale: list[int] = []
@@ -148,7 +149,7 @@ class Marks:
             os.close(handle)
         raise OSError(f"{self._path} is removed again and again by other processes")
 
-    def _make(self, state: State) -> tuple[int, bool]:
+    def _make(self, state: StoreState) -> tuple[int, bool]:
         """Return the file, and whether this process made it.
 
         It gets its name when it has a mark and is on the disk.
@@ -186,27 +187,24 @@ class Marks:
             return
         # The marks are read before the store: a commit precedes its mark.
         marks = tuple(self._read(self._handle))
-        found, store = self._found()
         if not marks:
-            if store:
-                raise self._without_marks()
-            # A release that named the file before its first mark was killed, and there is no store yet.
-            return
+            raise self._without_marks()
+        state, store = self._read_store()
         # Marks that were not synced may be damaged by a loss of power, and by nothing else.
         is_restarted = not any(self._boot) or all(mark.boot != self._boot for mark in marks)
         whole = [mark for mark in marks if mark.state is not None]
         if not whole or (len(whole) < len(marks) and not is_restarted):
-            raise self._damaged()
-        lost: list[State] = []
+            raise self._damage_error()
+        lost: list[StoreState] = []
         for mark in marks:
             if mark.state is None:
                 os.pwrite(self._handle, bytes(SLOT_BYTES), mark.slot * SLOT_BYTES)
                 continue
-            if mark.store == store and found.reaches(mark.state):
+            if mark.store == store and state.reaches(mark.state):
                 continue
             is_older = not any(self._boot) or mark.boot != self._boot
             if mark.is_durable or not is_older or mark.store != store:
-                raise self._behind(found, mark.state)
+                raise self._behind(state, mark.state)
             lost.append(mark.state)
             # Logged once. The mark stays until there is another one.
             self._stale.append(mark.slot)
@@ -215,7 +213,7 @@ class Marks:
                 "%s lost its newest writes when the machine stopped, as durability process allows: it ends "
                 "at %s and had acknowledged %s",
                 self._database,
-                found,
+                state,
                 max(lost, key=sum),
             )
 
@@ -225,38 +223,38 @@ class Marks:
         if not raw:
             return
         if len(raw) != FILE_BYTES:
-            raise self._damaged()
+            raise self._damage_error()
         marks: list[_Mark] = []
         for slot in range(ACKNOWLEDGED + SYNCED):
-            one = raw[slot * SLOT_BYTES : (slot + 1) * SLOT_BYTES]
-            if any(one):
-                marks.append(_parsed(slot, one))
+            mark = raw[slot * SLOT_BYTES : (slot + 1) * SLOT_BYTES]
+            if any(mark):
+                marks.append(_parse_mark(slot, mark))
         yield from sorted(marks, key=lambda mark: sum(mark.state or ()), reverse=True)
 
-    def _found(self) -> tuple[State, bytes]:
+    def _read_store(self) -> tuple[StoreState, bytes]:
         """Return how far the store is now, and the digest of its id.
 
         Read without the right to write: closing the connection leaves the log as it is.
         """
-        nothing = State(0, 0, 0), b""
+        nothing = StoreState(0, 0, 0), b""
         if not self._database.exists() or self._database.stat().st_size == 0:
             return nothing
         with closing(connect_to_read(self._database)) as connection:
-            if stored_version(connection, self._database, known=len(MIGRATIONS)) < MARKED_VERSION:
+            if read_version(connection, self._database, newest=len(MIGRATIONS)) < MARKED_VERSION:
                 return nothing
             connection.execute("BEGIN")
             key = StoreKey.load(connection.execute(STORE).fetchall())
             return read_state(connection, key), _digest(key.store_id)
 
-    def _behind(self, found: State, noted: State) -> Corrupt:
+    def _behind(self, state: StoreState, noted: StoreState) -> Corrupt:
         name = self._database.name
         return corrupt(
-            f"{self._database} ends at {found}, and had acknowledged {noted}: its log {name}-wal was lost, "
+            f"{self._database} ends at {state}, and had acknowledged {noted}: its log {name}-wal was lost, "
             "cut or altered, or another file took its place. Restore the log, or a backup. To go on without "
-            f"the missing writes, whose effects may then happen again, delete {self._path.name}"
+            f"the missing writes, delete {self._path.name}; the effects of those writes may then happen again"
         )
 
-    def _damaged(self) -> Corrupt:
+    def _damage_error(self) -> Corrupt:
         return corrupt(
             f"{self._path} is damaged, so it is not known whether {self._database.name} has all that it "
             "acknowledged: compare its newest records with what you know, or restore a backup, and then "
@@ -271,7 +269,7 @@ class Marks:
             "opened the store"
         )
 
-    def begin(self, connection: Connection, key: StoreKey) -> None:
+    def begin(self, connection: SqlConnection, key: StoreKey) -> None:
         """Write the first mark of this process; the file is complete afterwards."""
         self._store = _digest(key.store_id)
         connection.execute("BEGIN")
@@ -285,13 +283,10 @@ class Marks:
             self._handle, is_made = self._make(state)
             if is_made:
                 return
-        is_blank = os.fstat(self._handle).st_size < FILE_BYTES
-        if is_blank:
-            os.ftruncate(self._handle, FILE_BYTES)
         # Another process may have written what this mark counts, and not have synced it.
         slot = _slot_of(state)
         self._write(state, slot, _PROCESS)
-        if is_blank or self._stale:
+        if self._stale:
             # The disk has this mark before the others are cleared.
             sync_file(self._handle)
         for stale in self._stale:
@@ -299,7 +294,7 @@ class Marks:
                 os.pwrite(self._handle, bytes(SLOT_BYTES), stale * SLOT_BYTES)
         self._stale.clear()
 
-    def note(self, state: State) -> None:
+    def note(self, state: StoreState) -> None:
         """Note that a store is as far as this; the commit has succeeded, and is not acknowledged yet."""
         self._noted = state
         self._write(state, _slot_of(state), self._kind)
@@ -314,7 +309,7 @@ class Marks:
         except OSError as error:
             self._fail(error)
 
-    def _write(self, state: State, slot: int, kind: bytes) -> None:
+    def _write(self, state: StoreState, slot: int, kind: bytes) -> None:
         if self._handle is None:
             return
         try:
@@ -324,7 +319,7 @@ class Marks:
         else:
             self._has_failed = False
 
-    def _pack(self, state: State, kind: bytes) -> bytes:
+    def _pack(self, state: StoreState, kind: bytes) -> bytes:
         """Return the bytes of a mark."""
         position, item, saves = state
         body = _BODY.pack(position, item, saves, self._boot, self._store, kind)
@@ -352,7 +347,7 @@ class Marks:
             os.close(self._handle)
 
 
-def _slot_of(state: State) -> int:
+def _slot_of(state: StoreState) -> int:
     """Return the slot of the mark of an acknowledged commit."""
     return sum(state) % ACKNOWLEDGED
 
@@ -370,15 +365,15 @@ def _write_all(handle: int, data: bytes, offset: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def _parsed(slot: int, raw: bytes) -> _Mark:
+def _parse_mark(slot: int, raw: bytes) -> _Mark:
     body = raw[: _BODY.size]
-    (found,) = _SUM.unpack_from(raw, _BODY.size)
-    if found != crc32(body) or any(raw[_BODY.size + _SUM.size :]):
+    (checksum,) = _SUM.unpack_from(raw, _BODY.size)
+    if checksum != crc32(body) or any(raw[_BODY.size + _SUM.size :]):
         return _Mark(slot, None)
     position, item, saves, boot, store, kind = cast(
         "tuple[int, int, int, bytes, bytes, bytes]", _BODY.unpack(body)
     )
-    return _Mark(slot, State(position, item, saves), boot, store, slot >= ACKNOWLEDGED or kind == _POWER)
+    return _Mark(slot, StoreState(position, item, saves), boot, store, slot >= ACKNOWLEDGED or kind == _POWER)
 
 
 def boot_digest() -> bytes:

@@ -4,7 +4,7 @@ from typing import Final, cast
 
 from windlass.adapters.journals.sql.integrity import SESSION_COLUMNS, STORE, StoreKey
 from windlass.adapters.journals.sql.queries import Reads
-from windlass.adapters.journals.sql.statements import Connection, Dialect
+from windlass.adapters.journals.sql.statements import Dialect, SqlConnection
 from windlass.adapters.journals.sqlite.schema import SESSION_COST, wait_at_most
 from windlass.adapters.journals.sqlite.search import SESSIONS_WITH, SearchIndex
 
@@ -27,7 +27,7 @@ _NEWEST_OWNED = f"""SELECT max(last_position), session_key, {SESSION_COLUMNS}
     FROM sessions INDEXED BY sessions_owned WHERE owner_id IS NOT NULL"""
 
 
-def last_position(connection: Connection, key: StoreKey) -> int:
+def last_position(connection: SqlConnection, key: StoreKey) -> int:
     """Return the position of the newest record.
 
     The store row has it, unless a session that has an owner was appended to since: then its own row has it.
@@ -46,7 +46,7 @@ def last_position(connection: Connection, key: StoreKey) -> int:
 class SqliteReads(Reads):
     """Reads on a read-only connection, verified by checksums."""
 
-    def __init__(self, connection: Connection, key: StoreKey) -> None:
+    def __init__(self, connection: SqlConnection, key: StoreKey) -> None:
         super().__init__(connection, key, DIALECT)
         self.search = SearchIndex(connection)
 

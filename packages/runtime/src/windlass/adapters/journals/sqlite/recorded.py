@@ -14,17 +14,17 @@ from windlass.adapters.journals.codec import pack
 from windlass.adapters.journals.rules import conflict
 from windlass.adapters.journals.sql.integrity import StoredSession
 from windlass.adapters.journals.sql.statements import NEW_APPEND
-from windlass.adapters.journals.sqlite.marks import Marks
+from windlass.adapters.journals.sqlite.marks import StoreMarks
 from windlass.adapters.journals.sqlite.reads import SqliteReads
-from windlass.adapters.journals.sqlite.run_index import RunIndex
+from windlass.adapters.journals.sqlite.run_index import SqliteRunIndex
 from windlass.adapters.journals.sqlite.schema import (
     FAILURES,
     PAGE_BYTES,
     Durability,
     connect,
+    file_error,
     forbidden,
     prepare,
-    refused,
     translate,
 )
 from windlass.adapters.journals.sqlite.spool import Leftover, is_living, leftovers, spool_folder
@@ -58,7 +58,7 @@ class _Takes(SqliteTransaction):
         row = session.row
         if row.epoch:
             raise conflict(f"session {session_id} is driven by a runtime: recording refused", session_id)
-        new = sorted({each.seq: each.body for each in rows if each.seq > row.last_seq}.items())
+        new = sorted({record.seq: record.body for record in rows if record.seq > row.last_seq}.items())
         if not new:
             return 0
         last_seq = row.last_seq + len(new)
@@ -66,8 +66,8 @@ class _Takes(SqliteTransaction):
             raise conflict(f"session {session_id} ends at {row.last_seq:,}, found {new[0][0]:,}", session_id)
         body = pack(b"[%s]" % b",".join(body for _, body in new))
         position = self._take_positions(len(new)) + len(new) - 1
-        place = (session.key, last_seq, position, row.epoch)
-        chain = self._key.chain(session.chain, place, body=body)
+        append_position = (session.key, last_seq, position, row.epoch)
+        chain = self._key.chain(session.chain, append_position, body=body)
         # Not examined: it counts as a milestone.
         columns = (position, session.key, last_seq, row.epoch, chain, body, 1)
         self._connection.execute(NEW_APPEND, columns)
@@ -94,7 +94,7 @@ class RecordedStore:
         make_database(path)
         with ExitStack() as failed:
             try:
-                self._marks = Marks(path, durability=durability)
+                self._marks = StoreMarks(path, durability=durability)
                 failed.callback(self._marks.close)
                 self._connection = connect(path)
                 failed.callback(self._connection.close)
@@ -103,12 +103,12 @@ class RecordedStore:
             except FAILURES as error:
                 raise forbidden(path) or translate(error) from error
             except OSError as error:
-                raise forbidden(path) or refused(error) from error
+                raise forbidden(path) or file_error(error) from error
             failed.pop_all()
         self._transaction = _Takes(self._connection, key, locks=OwnerLocks(path), marks=self._marks)
         self._reads = SqliteReads(self._connection, key)
         self._logged_bytes = 0
-        self.index = RunIndex(self._connection)
+        self.index = SqliteRunIndex(self._connection)
 
     def take_in(self, rows: Iterable[NumberedRow]) -> None:
         """Append records to the journal; those already there are skipped."""
@@ -154,7 +154,7 @@ class RecordedStore:
             for rows in by_session(sorted(left.rows, key=attrgetter("seq"))).values():
                 with suppress(Conflict):
                     self.take_in(_unbroken(rows))
-            left.put_aside()
+            left.set_aside()
             return False
         return True
 

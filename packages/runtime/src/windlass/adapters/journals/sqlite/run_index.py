@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
-from windlass.adapters.journals.sql.statements import Connection
+from windlass.adapters.journals.sql.statements import SqlConnection
 from windlass.ports.recorded import Fact, IndexedRun, RunLook
 
 INDEX_VERSION: Final = 4
@@ -77,10 +77,10 @@ _OVER_TIME: Final = f"""SELECT f.kind, f.name, f.detail, sum(f.total), sum(f.suc
 _POSITION: Final = "SELECT coalesce(max(position), 0) FROM recorder_runs WHERE session_id = ?"
 
 
-class RunIndex:
+class SqliteRunIndex:
     """The recorder index; the caller has begun a transaction for writes."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: SqlConnection) -> None:
         self._connection = connection
 
     def prepare(self) -> int:
@@ -128,10 +128,10 @@ class RunIndex:
 
     def put(self, run: IndexedRun, facts: Sequence[Fact], *, position: int) -> None:
         """Insert or replace a run, as of a position."""
-        known = self._connection.execute(_RUN_KEY, (run.run_id,)).fetchone()
+        row = self._connection.execute(_RUN_KEY, (run.run_id,)).fetchone()
         run_key = None
-        if known is not None:
-            run_key, goal_id = cast("tuple[int, str]", known)
+        if row is not None:
+            run_key, goal_id = cast("tuple[int, str]", row)
             self._connection.execute(_TAKE_BACK, (run_key, goal_id))
             self._connection.execute("DELETE FROM recorder_facts WHERE run_key = ?", (run_key,))
             self._connection.execute("DELETE FROM recorder_runs WHERE run_key = ?", (run_key,))
@@ -173,20 +173,20 @@ class RunIndex:
 
     def looked_at(self, wanted: RunLook, limit: int) -> tuple[IndexedRun, ...]:
         """Return runs that match the filter, newest first."""
-        where, given = _criteria(wanted)
-        return self._runs(_LOOKED_AT.format(where), *given, limit)
+        where, parameters = _criteria(wanted)
+        return self._runs(_LOOKED_AT.format(where), *parameters, limit)
 
     def failing(self, wanted: RunLook, kind: str, *, enough: int, limit: int) -> tuple[Fact, ...]:
         """Return counts of failures over matching runs, the highest rate first."""
-        where, given = _criteria(wanted)
-        return self._facts(_FAILING.format(where), *given, kind, enough, limit)
+        where, parameters = _criteria(wanted)
+        return self._facts(_FAILING.format(where), *parameters, kind, enough, limit)
 
     def over_time(self, wanted: RunLook, kind: str, *, bucket_s: int) -> tuple[tuple[int, Fact], ...]:
         """Return counts of matching runs by the interval of their start."""
         assert wanted.since is not None, "intervals begin somewhere"
-        where, given = _criteria(wanted)
+        where, parameters = _criteria(wanted)
         rows = self._connection.execute(
-            _OVER_TIME.format(where), (wanted.since, bucket_s, *given, kind)
+            _OVER_TIME.format(where), (wanted.since, bucket_s, *parameters, kind)
         ).fetchall()
         return tuple(
             (cast("int", bucket), Fact(*cast("tuple[str, str, str, int, int, int, int, int, str]", counts)))
@@ -215,13 +215,13 @@ class RunIndex:
         )
 
 
-def _criteria(wanted: RunLook) -> tuple[str, tuple[str, ...]]:
+def _criteria(look: RunLook) -> tuple[str, tuple[str, ...]]:
     """Return a SQL condition on runs, and its parameters."""
-    found = {
-        "r.owner = ?": wanted.owner,
-        "r.agent_id = ?": wanted.agent_id,
-        "r.started_at >= ?": wanted.since,
-        "r.started_at < ?": wanted.until,
+    conditions = {
+        "r.owner = ?": look.owner,
+        "r.agent_id = ?": look.agent_id,
+        "r.started_at >= ?": look.since,
+        "r.started_at < ?": look.until,
     }
-    given = {clause: value for clause, value in found.items() if value is not None}
-    return " AND ".join(given) or "true", tuple(given.values())
+    values = {clause: value for clause, value in conditions.items() if value is not None}
+    return " AND ".join(values) or "true", tuple(values.values())

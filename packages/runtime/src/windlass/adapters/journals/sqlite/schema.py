@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final, Literal, cast
 
-from windlass.adapters.journals.rules import ambiguous, corrupt, misconfigured, rejected, unavailable
+from windlass.adapters.journals.rules import ambiguous, corrupt, misconfiguration, rejection, unavailable
 from windlass.adapters.journals.sql.integrity import CONSUMED_COLUMNS, INDEX, STORE, StoreKey
 from windlass.adapters.journals.sql.listing import name_all_asked
 from windlass.adapters.journals.sql.statements import (
@@ -21,7 +21,7 @@ from windlass.adapters.journals.sql.statements import (
     RUN_INDEXES,
     SESSIONS_BY_COST,
     SESSIONS_BY_UPDATE,
-    Connection,
+    SqlConnection,
     Value,
 )
 from windlass.adapters.journals.sqlite.files import sync_folder
@@ -40,7 +40,7 @@ WAL_ATTEMPTS_MAX: Final = 1_000
 WAL_PAUSE_S: Final = 0.01
 
 Durability = Literal["power", "process"]
-Connect = Callable[[Path], Connection]
+Connect = Callable[[Path], SqlConnection]
 
 _VERSION_1: Final = (
     """CREATE TABLE store (
@@ -247,20 +247,20 @@ MIGRATIONS: Final[tuple[Iterable[str], ...]] = (
 _NEW_STORE: Final = "INSERT INTO store (one, store_id, last_position, seal) VALUES (1, ?, 0, ?)"
 
 
-def connect(path: Path) -> Connection:
+def connect(path: Path) -> SqlConnection:
     """Open a standard-library connection without implicit transactions."""
     return sqlite3.connect(
         path, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_MS / 1000
     )
 
 
-def wait_at_most(connection: Connection, timeout_ms: int) -> None:
+def wait_at_most(connection: SqlConnection, timeout_ms: int) -> None:
     """Set how long a connection waits while the database is busy."""
     connection.execute(f"PRAGMA busy_timeout = {timeout_ms}").fetchall()
 
 
 def prepare(
-    connection: Connection,
+    connection: SqlConnection,
     path: Path,
     *,
     durability: Durability,
@@ -272,7 +272,7 @@ def prepare(
         Rejected: the file is another database, or of a newer version.
         Corrupt: the row that describes the store is damaged.
     """
-    version = stored_version(connection, path, known=len(migrations))
+    version = read_version(connection, path, newest=len(migrations))
     tighten_database(path)
     connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     _write_ahead(connection)
@@ -293,7 +293,7 @@ def prepare(
     return StoreKey.load(connection.execute(STORE).fetchall())
 
 
-def stored_version(connection: Connection, path: Path, *, known: int) -> int:
+def read_version(connection: SqlConnection, path: Path, *, newest: int) -> int:
     """Return the schema version of a file; 0 if it has no tables.
 
     Raises:
@@ -306,11 +306,11 @@ def stored_version(connection: Connection, path: Path, *, known: int) -> int:
     finally:
         with suppress(sqlite3.Error):
             connection.execute("COMMIT")
-    _check_version(version, known, path)
+    _check_version(version, newest, path)
     return version
 
 
-def _write_ahead(connection: Connection) -> None:
+def _write_ahead(connection: SqlConnection) -> None:
     """Enable the write-ahead log; wait for another process that is enabling it."""
     for attempt in range(WAL_ATTEMPTS_MAX):
         try:
@@ -324,7 +324,7 @@ def _write_ahead(connection: Connection) -> None:
             return
 
 
-def _migrate(connection: Connection, path: Path, migrations: Sequence[Iterable[str]]) -> None:
+def _migrate(connection: SqlConnection, path: Path, migrations: Sequence[Iterable[str]]) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Checked again: another process may have migrated meanwhile.
@@ -352,7 +352,7 @@ def _migrate(connection: Connection, path: Path, migrations: Sequence[Iterable[s
         raise
 
 
-def _seal(connection: Connection, tables: Iterable[str]) -> None:
+def _seal(connection: SqlConnection, tables: Iterable[str]) -> None:
     """Seal the rows of tables of the index and the consumed items of an older version."""
     key = StoreKey.load(connection.execute(STORE).fetchall())
     for table in tables:
@@ -364,29 +364,31 @@ def _seal(connection: Connection, tables: Iterable[str]) -> None:
     consumed = "consumed_seq IS NOT NULL AND session_key != 0"
     for row in connection.execute(f"SELECT {CONSUMED_COLUMNS} FROM items WHERE {consumed}").fetchall():
         number, session_key, kind, name, digest, seq = cast("tuple[int, int, str, str, bytes, int]", row[:-1])
-        seal = key.consumed_seal((number, session_key), kind=kind, key=name, digest=digest, consumed_seq=seq)
+        seal = key.consumption_seal(
+            (number, session_key), kind=kind, key=name, digest=digest, consumed_seq=seq
+        )
         connection.execute("UPDATE items SET seal = ? WHERE number = ?", (seal, number))
 
 
-def _version(connection: Connection, path: Path) -> int:
+def _version(connection: SqlConnection, path: Path) -> int:
     """Return the schema version; 0 for a file without tables."""
     mark, version, tables = (
         _number(connection, sql)
         for sql in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_schema")
     )
     if mark != APPLICATION_ID and (mark or version or tables):
-        raise misconfigured(f"{path} is the database of another application: choose another file")
+        raise misconfiguration(f"{path} is the database of another application: choose another file")
     return version
 
 
-def _check_version(found: int, known: int, path: Path) -> None:
-    if found > known:
-        raise misconfigured(
-            f"{path} has schema version {found}, this release knows up to {known}: use a newer release"
+def _check_version(stored: int, newest: int, path: Path) -> None:
+    if stored > newest:
+        raise misconfiguration(
+            f"{path} has schema version {stored}, this release knows up to {newest}: use a newer release"
         )
 
 
-def _number(connection: Connection, sql: str) -> int:
+def _number(connection: SqlConnection, sql: str) -> int:
     [row] = connection.execute(sql).fetchall()
     number = row[0]
     assert isinstance(number, int)
@@ -472,18 +474,18 @@ def translate(error: Failure, *, is_commit: bool = False) -> AgentError:
     if is_commit:
         return ambiguous(f"the commit failed ({name}): it may or may not have been written")
     if code == sqlite3.SQLITE_NOTADB:
-        return misconfigured(
+        return misconfiguration(
             "the file is not a database: choose another file, or restore this one from a backup"
         )
     if code in _DAMAGED or _is_undecodable(error):
         first = "free some space on its disk if that is full, else " if code == sqlite3.SQLITE_ERROR else ""
         return corrupt(f"the database is damaged ({name}): {first}restore it from a backup")
     if code in _HOST:
-        return misconfigured(f"the database may not be written ({name}): check its permissions")
+        return misconfiguration(f"the database may not be written ({name}): check its permissions")
     if is_busy(error):
         return unavailable(f"the database is busy ({name}), nothing was written: try again")
     if code in _REFUSED or (code == 0 and isinstance(error, _REFUSALS)):
-        return rejected(f"the database cannot store a value ({name})")
+        return rejection(f"the database cannot store a value ({name})")
     if is_disk_failure(error):
         return unavailable(f"{cause_of(error)}: nothing was written")
     return unavailable(f"the database could not be reached ({name}), nothing was written")
@@ -504,12 +506,12 @@ def forbidden(path: Path) -> Rejected | None:
     """Return the permission error of a database path; None if it can be opened."""
     folder = path.parent
     if not may_make_files(folder):
-        return misconfigured(
+        return misconfiguration(
             f"the folder {folder} may not be written to by this process, and {path.name} needs files beside "
             "it: change the permissions of the folder, or choose another"
         )
     if path.exists() and not may_change(path):
-        return misconfigured(f"{path} may not be written to by this process: change its permissions")
+        return misconfiguration(f"{path} may not be written to by this process: change its permissions")
     return None
 
 
@@ -522,17 +524,17 @@ def check_reachable(path: Path) -> None:
     try:
         path.stat()
     except PermissionError as error:
-        raise forbidden(path) or refused(error) from None
+        raise forbidden(path) or file_error(error) from None
     except OSError:
         # Missing, or unusable in another way: the opener says how.
         pass
 
 
-def refused(error: OSError) -> AgentError:
+def file_error(error: OSError) -> AgentError:
     """Return our error for an unusable file; nothing was written."""
     where, why = error.filename or "a file", error.strerror or type(error).__name__
     if isinstance(error, PermissionError):
-        return misconfigured(
+        return misconfiguration(
             f"{where} may not be used by this process ({why}): give it the right to write there, which "
             "readers need as well"
         )
@@ -563,13 +565,13 @@ def version_of(path: Path) -> StoreVersion:
     """
     try:
         with closing(connect_to_read(path)) as connection:
-            found = stored_version(connection, path, known=len(MIGRATIONS))
+            version = read_version(connection, path, newest=len(MIGRATIONS))
     except FAILURES as error:
         failure = forbidden(path) or translate(error)
         raise type(failure)(f"{path}: {failure.message}", kind=failure.kind, retry=failure.retry) from error
-    if found == 0:
-        raise misconfigured(f"{path} is empty: not a Windlass store")
-    return StoreVersion(path, found, len(MIGRATIONS))
+    if version == 0:
+        raise misconfiguration(f"{path} is empty: not a Windlass store")
+    return StoreVersion(path, version, len(MIGRATIONS))
 
 
 def back_up(store: StoreVersion) -> Path:
@@ -586,12 +588,12 @@ def back_up(store: StoreVersion) -> Path:
     part: Path | None = None
     try:
         part = _new_part(path)
-        version = _copied(path, part)
+        version = _copy_store(path, part)
         _make_durable(part)
-        copy = _named(part, path, version)
+        copy = _name_copy(part, path, version)
         sync_folder(path.parent)
     except (*FAILURES, OSError) as error:
-        raise refused(error) if isinstance(error, OSError) else translate(error) from error
+        raise file_error(error) if isinstance(error, OSError) else translate(error) from error
     finally:
         if part is not None:
             part.unlink(missing_ok=True)
@@ -605,17 +607,17 @@ def _new_part(path: Path) -> Path:
     return Path(name)
 
 
-def _copied(path: Path, part: Path) -> int:
+def _copy_store(path: Path, part: Path) -> int:
     """Copy a store; return the schema version of the copy, which may be newer."""
     with (
         closing(connect_to_read(path)) as source,
         closing(sqlite3.connect(part, isolation_level=None)) as target,
     ):
         source.backup(target)
-        [(found,)] = target.execute("PRAGMA quick_check(1)").fetchall()
-        if found != "ok":
+        [(answer,)] = target.execute("PRAGMA quick_check(1)").fetchall()
+        if answer != "ok":
             raise corrupt(f"{path} is damaged: restore it from a backup")
-        return stored_version(target, path, known=len(MIGRATIONS))
+        return read_version(target, path, newest=len(MIGRATIONS))
 
 
 def _make_durable(part: Path) -> None:
@@ -624,7 +626,7 @@ def _make_durable(part: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _named(part: Path, path: Path, version: int) -> Path:
+def _name_copy(part: Path, path: Path, version: int) -> Path:
     for number in count(1):
         again = "" if number == 1 else f"-{number}"
         copy = path.with_name(f"{path.name}.v{version}{again}.bak")

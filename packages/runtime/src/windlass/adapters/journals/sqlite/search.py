@@ -17,8 +17,8 @@ import sqlite3
 from typing import Final, cast
 
 from windlass.adapters.journals.codec import words_of_append
-from windlass.adapters.journals.rules import misconfigured
-from windlass.adapters.journals.sql.statements import Connection
+from windlass.adapters.journals.rules import misconfiguration
+from windlass.adapters.journals.sql.statements import SqlConnection
 from windlass.adapters.journals.sqlite.schema import primary_code
 from windlass_harness.views.listing import words_in
 
@@ -69,7 +69,7 @@ class SearchIndex:
     For writes, the caller has begun a transaction in which SQLite overwrites what it deletes.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: SqlConnection) -> None:
         self._connection = connection
 
     def end_ahead(self) -> End | None:
@@ -100,7 +100,7 @@ class SearchIndex:
         except sqlite3.OperationalError as error:
             if "no such module" not in str(error):
                 raise
-        raise misconfigured(
+        raise misconfiguration(
             f"a search for text needs FTS5, and SQLite {sqlite3.sqlite_version} of this Python was compiled "
             "without it: use another build of SQLite"
         )
@@ -122,12 +122,12 @@ class SearchIndex:
         for position, key, body in appends:
             new = words_of_append(body)
             if new:
-                known = rows.get(key)
-                words = dict[str, None]() if known is None else known[1]
-                words.update(dict.fromkeys(new))
-                rows[key] = (position, words)
+                row_before = rows.get(key)
+                row_words = dict[str, None]() if row_before is None else row_before[1]
+                row_words.update(dict.fromkeys(new))
+                rows[key] = (position, row_words)
         # In the order of the rows: FTS5 writes a segment whenever that is broken.
-        for row, key in sorted((row, key) for key, (row, words) in rows.items() if words):
+        for row, key in sorted((row, key) for key, (row, row_words) in rows.items() if row_words):
             self._connection.execute(_ADD, (row, key, " ".join(rows[key][1])))
         if titles or appends or version != SEARCH_VERSION:
             self._flush()
@@ -139,15 +139,15 @@ class SearchIndex:
         return (position < until[0] and bool(appends)) or (number < until[1] and bool(titles))
 
     def _next_appends(self, position: int) -> list[tuple[int, int, bytes]]:
-        found: list[tuple[int, int, bytes]] = []
+        appends: list[tuple[int, int, bytes]] = []
         size_bytes = 0
         for row in self._connection.execute(_APPENDS, (position,)):
-            one = cast("tuple[int, int, bytes]", row)
-            found.append(one)
-            size_bytes += len(one[2])
-            if len(found) >= BATCH_ROWS_MAX or size_bytes >= BATCH_BYTES_MAX:
+            append = cast("tuple[int, int, bytes]", row)
+            appends.append(append)
+            size_bytes += len(append[2])
+            if len(appends) >= BATCH_ROWS_MAX or size_bytes >= BATCH_BYTES_MAX:
                 break
-        return found
+        return appends
 
     def _flush(self) -> None:
         """Let FTS5 write its changes now: if the index is damaged, the commit must not fail.
@@ -213,7 +213,7 @@ class SearchIndex:
     def _state(self) -> State:
         # A lost or damaged row means a new index.
         rows = self._connection.execute(_STATE).fetchall()
-        is_sound = len(rows) == 1 and all(isinstance(one, int) for one in rows[0])
+        is_sound = len(rows) == 1 and all(isinstance(value, int) for value in rows[0])
         return cast("State", rows[0]) if is_sound else _NEW
 
     def _save(self, state: State) -> None:

@@ -103,7 +103,7 @@ class Leftover:
                 _tidy(self.path.parent)
             os.close(self.lock)
 
-    def put_aside(self) -> None:
+    def set_aside(self) -> None:
         """Keep a damaged file of a dead writer for inspection."""
         if self.lock is not None:
             self.path.rename(self.path.with_name(f".damaged-{self.path.name}"))

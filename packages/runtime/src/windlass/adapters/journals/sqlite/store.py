@@ -8,14 +8,14 @@ from pathlib import Path
 from threading import Lock
 from typing import Self, TypeVar, cast, get_args
 
-from windlass.adapters.journals.rules import CLOSED, misconfigured, unavailable
+from windlass.adapters.journals.rules import CLOSED, misconfiguration, unavailable
 from windlass.adapters.journals.sql.integrity import StoreKey
 from windlass.adapters.journals.sql.queries import SHORT_BYTES_MAX
-from windlass.adapters.journals.sql.statements import Connection
+from windlass.adapters.journals.sql.statements import SqlConnection
 from windlass.adapters.journals.sql.store import SqlStore
 from windlass.adapters.journals.sqlite.files import OpenFiles
 from windlass.adapters.journals.sqlite.listing import list_unlisted
-from windlass.adapters.journals.sqlite.marks import Marks
+from windlass.adapters.journals.sqlite.marks import StoreMarks
 from windlass.adapters.journals.sqlite.reads import SqliteReads
 from windlass.adapters.journals.sqlite.schema import (
     BUSY_TIMEOUT_MS,
@@ -24,14 +24,14 @@ from windlass.adapters.journals.sqlite.schema import (
     Durability,
     check_reachable,
     connect,
+    file_error,
     forbidden,
     is_busy,
     prepare,
-    refused,
     translate,
 )
 from windlass.adapters.journals.sqlite.search import BATCH_BYTES_MAX
-from windlass.adapters.journals.sqlite.transactions import CHECKPOINT_BYTES, Writer
+from windlass.adapters.journals.sqlite.transactions import CHECKPOINT_BYTES, SqliteWriter
 from windlass.adapters.journals.sqlite.writes import OwnerLocks, SqliteTransaction
 from windlass.errors import AgentError, Corrupt
 from windlass.limits import REFUSED_STARTS_MAX
@@ -52,9 +52,9 @@ class SqliteStore(SqlStore[SqliteTransaction, SqliteReads]):
         path: Path,
         *,
         key: StoreKey,
-        writing: Connection,
+        writing: SqlConnection,
         reading: SqliteReads,
-        marks: Marks,
+        marks: StoreMarks,
         is_quick: bool = False,
         refusals_max: int = REFUSED_STARTS_MAX,
     ) -> None:
@@ -67,7 +67,7 @@ class SqliteStore(SqlStore[SqliteTransaction, SqliteReads]):
         with suppress(*FAILURES):
             # Damage is reported by the requests that meet it.
             must_tend = transaction.has_unindexed_words()
-        self._writer = Writer(
+        self._writer = SqliteWriter(
             writing, transaction, files=OpenFiles(path), is_quick=is_quick, must_tend=must_tend
         )
         self._marks = marks
@@ -99,15 +99,15 @@ class SqliteStore(SqlStore[SqliteTransaction, SqliteReads]):
         return await asyncio.to_thread(cls._open, path, durability, connect, refusals_max)
 
     @classmethod
-    def _open(cls, place: str | Path, durability: Durability, connect: Connect, refusals_max: int) -> Self:
-        path = _checked(place, durability)
+    def _open(cls, address: str | Path, durability: Durability, connect: Connect, refusals_max: int) -> Self:
+        path = _check_path(address, durability)
         if not path.parent.is_dir():
-            raise misconfigured(f"the folder {path.parent} does not exist: make it first")
-        connections: list[Connection] = []
-        marks: Marks | None = None
+            raise misconfiguration(f"the folder {path.parent} does not exist: make it first")
+        connections: list[SqlConnection] = []
+        marks: StoreMarks | None = None
         make_database(path)
         try:
-            marks = Marks(path, durability=durability)
+            marks = StoreMarks(path, durability=durability)
             connections.append(connect(path))
             key = prepare(connections[0], path, durability=durability)
             list_unlisted(connections[0], key)
@@ -128,7 +128,8 @@ class SqliteStore(SqlStore[SqliteTransaction, SqliteReads]):
                 refusals_max=refusals_max,
             )
         except (*FAILURES, OSError) as error:
-            failure = forbidden(path) or (refused(error) if isinstance(error, OSError) else translate(error))
+            cause = file_error(error) if isinstance(error, OSError) else translate(error)
+            failure = forbidden(path) or cause
             _close_all(connections, marks)
             where = "" if str(path.parent) in failure.message else f"{path}: "
             raise type(failure)(
@@ -239,9 +240,9 @@ class SqliteStore(SqlStore[SqliteTransaction, SqliteReads]):
             raise unavailable(CLOSED)
         if self._reading.acquire(blocking=False):
             try:
-                found = look(self._reads, SHORT_BYTES_MAX)
-                if found is not None:
-                    return found
+                result = look(self._reads, SHORT_BYTES_MAX)
+                if result is not None:
+                    return result
             except FAILURES as error:
                 if not is_busy(error):
                     raise translate(error) from error
@@ -264,7 +265,7 @@ class SqliteStore(SqlStore[SqliteTransaction, SqliteReads]):
             finally:
                 self._reads.wait_at_most(0)
 
-    def _buried(self, dead: Collection[str]) -> None:
+    def _remove_locks(self, dead: Collection[str]) -> None:
         """Remove the lock files of dead owners, after their rows.
 
         Without its lock file, an owner with a row would be detected only by its lease.
@@ -273,22 +274,22 @@ class SqliteStore(SqlStore[SqliteTransaction, SqliteReads]):
             self._locks.remove_lock(owner_id)
 
 
-def _checked(place: object, durability: object) -> Path:
+def _check_path(address: object, durability: object) -> Path:
     """Return the path of a store; Rejected if it is a folder or not a path."""
-    if not isinstance(place, str | Path):
-        raise misconfigured(f"a store is opened at a path, found {type(place).__name__}")
+    if not isinstance(address, str | Path):
+        raise misconfiguration(f"a store is opened at a path, found {type(address).__name__}")
     if durability not in get_args(Durability):
-        raise misconfigured(f"durability is {' or '.join(get_args(Durability))}, found {durability!r}")
-    if str(place) == ":memory:":
-        raise misconfigured(":memory: is no file; use AgentRuntime.in_memory(), or a MemoryStore")
-    path = Path(place).absolute()
+        raise misconfiguration(f"durability is {' or '.join(get_args(Durability))}, found {durability!r}")
+    if str(address) == ":memory:":
+        raise misconfiguration(":memory: is no file; use AgentRuntime.in_memory(), or a MemoryStore")
+    path = Path(address).absolute()
     check_reachable(path)
     if path.is_dir():
-        raise misconfigured(f"{path} is a folder: name a file in it, such as {path / 'app.db'}")
+        raise misconfiguration(f"{path} is a folder: name a file in it, such as {path / 'app.db'}")
     return path
 
 
-def _close_all(connections: list[Connection], marks: Marks | None) -> None:
+def _close_all(connections: list[SqlConnection], marks: StoreMarks | None) -> None:
     for connection in connections:
         connection.close()
     if marks is not None:

@@ -19,11 +19,11 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Final, TypeVar, cast
 
-from windlass.adapters.journals.rules import CLOSED, ambiguous, stopped, unavailable
+from windlass.adapters.journals.rules import CLOSED, ambiguous, store_stopped, unavailable
 from windlass.adapters.journals.sql.jobs import Job, answer, settle
-from windlass.adapters.journals.sql.statements import Connection
+from windlass.adapters.journals.sql.statements import SqlConnection
 from windlass.adapters.journals.sqlite.files import OpenFiles
-from windlass.adapters.journals.sqlite.marks import State
+from windlass.adapters.journals.sqlite.marks import StoreState
 from windlass.adapters.journals.sqlite.schema import (
     BUSY_TIMEOUT_MS,
     FAILURES,
@@ -66,7 +66,7 @@ RECOVER_S_MAX: Final = 5.0
 _LOG: Final = logging.getLogger("windlass.store")
 
 
-class Writer:
+class SqliteWriter:
     """A thread with the writing connection, shared by any number of event loops.
 
     With `is_quick`, small requests are written by the calling event loop.
@@ -74,7 +74,7 @@ class Writer:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: SqlConnection,
         transaction: SqliteTransaction,
         *,
         files: OpenFiles,
@@ -90,7 +90,7 @@ class Writer:
         """Why the disk could not be written. `_hands` guards it, and the three attributes after it."""
         self._must_repair = False
         """Whether the log may not be on the disk as it reads: see `write_again`."""
-        self._uncertain_state: State | None = None
+        self._uncertain_state: StoreState | None = None
         """The state of the store after the commit that is in doubt."""
         self._recover_s = RECOVER_S_MIN
         self._queue: SimpleQueue[list[Job[SqliteTransaction]] | None] = SimpleQueue()
@@ -141,14 +141,14 @@ class Writer:
         job.future = future = loop.create_future()
         with self._lock:
             if self._closed is not None:
-                raise self._uncertain_error() if job.is_in_doubt else stopped(self._closed)
+                raise self._uncertain_error() if job.is_in_doubt else store_stopped(self._closed)
             if self._queued + len(self._gathered) >= WAITING_JOBS_MAX and not job.is_in_doubt:
                 raise unavailable(f"too many writes are waiting: {WAITING_JOBS_MAX:,}, nothing was written")
             if self._gathered and self._gathered[0].loop is not loop:
                 # The other loop may have ended.
                 self._hand_over()
             if self._is_quick and (job.size_bytes > QUICK_BYTES_MAX or len(self._gathered) >= QUICK_JOBS_MAX):
-                self._put([job])
+                self._queue_jobs([job])
             else:
                 if not self._gathered:
                     loop.call_soon(self._end_gathering, loop)
@@ -178,8 +178,8 @@ class Writer:
             if not isinstance(error, Exception):
                 raise
             # The caller gets an ambiguous error; the log gets the cause.
-            told = "the writer of the store failed"
-            loop.call_exception_handler({"message": told, "exception": error})
+            message = "the writer of the store failed"
+            loop.call_exception_handler({"message": message, "exception": error})
             return True
         finally:
             self._hands.release()
@@ -249,7 +249,7 @@ class Writer:
             self._hands.release()
         with self._lock:
             if not is_done and self._closed is None:
-                self._put(jobs)
+                self._queue_jobs(jobs)
                 return
         for job in jobs:
             self._fail_uncertain(job)
@@ -259,9 +259,9 @@ class Writer:
         """Pass the gathered jobs to the thread."""
         if self._gathered:
             jobs, self._gathered = self._gathered, []
-            self._put(jobs)
+            self._queue_jobs(jobs)
 
-    def _put(self, jobs: list[Job[SqliteTransaction]]) -> None:
+    def _queue_jobs(self, jobs: list[Job[SqliteTransaction]]) -> None:
         """Queue jobs for the thread; the caller holds the lock."""
         self._queued += len(jobs)
         self._queue.put(jobs)
@@ -372,9 +372,9 @@ class Writer:
         the disk still fails.
         """
         try:
-            gone = self._files.missing
-            if gone is not None:
-                raise FileNotFoundError(ENOENT, f"{gone} was removed or replaced")
+            missing = self._files.missing
+            if missing is not None:
+                raise FileNotFoundError(ENOENT, f"{missing} was removed or replaced")
             log = self._files.log if self._must_repair else None
             is_reached = self._transaction.replace_failed(self._uncertain_state, log=log)
             self._transaction.checkpoint()
@@ -414,7 +414,7 @@ class Writer:
         if self._closed not in (None, CLOSED):
             # The disk failed while they waited.
             for job in jobs:
-                job.error = stopped(self._closed)
+                job.error = store_stopped(self._closed)
             return True
         for job in jobs:
             self._logged_bytes += job.size_bytes + JOB_PAGES * PAGE_BYTES
@@ -449,7 +449,7 @@ class Writer:
                 self._fail(jobs, error)
                 return []
             self._fail([job], error)
-            return [each for each in jobs if each is not job]
+            return [other for other in jobs if other is not job]
         self._commit(jobs)
         return []
 
@@ -464,7 +464,7 @@ class Writer:
 
     def _commit(self, jobs: Sequence[Job[SqliteTransaction]]) -> None:
         try:
-            gone = self._files.missing
+            missing = self._files.missing
         except OSError as error:
             with suppress(sqlite3.Error):
                 self._transaction.rollback()
@@ -472,8 +472,8 @@ class Writer:
             for job in jobs:
                 job.error = job.error or self._refusal()
             return
-        if gone is not None:
-            self._give_up(jobs, gone)
+        if missing is not None:
+            self._give_up(jobs, missing)
             return
         try:
             self._transaction.commit()
@@ -490,15 +490,15 @@ class Writer:
                 elif job.error is None:
                     job.error = failure
 
-    def _give_up(self, jobs: Sequence[Job[SqliteTransaction]], gone: str) -> None:
+    def _give_up(self, jobs: Sequence[Job[SqliteTransaction]], missing: str) -> None:
         """Stop writing: the database file was removed or replaced."""
         with suppress(sqlite3.Error):
             self._transaction.rollback()
-        told = f"{gone} was removed or replaced while it was open, so nothing is written: open it again"
+        message = f"{missing} was removed or replaced while it was open, so nothing is written: open it again"
         with self._lock:
-            self._closed = self._closed or told
+            self._closed = self._closed or message
         for job in jobs:
-            job.error = job.error or stopped(told)
+            job.error = job.error or store_stopped(message)
 
     def _tidy(self) -> None:
         """Checkpoint the write-ahead log when it has grown."""

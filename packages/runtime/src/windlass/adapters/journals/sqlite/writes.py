@@ -10,12 +10,12 @@ from windlass.adapters.journals.rules import Leases, conflict, unavailable
 from windlass.adapters.journals.sql.archive import ArchiveTransaction
 from windlass.adapters.journals.sql.integrity import StoredSession, StoreKey
 from windlass.adapters.journals.sql.queries import NEWEST_ITEM
-from windlass.adapters.journals.sql.statements import Connection
+from windlass.adapters.journals.sql.statements import SqlConnection
 from windlass.adapters.journals.sqlite.files import take_lock, write_again
 from windlass.adapters.journals.sqlite.listing import SqliteIndexWrites
-from windlass.adapters.journals.sqlite.marks import Marks, State, read_state
+from windlass.adapters.journals.sqlite.marks import StoreMarks, StoreState, read_state
 from windlass.adapters.journals.sqlite.reads import last_position
-from windlass.adapters.journals.sqlite.run_index import RunIndex
+from windlass.adapters.journals.sqlite.run_index import SqliteRunIndex
 from windlass.adapters.journals.sqlite.search import End, SearchIndex
 from windlass.private_files import make_folder, tighten
 
@@ -135,7 +135,7 @@ class SqliteTransaction(ArchiveTransaction):
     """A group of writes that become durable together; no other connection writes meanwhile."""
 
     def __init__(
-        self, connection: Connection, key: StoreKey, *, locks: OwnerLocks, marks: Marks | None = None
+        self, connection: SqlConnection, key: StoreKey, *, locks: OwnerLocks, marks: StoreMarks | None = None
     ) -> None:
         self._numbers = SqliteIndexWrites(connection, key)
         super().__init__(connection, key, owners=locks, index=self._numbers)
@@ -154,7 +154,7 @@ class SqliteTransaction(ArchiveTransaction):
         """Whether the transaction must leave a trace in the numbers of the store: see `marks`."""
         self._has_counted = False
         """Whether it has added a record or an item."""
-        self._state: State | None = None
+        self._state: StoreState | None = None
         """The state of the store after this transaction, if its numbers have changed."""
 
     def begin(self) -> None:
@@ -177,7 +177,7 @@ class SqliteTransaction(ArchiveTransaction):
             return
         if self._saves is None:
             self._saves = self._number("SELECT saves FROM store")
-        self._state = State(self._end(), self._last_item(), self._saves)
+        self._state = StoreState(self._end(), self._last_item(), self._saves)
 
     def commit(self) -> None:
         """Make everything durable."""
@@ -188,11 +188,11 @@ class SqliteTransaction(ArchiveTransaction):
             self._end_erasing()
 
     @property
-    def state(self) -> State | None:
+    def state(self) -> StoreState | None:
         """The state of the store after this transaction; None if it does not change the numbers."""
         return self._state
 
-    def replace_failed(self, doubted: State | None, *, log: Path | None) -> bool:
+    def replace_failed(self, doubted: StoreState | None, *, log: Path | None) -> bool:
         """Commit a change of the store row after a failed commit; return whether that one may be there.
 
         `doubted` is the state after the failed commit. The new commit takes its place in the log: if its
@@ -234,9 +234,9 @@ class SqliteTransaction(ArchiveTransaction):
 
     def delete(self, session_id: str, *, now_ms: int, idle_since: str | None = None) -> tuple[str, ...]:
         """Delete a session and its subagent sessions."""
-        gone = super().delete(session_id, now_ms=now_ms, idle_since=idle_since)
+        session_ids = super().delete(session_id, now_ms=now_ms, idle_since=idle_since)
         self._search.renumber()
-        return gone
+        return session_ids
 
     def _forget(self, session: StoredSession) -> None:
         self._search.remove(session.key)
@@ -244,7 +244,7 @@ class SqliteTransaction(ArchiveTransaction):
         is_indexed = execute(_IS_RECORDED).fetchone() is not None
         if is_indexed and execute(_RECORDED, (session.row.session_id,)).fetchone() is not None:
             # The recorder index is rebuilt at the next query.
-            RunIndex(self._connection).drop()
+            SqliteRunIndex(self._connection).drop()
 
     def index_words(self, until: End) -> bool:
         """Add the next words to the search index; return whether more are left up to an end."""

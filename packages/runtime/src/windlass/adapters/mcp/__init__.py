@@ -1,1 +1,0 @@
-"""MCP servers as tools; the MCP client library is the extra `mcp`."""

@@ -1,1 +1,0 @@
-"""Sandboxes: none, and bubblewrap."""

@@ -1,1 +1,0 @@
-"""OpenTelemetry export; the SDK and its exporters are the extra `otel`."""

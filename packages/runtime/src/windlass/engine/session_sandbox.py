@@ -1,0 +1,427 @@
+"""The sandbox of a session: opened when it is needed, and its files kept.
+
+The first call that needs it opens it, in whichever process that is. Its state is plain data in that of the
+session, recorded with the result of each call that used it. The files of a folder that belongs to the session
+are kept in the content store, so that another machine can go on with them.
+"""
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from errno import ELOOP
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+from pydantic import JsonValue
+from pydantic_core import from_json, to_json
+
+from windlass.agent.attachments import Inline, read_place
+from windlass.errors import AgentError, Rejected
+from windlass.limits import (
+    SANDBOX_FILE_BYTES_MAX,
+    SANDBOX_KEPT_BYTES_MAX,
+    SANDBOX_KEPT_FILES_MAX,
+    SANDBOX_STORED_BYTES_MAX,
+)
+from windlass.ports.sandbox import Sandbox, SandboxAdapter, SandboxFailed
+from windlass.ports.store import ContentStore
+from windlass.private_files import remove_tree
+from windlass_protocol import ContentRef, FilePart, ImagePart, JsonObject, ModelMessage, UserMessage
+from windlass_protocol.frozen import frozen
+from windlass_protocol.generated import packages
+from windlass_protocol.lazy import lazy_pattern
+
+if TYPE_CHECKING:
+    from windlass_harness.views.runs import RunState
+
+ATTACHMENTS: Final = "attachments"
+"""The folder with the files of messages."""
+_NAME_CHARS_MAX: Final = 100
+_HANDED_OVER: Final = b"windlass file\n"
+_CONTENT_ID: Final = lazy_pattern(r"sha256:[0-9a-f]{64}")
+_READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_OPEN_FOLDER: Final = _READ | getattr(os, "O_DIRECTORY", 0)
+KEPT_LEVELS_MAX: Final = 100
+"""Levels of folders below that of a session whose files are kept."""
+
+
+@frozen
+class SandboxPlace:
+    """Which sandbox a session uses."""
+
+    spec: packages.SandboxSpec
+    adapter: SandboxAdapter
+    key: str
+    """The session that the folder belongs to: this one, or a caller."""
+
+
+class FindSandbox(Protocol):
+    """Finds the sandbox of a run."""
+
+    def __call__(self, run: "RunState", package: packages.RuntimePackage) -> SandboxPlace | None:
+        """Return where the commands of a run belong; None if its agent has no sandbox.
+
+        Raises:
+            Rejected: this process cannot provide it.
+        """
+        ...
+
+
+@frozen
+class Attachment:
+    """A file of a message."""
+
+    name: str
+    place: str
+    """Its address, or a data URL."""
+
+
+def attachments_of(messages: Iterable[ModelMessage]) -> Iterator[Attachment]:
+    """Return the images and files in the messages of people."""
+    for message in messages:
+        if not isinstance(message, UserMessage) or isinstance(message.content, str):
+            continue
+        for part in message.content:
+            match part:
+                case ImagePart(image=place):
+                    yield Attachment(f"image.{(part.media_type or 'image/bin').partition('/')[2]}", place)
+                case FilePart(data=place):
+                    yield Attachment(part.filename or "file", place)
+                case _:
+                    pass
+
+
+class SessionSandbox:
+    """The sandbox of one session, in this process."""
+
+    def __init__(
+        self,
+        place: SandboxPlace,
+        *,
+        content: ContentStore,
+        recorded: JsonValue,
+        family: str,
+        attached: Callable[[], Iterable[Attachment]] = tuple,
+    ) -> None:
+        self.place = place
+        self._content = content
+        self._family = family
+        """The root session: files are handed over between sessions of one root."""
+        self._attached = attached
+        self._recorded = recorded
+        session = recorded.get("session") if isinstance(recorded, dict) else None
+        self._session: JsonObject = session if isinstance(session, dict) else {}
+        stored = self._session.get("stored_bytes")
+        self._stored = stored if isinstance(stored, int) else 0
+        """Bytes that were put into the content store for this folder, also by other processes."""
+        self._own: Sandbox | None = None
+        self._used: Sandbox | None = None
+        """The sandbox that was opened last and has not been recorded."""
+        self._staged: set[str] = set()
+        """Names of the attachments that were written."""
+        self._seen: set[int] = set()
+        """Hashes of the attachments that were looked at."""
+        self._kept: dict[str, tuple[tuple[int, ...], str]] = {}
+        """Files that are in the content store: their stamps and content ids by path."""
+        self._lock = asyncio.Lock()
+
+    async def open(self, folder: Path | None = None) -> Sandbox:
+        """Return the sandbox; see `SandboxAccess`."""
+        place = self.place
+        try:
+            if folder is not None:
+                self._used = await place.adapter.open(place.spec, key=place.key, folder=folder)
+                return self._used
+            async with self._lock:
+                if self._own is None:
+                    found = await place.adapter.open(place.spec, key=place.key)
+                    await self._restore(found.folder)
+                    self._own = found
+                await self._stage(self._own)
+        except Rejected as error:
+            raise SandboxFailed(error.message) from None
+        self._used = self._own
+        return self._own
+
+    async def state(self) -> JsonObject | None:
+        """Return the state to be recorded; None if it is recorded already.
+
+        Files that cannot be kept do not fail the call that made them: the state says that they are not kept.
+        """
+        used, self._used = self._used, None
+        if used is None:
+            return None
+        session: JsonObject = used.snapshot()
+        if self._own is not None:
+            # Its folder is found by the key, on every machine.
+            del session["folder"]
+            async with self._lock:
+                session |= {"key": self.place.key, **await self._keep(self._own.folder)}
+            if self._stored:
+                session["stored_bytes"] = self._stored
+            if self._staged:
+                session["attachments"] = [*sorted(self._staged)]
+        made: JsonObject = {"initialized": True, "session": session}
+        if made == self._recorded:
+            return None
+        self._recorded, self._session = made, session
+        return made
+
+    # files handed over
+
+    async def send(self, sandbox: Sandbox, path: str) -> str:
+        """Put a file into the content store, for the sessions of this family; see `SandboxAccess`."""
+        body = await sandbox.read(path)
+        if not self._has_room(len(body)):
+            raise SandboxFailed(
+                f"this session has put too much into the content store: {self._stored:,} bytes, limit "
+                f"{SANDBOX_STORED_BYTES_MAX:,}; hand over fewer and smaller files, in a new session"
+            )
+        head = _HANDED_OVER + self._family.encode() + b"\n"
+        ref = await self._content.put(
+            head + body, media_type="application/octet-stream", session_id=self._family
+        )
+        self._stored += len(body)
+        return ref.content_id
+
+    async def fetch(self, sandbox: Sandbox, content_id: str, path: str) -> int:
+        """Write a file that a session of this family has sent; see `SandboxAccess`."""
+        found = b""
+        if _CONTENT_ID.fullmatch(content_id):
+            with suppress(AgentError):
+                found = await self._content.get(_ref(content_id))
+        head = _HANDED_OVER + self._family.encode() + b"\n"
+        if not found.startswith(head):
+            raise SandboxFailed("no file was sent under this id in this family of sessions")
+        await sandbox.write(path, found[len(head) :])
+        return len(found) - len(head)
+
+    # attachments
+
+    async def _stage(self, sandbox: Sandbox) -> None:
+        """Write the files of messages that are not there yet."""
+        before = self._session.get("attachments")
+        self._staged |= set(cast(list[str], before)) if isinstance(before, list) else set()
+        for one in self._attached():
+            if hash(one.place) in self._seen:
+                continue
+            self._seen.add(hash(one.place))
+            found = read_place(one.place)
+            if not isinstance(found, Inline) or len(found.raw) > SANDBOX_FILE_BYTES_MAX:
+                continue
+            name = f"{sha256(found.raw).hexdigest()[:8]}-{_plain_name(one.name)}"
+            if name not in self._staged:
+                await sandbox.write(f"{ATTACHMENTS}/{name}", found.raw)
+                self._staged.add(name)
+
+    # files kept
+
+    async def _restore(self, folder: Path) -> None:
+        """Make the folder as it was recorded, unless this machine has the same or a newer one."""
+        revision, files = self._session.get("revision"), self._session.get("files")
+        if not isinstance(revision, int) or _revision(folder) >= revision:
+            return
+        if not isinstance(files, str):
+            raise SandboxFailed(
+                "the files of this session are on another machine, and they were too many or too large to be "
+                f"kept: limits {SANDBOX_KEPT_FILES_MAX:,} files, {SANDBOX_KEPT_BYTES_MAX:,} bytes, and "
+                f"{SANDBOX_STORED_BYTES_MAX:,} bytes over all calls"
+            )
+        try:
+            entries = cast(list[list[str | int]], from_json(await self._content.get(_ref(files))))
+            bodies = {
+                str(one[2]): await self._content.get(_ref(str(one[2]))) for one in entries if one[1] != "link"
+            }
+        except AgentError as error:
+            raise SandboxFailed(f"the files of this session cannot be restored: {error.message}") from None
+        await asyncio.to_thread(_write_all, folder, entries, bodies)
+        _set_revision(folder, revision)
+
+    async def _keep(self, folder: Path) -> JsonObject:
+        """Put changed files into the content store; return the revision of the folder and its files."""
+        revision = max(_revision(folder), cast(int, self._session.get("revision") or 0))
+        files: str | None = None
+        try:
+            found = await asyncio.to_thread(_read_changed, folder, self._kept)
+            stored = await self._stored_ids()
+            bodies = {_content_id(file.body): len(file.body) for file in found or () if file.body is not None}
+            new = sum(size for content_id, size in bodies.items() if content_id not in stored)
+            if found is not None and self._has_room(new):
+                entries: list[JsonValue] = []
+                kept: dict[str, tuple[tuple[int, ...], str]] = {}
+                for one in found:
+                    content_id = one.content_id
+                    if one.body is not None:
+                        content_id = (await self._put(one.body)).content_id
+                    if one.stamp is not None:
+                        kept[one.path] = one.stamp, content_id
+                    entries.append([one.path, "link" if one.stamp is None else one.mode, content_id])
+                self._kept = kept
+                listed = to_json(entries)
+                files = (await self._put(listed)).content_id
+                self._stored += new + (0 if files == self._session.get("files") else len(listed))
+        except AgentError:
+            files = None
+        if files is None or files != self._session.get("files"):
+            revision += 1
+        _set_revision(folder, revision)
+        return {"revision": revision, "files": files}
+
+    async def _stored_ids(self) -> set[str]:
+        """Return the content ids of the files that were kept last, by this process or another."""
+        files = self._session.get("files")
+        if self._kept or not isinstance(files, str):
+            return {content_id for _, content_id in self._kept.values()}
+        entries = cast(list[list[str | int]], from_json(await self._content.get(_ref(files))))
+        return {str(content_id) for _, _, content_id in entries}
+
+    def _has_room(self, size: int) -> bool:
+        """Whether so many bytes may still be put into the content store."""
+        return self._stored + size <= SANDBOX_STORED_BYTES_MAX
+
+    async def _put(self, body: bytes) -> ContentRef:
+        return await self._content.put(body, media_type="application/octet-stream")
+
+
+@frozen
+class _Found:
+    """A file or link of a folder."""
+
+    path: str
+    mode: int
+    stamp: tuple[int, ...] | None
+    """Changes with the file; None for a link."""
+    content_id: str
+    """The known content, or the target of a link."""
+    body: bytes | None = None
+    """The content, if it is not known."""
+
+
+def _read_changed(folder: Path, known: dict[str, tuple[tuple[int, ...], str]]) -> list[_Found] | None:
+    """Return the files and links of a folder; None if they are too many or too large.
+
+    Every name is opened from the handle of its folder, and never through a link. Pipes, sockets and devices
+    are left out.
+    """
+    found: list[_Found] = []
+    room = SANDBOX_KEPT_BYTES_MAX
+    try:
+        top = os.open(folder, _OPEN_FOLDER)
+        for path, handle, status in _entries(top, PurePosixPath(), levels=KEPT_LEVELS_MAX):
+            if len(found) >= SANDBOX_KEPT_FILES_MAX:
+                return None
+            # Suppressed: it was removed in the meantime.
+            with suppress(FileNotFoundError):
+                if stat.S_ISLNK(status.st_mode):
+                    target = os.readlink(path.name, dir_fd=handle)
+                    f"{path}{target}".encode()  # only names of text are kept
+                    found.append(_Found(str(path), 0, None, target))
+                    room -= status.st_size
+                else:
+                    file, size = _read_one(str(path), path.name, handle, known.get(str(path)), room=room)
+                    found.append(file)
+                    room -= size
+            if room < 0:
+                return None
+    except (OSError, UnicodeError):
+        return None
+    return found
+
+
+def _entries(
+    handle: int, above: PurePosixPath, *, levels: int
+) -> Iterator[tuple[PurePosixPath, int, os.stat_result]]:
+    """Yield the files and links below an open folder, each with the handle of its folder; close it.
+
+    Raises:
+        OSError: there are too many levels or names, or a folder cannot be opened.
+    """
+    try:
+        with os.scandir(handle) as entries:
+            names = sorted(one.name for one in islice(entries, SANDBOX_KEPT_FILES_MAX + 1))
+        if levels == 0 or len(names) > SANDBOX_KEPT_FILES_MAX:
+            raise OSError(ELOOP, "too many levels or names in a folder")
+        folders: list[str] = []
+        for name in names:
+            with suppress(FileNotFoundError):
+                status = os.stat(name, dir_fd=handle, follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode):
+                    folders.append(name)
+                elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+                    yield above / name, handle, status
+        for name in folders:
+            with suppress(FileNotFoundError):
+                below = os.open(name, _OPEN_FOLDER, dir_fd=handle)
+                yield from _entries(below, above / name, levels=levels - 1)
+    finally:
+        os.close(handle)
+
+
+def _read_one(
+    path: str, name: str, parent: int, known: tuple[tuple[int, ...], str] | None, *, room: int
+) -> tuple[_Found, int]:
+    """Return a file and its size, which is read as far as there is room and one byte more."""
+    path.encode("utf-8")
+    handle = os.open(name, _READ, dir_fd=parent)
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(handle)
+        stamp = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        mode = stat.S_IMODE(status.st_mode) & 0o777
+        if known is not None and known[0] == stamp:
+            return _Found(path, mode, stamp, known[1]), status.st_size
+        # A command that still runs may change the size at any time.
+        body = file.read(room + 1) if status.st_size <= room else b""
+        return _Found(path, mode, stamp, "", body), max(status.st_size, len(body))
+
+
+def _write_all(folder: Path, entries: Iterable[Sequence[str | int]], bodies: dict[str, bytes]) -> None:
+    """Replace the content of a folder that no command uses."""
+    for one in folder.iterdir():
+        if one.is_dir() and not one.is_symlink():
+            remove_tree(one)
+        else:
+            one.unlink()
+    # Links last, so that no file is written through one.
+    for path, mode, content in sorted(entries, key=lambda one: one[1] == "link"):
+        target = folder / str(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if mode == "link":
+            target.symlink_to(str(content))
+        else:
+            target.write_bytes(bodies[str(content)])
+            target.chmod(int(mode))
+
+
+def _revision(folder: Path) -> int:
+    try:
+        return int(_mark(folder).read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def _set_revision(folder: Path, revision: int) -> None:
+    _mark(folder).write_text(str(revision))
+
+
+def _mark(folder: Path) -> Path:
+    # Beside the folder: commands cannot change it.
+    return folder.with_name(f"{folder.name}.revision")
+
+
+def _plain_name(name: str) -> str:
+    """Return the name of an attachment as that of a file in a folder."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    plain = "".join(one if one.isalnum() or one in "._-" else "_" for one in last)
+    return plain.lstrip(".")[-_NAME_CHARS_MAX:] or "file"
+
+
+def _content_id(body: bytes) -> str:
+    return f"sha256:{sha256(body).hexdigest()}"
+
+
+def _ref(content_id: str) -> ContentRef:
+    return ContentRef(content_id=content_id, hash=content_id, size_bytes=0)

@@ -1,0 +1,49 @@
+"""Opening a store by its address: the path of a SQLite file, or a URL of PostgreSQL."""
+
+import asyncio
+from pathlib import Path
+from typing import Final, Literal
+
+from windlass.adapters.journals.rules import misconfiguration
+from windlass.runtime import rooms
+
+POSTGRES: Final = ("postgresql://", "postgres://")
+
+
+def is_postgres(address: object) -> bool:
+    """Return whether an address names a PostgreSQL database."""
+    return isinstance(address, str) and address.startswith(POSTGRES)
+
+
+async def open_store(
+    place: str | Path, *, durability: Literal["power", "process"] = "power"
+) -> rooms.OpenedStore:
+    """Open a store, and take in what recorders of dead processes left beside a file.
+
+    PostgreSQL has its own settings of durability.
+
+    Raises:
+        Rejected: the address is not valid, or another version or application made what is there.
+        Corrupt: the store is damaged.
+        Unavailable: it cannot be reached now.
+    """
+    if is_postgres(place):
+        return await rooms.open_postgres(str(place))
+    if isinstance(place, str) and "://" in place:
+        # Not a path: it would be shown in messages, with a password.
+        raise misconfiguration(
+            "a store is a file or postgresql://user@host/database, found an address of another form"
+        )
+    from windlass.adapters.journals.sqlite.spool import spool_folder  # noqa: PLC0415 - slow to import
+    from windlass.adapters.journals.sqlite.store import SqliteStore  # noqa: PLC0415 - slow to import
+
+    store = await SqliteStore.open(place, durability=durability)
+    if spool_folder(store.path).is_dir():
+        from windlass.adapters.journals.sqlite.recorded import take_in_left  # noqa: PLC0415 - slow to import
+
+        try:
+            await asyncio.to_thread(take_in_left, store.path, durability=durability)
+        except BaseException:
+            await store.aclose()
+            raise
+    return store

@@ -1,0 +1,174 @@
+"""No sandbox: commands run beside the process, with the rights of its user.
+
+A command gets a few variables of the host process, and a home folder of its own, which is empty and removed
+after it. On Linux a supervisor ends every process that the command left behind, also one that left its
+process group; elsewhere the process group is ended.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Awaitable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from windlass.ports.sandbox import Output
+from windlass.private_files import remove_tree
+from windlass.sandboxes import launch
+from windlass.sandboxes.processes import (
+    OWN_VARIABLES,
+    PATH,
+    ProcessSandbox,
+    ProcessSandboxes,
+    Running,
+    Start,
+    bash_at,
+    private_variables,
+    start,
+)
+from windlass_protocol import JsonObject, SandboxSpec
+
+ADAPTER: Final = "none"
+PASSED: Final = ("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME")
+"""Environment variables of the host process that commands get; all others may be secrets."""
+_GIT: Final = """\
+#!{bash}
+# git whose reads run none of the programs that a repository can name in its settings: no diff program, text
+# conversion, filter or hook, nothing in the folder of a submodule, and nothing that fetches missing objects.
+before=()
+while [ $# -gt 0 ]; do
+  case "$1" in
+    -C | -c | --git-dir | --work-tree | --namespace | --config-env) before+=("$1" "$2"); shift; shift ;;
+    -*) before+=("$1"); shift ;;
+    *) break ;;
+  esac
+done
+options=()
+case "${{1-}}" in
+  diff | diff-index | diff-files) options=(--no-ext-diff --no-textconv --ignore-submodules=dirty) ;;
+  log | show | whatchanged | diff-tree) options=(--no-ext-diff --no-textconv) ;;
+  blame | annotate) options=(--no-textconv) ;;
+  status) options=(--ignore-submodules=dirty) ;;
+  branch | tag)
+    # Since git 2.43 a signature is checked to sort by it, and no later setting takes such a key back.
+    case "$({git} "${{before[@]}}" config --get-all "$1.sort")" in *signature*) options=(--no-sort) ;; esac ;;
+  cat-file | check-ignore | count-objects | describe | for-each-ref | grep | ls-files | ls-tree) ;;
+  merge-base | name-rev | reflog | rev-list | rev-parse | shortlog | show-ref) ;;
+  *) exec {git} "${{before[@]}}" "$@" ;;
+esac
+export GIT_ALLOW_PROTOCOL=none
+# A note or a replacement shows any object as a part of a commit.
+export GIT_NO_REPLACE_OBJECTS=1 GIT_NOTES_REF=refs/notes/none-are-shown GIT_NOTES_DISPLAY_REF=
+case "$1" in blame | annotate)
+  # No later setting takes such a file back, and git shows a line of it that is not the name of a commit.
+  top=$({git} "${{before[@]}}" rev-parse --show-toplevel)
+  while IFS= read -r -d "" file; do
+    if [ "$file" != .git-blame-ignore-revs ] || [ -L "$top/$file" ]; then
+      printf "%s\\n" "git: blame.ignoreRevsFile may only be the file .git-blame-ignore-revs" >&2
+      exit 128
+    fi
+  done < <({git} "${{before[@]}}" config -z --get-all blame.ignoreRevsFile) ;;
+esac
+programs="^(filter[.].*[.](clean|smudge|process|required)|hook[.].*[.]event)$"
+count=${{GIT_CONFIG_COUNT:-0}}
+while IFS= read -r -d "" key; do
+  export "GIT_CONFIG_KEY_$count=$key" "GIT_CONFIG_VALUE_$count="
+  count=$((count + 1))
+done < <({git} "${{before[@]}}" config -z --name-only --get-regexp "$programs")
+export GIT_CONFIG_COUNT=$count
+subcommand=$1
+shift
+exec {git} "${{before[@]}}" "$subcommand" "${{options[@]}}" "$@"
+"""
+
+
+class HostSandbox(ProcessSandbox):
+    """A folder of this machine; commands in it can do what the user of the process can."""
+
+    def __init__(self, folder: Path, host: Mapping[str, str] | None = None) -> None:
+        super().__init__(folder)
+        self._host = os.environ if host is None else host
+
+    def snapshot(self) -> JsonObject:
+        """Return the adapter and the folder."""
+        return {"adapter": ADAPTER, "folder": str(self.folder)}
+
+    async def begin(
+        self, command: str, output: Output, environment: Mapping[str, str], stdin: bytes | None
+    ) -> Running:
+        """Start a command under a supervisor, with a home folder of its own."""
+        passed = {name: self._host[name] for name in PASSED if name in self._host}
+        # A relative search path would let files of the workspace replace programs.
+        path = [part for part in passed.get("PATH", PATH).split(os.pathsep) if part.startswith("/")]
+        bash = bash_at(os.pathsep.join(path))
+        private = _private_folder(bash, os.pathsep.join(path))
+        variables = {
+            **passed,
+            **OWN_VARIABLES,
+            **private_variables(f"{private}/home", f"{private}/tmp"),
+            "PATH": os.pathsep.join([f"{private}/bin", *path]),
+            **environment,
+        }
+        argv = [bash, "--noprofile", "--norc", "-c", command]
+        remove = partial(_remove, private)
+        if sys.platform != "linux":
+            program = Start(argv, variables, self.folder, stdin)
+            return await start(program, output, kill=_kill_group, clean=remove)
+        supervised, control = os.pipe()
+        handles = [control]
+
+        def kill(_: int = 0) -> None:
+            # The supervisor kills all descendants when the pipe is closed.
+            while handles:
+                os.close(handles.pop())
+
+        def clean() -> Awaitable[None]:
+            kill()
+            return remove()
+
+        argv = [sys.executable, "-I", "-S", launch.__file__, "supervise", str(supervised), *argv]
+        program = Start(argv, variables, self.folder, stdin, (supervised,))
+        try:
+            return await start(program, output, kill=kill, clean=clean)
+        finally:
+            os.close(supervised)
+
+
+class HostSandboxes(ProcessSandboxes[HostSandbox]):
+    """Makes folders for sessions, without a boundary around their commands; see `SandboxAdapter`."""
+
+    async def check(self, spec: SandboxSpec) -> None:
+        """Return: every machine can do without a sandbox."""
+
+    async def open(self, spec: SandboxSpec, *, key: str, folder: Path | None = None) -> HostSandbox:
+        """Return the sandbox of a key or a folder."""
+        session_folder = self.folders.folder(key) if folder is None else folder
+        return self.find_or_make(session_folder, lambda: HostSandbox(session_folder))
+
+
+def _private_folder(bash: str, path: str) -> str:
+    """Make the folder for the home, the temporary files and the git of one command."""
+    private = tempfile.mkdtemp(prefix="windlass-")
+    for name in ("home", "tmp", "bin"):
+        Path(private, name).mkdir(mode=0o700)
+    git = shutil.which("git", path=path)
+    if git is not None:
+        wrapper = Path(private, "bin", "git")
+        wrapper.write_text(_GIT.format(bash=bash, git=git))
+        wrapper.chmod(0o500)
+    return private
+
+
+async def _remove(private: str) -> None:
+    # In a thread: a command may have left many files.
+    await asyncio.to_thread(remove_tree, Path(private))
+
+
+def _kill_group(pid: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)

@@ -1,0 +1,125 @@
+"""The core of `windlass` works without its rooms: the tests of core pass on a copy that has none."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tools.files import ROOT
+
+SOURCE = ROOT / "packages/runtime/src/windlass"
+TESTS = (
+    "tests/contracts/test_feed.py",
+    "tests/contracts/test_store.py",
+    "tests/runtime/adapters/test_system.py",
+    "tests/runtime/catalog/test_fork.py",
+    "tests/runtime/catalog/test_sessions.py",
+    "tests/runtime/engine/test_hook_points.py",
+    "tests/runtime/engine/test_mailbox.py",
+    "tests/runtime/engine/test_owners.py",
+    "tests/runtime/engine/test_queue.py",
+    "tests/runtime/engine/test_structured_output.py",
+    "tests/runtime/feed",
+    "tests/runtime/test_agent.py",
+    "tests/runtime/test_binder.py",
+    "tests/runtime/test_builder.py",
+    "tests/runtime/test_decisions.py",
+    "tests/runtime/test_event_hooks.py",
+    "tests/runtime/test_policy.py",
+    "tests/runtime/test_questions.py",
+    "tests/runtime/test_requests.py",
+    "tests/runtime/test_retry_run.py",
+    "tests/runtime/test_run_handle.py",
+    "tests/runtime/test_runtime.py",
+    "tests/runtime/test_runtime_approvals.py",
+    "tests/runtime/test_start.py",
+    "tests/runtime/test_stored_cursors.py",
+    "tests/runtime/test_tool_arguments.py",
+    "tests/runtime/test_tools.py",
+    "tests/runtime/test_undo.py",
+)
+"""Tests that need core alone."""
+_LINTER = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+[CONTRACT] = [one for one in _LINTER["contracts"] if one["name"] == "Core imports no room"]
+CORE = {name.removeprefix("windlass.") for name in CONTRACT["source_modules"]}
+ROOMS = {name.removeprefix("windlass.") for name in CONTRACT["forbidden_modules"]}
+WITHOUT_ROOMS = """
+import asyncio, sys
+from pathlib import Path
+from windlass import Agent, AgentRuntime, Rejected
+from windlass.runtime.rooms import ROOMS, enter
+from windlass.testing import ScriptedModel, say
+
+async def main():
+    guide = Agent("guide", model=ScriptedModel([say("Hello.")]))
+    async with AgentRuntime.open(Path(sys.argv[1]), agents=[guide]) as runtime:
+        print((await (await runtime.start(guide, "Hi.")).wait()).output)
+    try:
+        await AgentRuntime.open("postgresql://shop@localhost/shop", agents=[guide])
+    except Rejected as error:
+        print(error.message)
+
+asyncio.run(main())
+for room in ROOMS:
+    try:
+        enter(room)
+    except Rejected as error:
+        print(room)
+"""
+
+
+@pytest.fixture
+def core(tmp_path: Path) -> Path:
+    """The package without its rooms, in a folder of its own."""
+    skipped = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(SOURCE, tmp_path / "site/windlass", ignore=skipped)
+    for room in ROOMS:
+        place = tmp_path / "site/windlass" / room
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            place.with_suffix(".py").unlink()
+    return tmp_path / "site"
+
+
+def python(site: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=1_800,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr
+    return done.stdout
+
+
+def test_every_part_of_the_package_is_core_or_a_room() -> None:
+    parts = {path.stem for path in SOURCE.iterdir() if path.is_dir() or path.suffix == ".py"}
+    assert parts - {"__init__", "__pycache__"} == CORE | ROOMS
+    assert not CORE & ROOMS
+
+
+def test_core_runs_an_agent_without_rooms_and_says_what_a_room_needs(core: Path, tmp_path: Path) -> None:
+    first, second, *refused = python(core, "-c", WITHOUT_ROOMS, str(tmp_path / "app.db")).splitlines()
+    assert first == "Hello."
+    assert second.startswith(
+        "windlass.postgres cannot be used here, because windlass.postgres is not installed"
+    )
+    assert second.endswith("pip install 'packages/runtime[postgres]' in a checkout of Windlass")
+    assert set(refused) <= ROOMS
+    assert len(refused) == 6
+
+
+@pytest.mark.slow
+def test_the_tests_of_core_pass_without_rooms(core: Path) -> None:
+    options = ("-m", "not slow and not hypothesis", "-k", "not postgres", "-p", "no:cacheprovider")
+    told = python(core, "-m", "pytest", *options, *TESTS)
+    assert " passed" in told
+    assert " failed" not in told

@@ -272,6 +272,45 @@ def test_a_step_is_not_shown_before_its_start() -> None:
     run(main)
 
 
+@pytest.mark.parametrize("is_everything", [False, True])
+@pytest.mark.parametrize("kind", ["message.completed", "step.retrying", "run.completed"])
+def test_a_record_that_is_read_before_it_is_published_replaces_its_deltas(
+    kind: str, is_everything: bool
+) -> None:
+    async def main() -> None:
+        world = World()
+        await world.append(started())
+        world.live().text("half")
+        records = await world.write(draft(kind))
+        feed = world.feed
+        reader = Reader(feed.subscribe_all() if is_everything else feed.subscribe_session("s1"))
+        await ticks(ENOUGH)
+        feed.publish(records)
+        await ticks(ENOUGH)
+        await reader.stop()
+        assert [event.type for event in reader.events] == ["step.started", kind]
+
+    run(main)
+
+
+def test_progress_is_not_shown_after_its_result() -> None:
+    async def main() -> None:
+        world = World()
+        await world.append(started())
+        world.live().partial("c1", 50)
+        records = await world.write(result("c1"))
+        reader = Reader(world.feed.subscribe_session("s1"))
+        await ticks(ENOUGH)
+        world.feed.publish(records)
+        world.live().partial("c2", 10)
+        await ticks(ENOUGH)
+        await reader.stop()
+        assert [event.type for event in reader.events] == ["step.started", "action.result", "action.partial"]
+        assert reader.events[-1].data["callId"] == "c2"
+
+    run(main)
+
+
 def test_a_reader_without_deltas_is_not_woken_for_them() -> None:
     async def main() -> None:
         world = World()

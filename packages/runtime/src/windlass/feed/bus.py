@@ -24,6 +24,7 @@ from windlass.feed.subscription import (
     Topic,
     ends_step,
     find_run,
+    replaces_deltas,
 )
 from windlass.limits import SUBSCRIBER_EVENTS_MAX
 from windlass.ports.clock import Clock
@@ -42,10 +43,6 @@ from windlass_protocol import AgentCursor, AllCursor, Cursor, Event, FilterCurso
 
 _STORED: Final = StreamOptions(follow=False, with_live=False)
 _NEWEST_RECORDS: Final = 16
-_TEXT_ENDS: Final = frozenset(
-    {"message.completed", "actions.requested", "step.completed", "step.failed", "step.retrying"}
-)
-"""Record types that contain or cancel the live deltas before them."""
 
 
 class Feed:
@@ -245,10 +242,14 @@ class Feed:
         if topic.is_empty and self._listened(key) is topic:
             del self._topics[key]
 
+    def open_step(self, session_id: str) -> LiveStep | None:
+        """Return the step of a session that is open for deltas."""
+        return self._live.get(session_id)
+
     def stirred(self, key: str, stamp: int) -> Iterable[LiveStep]:
         """Return the open steps of a topic with deltas after the stamp."""
         if key != EVERYTHING:
-            step = self._live.get(key)
+            step = self.open_step(key)
             return () if step is None else (step,)
         return takewhile(lambda step: step.stamp > stamp, reversed(self._live.values()))
 
@@ -333,7 +334,7 @@ class Feed:
                 continue
             if record.type == "action.result":
                 pieces.forget("action.partial", _call_id(record))
-            elif record.type in _TEXT_ENDS or ends_step(record):
+            elif replaces_deltas(record):
                 if pieces.next_index > pieces.base:
                     pieces.follow(record.seq - 1)
                     tails.append((record.seq, pieces))

@@ -125,7 +125,7 @@ class StepDeltas:
     The index of a delta is its position here plus `base`.
     """
 
-    __slots__ = ("_bytes", "_chars", "_last", "_newest", "_pieces", "_seq", "base", "started")
+    __slots__ = ("_bytes", "_chars", "_last", "_newest", "_pieces", "base", "seq", "started")
 
     def __init__(self, started: Record, base: int = 0) -> None:
         self.started: Final = started
@@ -137,12 +137,13 @@ class StepDeltas:
         self._bytes = 0
         """Bytes of the deltas added with `replace`."""
         self._last: tuple[int, int, list[Event]] | None = None
-        self._seq = started.seq
+        self.seq = started.seq
+        """Number of the last record of the session that was published."""
 
     def follow(self, seq: int) -> None:
         """Move after a later record of the session, so that a reader resuming there gets no repeats."""
-        if seq > self._seq:
-            self._seq = seq
+        if seq > self.seq:
+            self.seq = seq
             self._last = None
 
     @property
@@ -218,7 +219,7 @@ class StepDeltas:
             seq = self.started.seq
             if len(piece) == 2:
                 # Progress arrives late in a step: a reader that resumes after it must get no repeats.
-                (event_type, data), seq = piece, self._seq
+                (event_type, data), seq = piece, self.seq
             else:
                 kind, call, delta = piece
                 texts = [delta]

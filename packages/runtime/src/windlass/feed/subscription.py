@@ -478,6 +478,16 @@ def ends_step(record: Record) -> bool:
     return record.type in STEP_ENDS and "unstarted" not in record.data
 
 
+_TEXT_ENDS: Final = frozenset(
+    {"message.completed", "actions.requested", "step.completed", "step.failed", "step.retrying"}
+)
+
+
+def replaces_deltas(record: Record) -> bool:
+    """Whether a record contains or cancels the live deltas before it."""
+    return record.type in _TEXT_ENDS or ends_step(record)
+
+
 class Source(Protocol):
     """The part of the feed that a subscription needs."""
 
@@ -487,6 +497,10 @@ class Source(Protocol):
 
     def release(self, key: str, topic: Topic) -> None:
         """Drop a topic after its last reader left."""
+        ...
+
+    def open_step(self, session_id: str) -> LiveStep | None:
+        """Return the step of a session that is open for deltas."""
         ...
 
     def stirred(self, key: str, stamp: int) -> Iterable[LiveStep]:
@@ -740,6 +754,18 @@ class Subscription(Reader):
             ready += self._unseen(pieces)
         if ends_step(record):
             self._seen.pop(session_id, None)
+        if record.type == "action.result" or replaces_deltas(record):
+            self._pass_deltas(record)
+
+    def _pass_deltas(self, record: Record) -> None:
+        """Pass the deltas that a record replaces, if it was read before it was published.
+
+        Until then the feed has them as open: they would be shown after the record, and remain.
+        """
+        step = self._source.open_step(record.session_id)
+        pieces = None if step is None else step.pieces
+        if pieces is not None and pieces.seq < record.seq:
+            self._seen[record.session_id] = (pieces.started.seq, pieces.next_index)
 
     def _take_live(self, topic: Topic) -> bool:
         """Make deltas ready that follow the last stored record."""

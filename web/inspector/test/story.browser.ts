@@ -134,7 +134,7 @@ inBrowser("the first five minutes", () => {
     await page.reload();
     expect(await page.getByLabel("Message").inputValue()).toBe("Use weather.");
     await page.getByLabel("Message").fill("Use nothing.");
-    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Send", exact: true }).click();
     await page
       .getByText(/demo without a model/u)
       .first()

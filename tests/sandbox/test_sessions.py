@@ -17,7 +17,7 @@ from tests.sandbox.rig import require_bwrap
 from tests.steps.steps_rig import Stage
 from tests.toolbox.rig import play
 
-from windlass import Agent, AgentRuntime, LLMMessage, PolicySet, Rejected, Rule, ToolContext, tool
+from windlass import Agent, AgentRuntime, Approval, LLMMessage, PolicySet, Rejected, Rule, ToolContext, tool
 from windlass.agent import agent_tool
 from windlass.agent.sandbox import Bubblewrap, NoSandbox
 from windlass.engine import session_sandbox
@@ -255,6 +255,28 @@ def test_a_session_goes_on_with_its_files_after_a_restart_and_on_another_machine
                     mark.write_text("1")
                     (mark.with_suffix("") / "stale").write_text("x")
         assert told[1:] == [shown.format("more\n" * count) for count in range(3)]
+
+    play(story())
+
+
+def test_a_run_that_waits_goes_on_in_the_sandbox_that_its_agent_has_now(tmp_path: Path) -> None:
+    """The package that a run began with may be older, or come with an import: it takes no wall down."""
+    require_bwrap()
+
+    def agent(sandbox: Bubblewrap | NoSandbox) -> Agent:
+        model = ScriptedModel(by_history([bash("uname -n > n; cat n"), say("done")]))
+        return Agent("a", model=model, tools=Workspace().tools("bash"), sandbox=sandbox)
+
+    async def story() -> None:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent(NoSandbox())]) as runtime:
+            handle = await runtime.start("a", "go", session_id="s1", run_id="r1")
+            async for _ in handle.requests():
+                break
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent(Bubblewrap())]) as runtime:
+            async for request in runtime.handle("r1").requests():
+                assert isinstance(request, Approval)
+                await request.approve(by="ann")
+            assert await results(runtime, "s1") == ["sandbox\n"]
 
     play(story())
 

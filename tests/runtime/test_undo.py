@@ -154,6 +154,8 @@ def test_a_call_that_cannot_be_reversed_does_not_stop_the_rest_and_is_tried_agai
             error = (await first.wait(timeout=300)).error
             assert error is not None
             assert "1 of 2 calls were not reversed: cancel_booking." in error.message
+            with pytest.raises(Conflict, match="it reversed calls, without a model; undo the run again"):
+                await first.retry()
             travel.fails.clear()
             second = await handle.undo()
             assert second.run_id != first.run_id

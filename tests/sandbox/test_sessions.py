@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,7 +17,7 @@ from tests.sandbox.rig import require_bwrap
 from tests.steps.steps_rig import Stage
 from tests.toolbox.rig import play
 
-from windlass import Agent, AgentRuntime, LLMMessage, PolicySet, Rejected, Rule, ToolContext, tool
+from windlass import Agent, AgentRuntime, Approval, LLMMessage, PolicySet, Rejected, Rule, ToolContext, tool
 from windlass.agent import agent_tool
 from windlass.agent.sandbox import Bubblewrap, NoSandbox
 from windlass.engine import session_sandbox
@@ -256,6 +257,87 @@ def test_a_session_goes_on_with_its_files_after_a_restart_and_on_another_machine
         assert told[1:] == [shown.format("more\n" * count) for count in range(3)]
 
     play(story())
+
+
+def test_a_run_that_waits_goes_on_in_the_sandbox_that_its_agent_has_now(tmp_path: Path) -> None:
+    """The package that a run began with may be older, or come with an import: it takes no wall down."""
+    require_bwrap()
+
+    def agent(sandbox: Bubblewrap | NoSandbox) -> Agent:
+        model = ScriptedModel(by_history([bash("uname -n > n; cat n"), say("done")]))
+        return Agent("a", model=model, tools=Workspace().tools("bash"), sandbox=sandbox)
+
+    async def story() -> None:
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent(NoSandbox())]) as runtime:
+            handle = await runtime.start("a", "go", session_id="s1", run_id="r1")
+            async for _ in handle.requests():
+                break
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent(Bubblewrap())]) as runtime:
+            async for request in runtime.handle("r1").requests():
+                assert isinstance(request, Approval)
+                await request.approve(by="ann")
+            assert await results(runtime, "s1") == ["sandbox\n"]
+
+    play(story())
+
+
+FORGED: dict[str, list[list[object]]] = {
+    "absolute": [["{outside}/x", 0o644, "{body}"]],
+    "upwards": [["../../x", 0o644, "{body}"]],
+    "upwards inside": [["a/../../x", 0o644, "{body}"]],
+    "through a link": [["l", "link", "{outside}"], ["l/x", "link", "y"]],
+    "through a file": [["f", 0o644, "{body}"], ["f/x", 0o644, "{body}"]],
+    "twice": [["f", 0o644, "{body}"], ["f", "link", "{outside}/x"]],
+    "the folder itself": [[".", 0o644, "{body}"]],
+    "no name": [["", 0o644, "{body}"]],
+    "no byte of a name": [["a\0b", 0o644, "{body}"]],
+    "too deep": [["/".join(["d"] * 102), 0o644, "{body}"]],
+    "no entry": [["f", 0o644]],
+    "too many": [[str(number), "link", "x"] for number in range(2_001)],
+    "too large": [[str(number), 0o644, "{body}"] for number in range(1_000)],
+}
+
+
+@pytest.mark.parametrize("kind", FORGED)
+def test_an_imported_session_writes_no_file_outside_of_its_folder(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list of its files comes with the session, and a file of a session can be forged."""
+    monkeypatch.setattr("windlass.engine.session_sandbox.SANDBOX_KEPT_BYTES_MAX", 1_000)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    body = b"forged"
+    listed = json.dumps(FORGED[kind]).replace("{outside}", str(outside))
+    listed = listed.replace("{body}", f"sha256:{sha256(body).hexdigest()}")
+
+    async def story() -> None:
+        model = ScriptedModel([bash("echo 1 > n"), say("done"), bash("ls"), say("done")])
+        agent = Agent("a", model=model, tools=Workspace().tools("bash"), policy=ALL, sandbox=NoSandbox())
+        async with AgentRuntime.open(tmp_path / "a.db", agents=[agent]) as runtime:
+            await run(runtime, agent)
+            state = cast(dict[str, Any], (await runtime.session_state("s1"))[SANDBOX_KEY])
+            lines = [line async for line in runtime.sessions.export("s1")]
+        forged = _with_files(lines, state["session"]["files"], listed.encode(), body)
+        async with AgentRuntime.open(tmp_path / "b" / "b.db", agents=[agent]) as runtime:
+            await runtime.sessions.import_(forged)
+            told = await run(runtime, agent)
+        assert "the files of this session cannot be restored: the" in told[-1]
+
+    (tmp_path / "b").mkdir()
+    play(story())
+    assert [*outside.iterdir()] == []
+    assert not [*tmp_path.rglob("x")]
+
+
+def _with_files(lines: list[str], before: str, listed: bytes, body: bytes) -> list[str]:
+    """Return an exported session whose files are others."""
+    changed = [line.replace(before, f"sha256:{sha256(listed).hexdigest()}") for line in lines[:-1]]
+    own = [line for line in changed if json.loads(line)["kind"] != "content"]
+    for content in (listed, body):
+        data = {"hash": f"sha256:{sha256(content).hexdigest()}", "data": base64.b64encode(content).decode()}
+        own.append(json.dumps({"kind": "content", "mediaType": "text/plain", "isOwn": True, **data}))
+    total = sha256("".join(f"{line}\n" for line in own).encode())
+    return [*own, json.dumps({"kind": "end", "lines": len(own), "sha256": total.hexdigest()})]
 
 
 def test_the_folder_of_a_session_is_copied_by_a_fork_and_removed_with_the_session(tmp_path: Path) -> None:

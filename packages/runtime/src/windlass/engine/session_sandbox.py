@@ -8,7 +8,7 @@ are kept in the content store, so that another machine can go on with them.
 import asyncio
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from errno import ELOOP
 from hashlib import sha256
@@ -116,7 +116,7 @@ class SessionSandbox:
         session = recorded.get("session") if isinstance(recorded, dict) else None
         self._session: JsonObject = session if isinstance(session, dict) else {}
         stored = self._session.get("stored_bytes")
-        self._stored = stored if isinstance(stored, int) else 0
+        self._stored = max(stored, 0) if isinstance(stored, int) else 0
         """Bytes that were put into the content store for this folder, also by other processes."""
         self._own: Sandbox | None = None
         self._used: Sandbox | None = None
@@ -232,12 +232,18 @@ class SessionSandbox:
                 f"{SANDBOX_STORED_BYTES_MAX:,} bytes over all calls"
             )
         try:
-            entries = cast(list[list[str | int]], from_json(await self._content.get(_ref(files))))
-            bodies = {
-                str(one[2]): await self._content.get(_ref(str(one[2]))) for one in entries if one[1] != "link"
-            }
-        except AgentError as error:
-            raise SandboxFailed(f"the files of this session cannot be restored: {error.message}") from None
+            entries = read_list(await self._content.get(_ref(files)))
+            bodies, room = dict[str, bytes](), SANDBOX_KEPT_BYTES_MAX
+            for entry in entries:
+                if entry.mode is not None:
+                    if entry.content not in bodies:
+                        bodies[entry.content] = await self._content.get(_ref(entry.content))
+                    room -= len(bodies[entry.content])
+                if room < 0:
+                    raise ValueError(f"they have more than {SANDBOX_KEPT_BYTES_MAX:,} bytes")
+        except (AgentError, ValueError) as error:
+            problem = error.message if isinstance(error, AgentError) else str(error)
+            raise SandboxFailed(f"the files of this session cannot be restored: {problem}") from None
         await asyncio.to_thread(_write_all, folder, entries, bodies)
         _set_revision(folder, revision)
 
@@ -264,7 +270,7 @@ class SessionSandbox:
                 listed = to_json(entries)
                 files = (await self._put(listed)).content_id
                 self._stored += new + (0 if files == self._session.get("files") else len(listed))
-        except AgentError:
+        except (AgentError, ValueError):
             files = None
         if files is None or files != self._session.get("files"):
             revision += 1
@@ -276,8 +282,7 @@ class SessionSandbox:
         files = self._session.get("files")
         if self._kept or not isinstance(files, str):
             return {content_id for _, content_id in self._kept.values()}
-        entries = cast(list[list[str | int]], from_json(await self._content.get(_ref(files))))
-        return {str(content_id) for _, _, content_id in entries}
+        return {entry.content for entry in read_list(await self._content.get(_ref(files)))}
 
     def _has_room(self, size: int) -> bool:
         """Whether so many bytes may still be put into the content store."""
@@ -378,7 +383,53 @@ def _read_one(
         return _Found(path, mode, stamp, "", body), max(status.st_size, len(body))
 
 
-def _write_all(folder: Path, entries: Iterable[Sequence[str | int]], bodies: dict[str, bytes]) -> None:
+@frozen
+class KeptFile:
+    """A file or link in the list of those that are kept."""
+
+    path: str
+    mode: int | None
+    """None for a link."""
+    content: str
+    """The content id, or the target of a link."""
+
+
+def read_list(listed: bytes) -> list[KeptFile]:
+    """Return the files and links of a list.
+
+    It is not trusted: an imported session brings its own. Every path is one inside of the folder, and none
+    leads through a file or a link of the list.
+
+    Raises:
+        ValueError: it is not such a list.
+    """
+    raw = from_json(listed)
+    if not isinstance(raw, list) or len(cast(list[object], raw)) > SANDBOX_KEPT_FILES_MAX:
+        raise ValueError(f"their list is not one of at most {SANDBOX_KEPT_FILES_MAX:,} files")
+    entries = [_kept_file(item) for item in cast(list[object], raw)]
+    paths = {entry.path for entry in entries}
+    above = {str(folder) for entry in entries for folder in PurePosixPath(entry.path).parents}
+    if len(paths) < len(entries) or paths & above:
+        raise ValueError("their list has a path twice, or one that leads through a file or a link")
+    return entries
+
+
+def _kept_file(item: object) -> KeptFile:
+    match item:
+        case [str(path), "link", str(content)]:
+            mode = None
+        case [str(path), int(mode), str(content)]:
+            mode &= 0o777
+        case _:
+            raise ValueError("their list has an entry that is no file and no link")
+    parts = PurePosixPath(path).parts
+    is_plain = path == "/".join(parts) and ".." not in parts and "\0" not in path + content
+    if not is_plain or not 0 < len(parts) <= KEPT_LEVELS_MAX + 1:
+        raise ValueError("their list has a path that leads out of the folder, or is not a plain one")
+    return KeptFile(path, mode, content)
+
+
+def _write_all(folder: Path, entries: Iterable[KeptFile], bodies: dict[str, bytes]) -> None:
     """Replace the content of a folder that no command uses."""
     for one in folder.iterdir():
         if one.is_dir() and not one.is_symlink():
@@ -386,14 +437,14 @@ def _write_all(folder: Path, entries: Iterable[Sequence[str | int]], bodies: dic
         else:
             one.unlink()
     # Links last, so that no file is written through one.
-    for path, mode, content in sorted(entries, key=lambda one: one[1] == "link"):
-        target = folder / str(path)
+    for entry in sorted(entries, key=lambda entry: entry.mode is None):
+        target = folder / entry.path
         target.parent.mkdir(parents=True, exist_ok=True)
-        if mode == "link":
-            target.symlink_to(str(content))
+        if entry.mode is None:
+            target.symlink_to(entry.content)
         else:
-            target.write_bytes(bodies[str(content)])
-            target.chmod(int(mode))
+            target.write_bytes(bodies[entry.content])
+            target.chmod(entry.mode)
 
 
 def _revision(folder: Path) -> int:

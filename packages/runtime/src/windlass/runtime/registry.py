@@ -308,7 +308,8 @@ class PackageChange(StrEnum):
     """How a run continues if its agent has changed since it started.
 
     The functions of tools, the model of a route and the rules of policies are always the current ones; a
-    package only names them. The output contract of a run never changes.
+    package only names them. So is the sandbox, if the agent has one. The output contract of a run never
+    changes.
     """
 
     CONTINUE = "continue"

@@ -232,8 +232,8 @@ class Runs:
         the runs that the failed run continued.
 
         Raises:
-            Conflict: the run has not failed, is one of a subagent, or is not the newest of its session; or
-                nothing is left of its budget.
+            Conflict: the run has not failed, is one of a subagent or reverses calls, or is not the newest of
+                its session; or nothing is left of its budget.
         """
         newest = (await self._folds.session(row.session_id)).newest_run
         if row.status not in _RETRYABLE:
@@ -243,6 +243,8 @@ class Runs:
         if newest.parent is not None:
             raise not_retryable(row.run_id, "it is one of a subagent; retry the run that called it")
         facts, said = await self._opening(row)
+        if "undo" in facts:
+            raise not_retryable(row.run_id, "it reversed calls, without a model; undo the run again instead")
         asked: JsonObject = {name: facts[name] for name in _RETRIED if name in facts}
         asked |= {"runId": run_id, "agentId": row.agent_id, "sessionId": row.session_id}
         continued = {row.run_id}

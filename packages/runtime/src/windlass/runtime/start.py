@@ -572,9 +572,14 @@ def _adapter_of(ports: RuntimePorts, spec: SandboxSpec) -> SandboxAdapter:
 
 
 def sandbox_of(ports: RuntimePorts, run: RunState, package: RuntimePackage) -> SandboxPlace | None:
-    """Return the sandbox of a run: that of a caller which it shares, or its own; see `FindSandbox`."""
+    """Return the sandbox of a run: that of a caller which it shares, or its own; see `FindSandbox`.
+
+    It is a wall, and so the one that the agent has now: the package may be older, or come with an import.
+    """
     shared = None if run.parent is None else run.parent.sandbox
-    spec, key = package.sandbox, run.session_id
+    registered = ports.registry.agent(run.agent_id)
+    today = None if registered is None else registered.package.sandbox
+    spec, key = today or package.sandbox, run.session_id
     if shared is not None:
         registered = ports.registry.agent(shared.agent_id)
         if registered is None or registered.package.sandbox is None:

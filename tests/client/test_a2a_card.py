@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import httpx
 import pytest
@@ -252,6 +253,14 @@ def test_the_values_of_an_answer_are_bounded(kind: str, end: bytes) -> None:
     assert play(received(VALUES + end, kind, 65_536)) == VALUES + end
     with pytest.raises(ToolFailed, match="limit 20,000 values"):
         play(received(b"[" + VALUES + b",1]" + end, kind, 65_536))
+
+
+def test_the_page_on_security_tells_the_limits_of_an_answer() -> None:
+    page = (Path(__file__).parents[2] / "SECURITY.md").read_text()
+    [told] = [line for line in page.splitlines() if line.startswith("| the card of an A2A agent |")]
+    one, all_events = a2a.ANSWER_BYTES_MAX >> 20, a2a.STREAM_BYTES_MAX >> 20
+    assert f"at most {one} MiB and {a2a.ANSWER_VALUES_MAX:,} values" in told
+    assert f"all events of a stream have at most {all_events} MiB" in told
 
 
 def test_a_public_server_that_a_card_names_gets_the_task_without_the_key_at_the_checked_address() -> None:

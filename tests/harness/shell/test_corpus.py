@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 import pytest
 from tests.harness.shell.corpus import WRAPPINGS, Row, all_rows, rows
@@ -59,6 +60,13 @@ def test_few_harmless_reads_are_graded_above_safe(name: str) -> None:
     flagged = wrong(found, "safe", "caution") + wrong(found, "safe", "dangerous")
     total = sum(row.expected == "safe" for row in found)
     assert len(flagged) <= FRICTION_MAX[name] * total, flagged
+
+
+def test_the_page_on_consent_tells_how_many_reads_ask() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "consent.md").read_text()
+    total = sum(row.expected == "safe" for row in rows("everyday.tsv"))
+    assert f"Of {total} everyday reads at most {FRICTION_MAX['everyday.tsv']:.0%}".replace("%", " %") in page
+    assert f"it is up to {max(FRICTION_MAX.values()):.0%}".replace("%", " %") in page
 
 
 @pytest.mark.parametrize("name", FRICTION_MAX)

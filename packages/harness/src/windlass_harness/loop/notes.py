@@ -417,7 +417,7 @@ def _sum(total: int | None, more: int | None) -> int | None:
     if more is None:
         return total
     amount = (total or 0) + more
-    return amount if amount < INTEGER_MAX else INTEGER_MAX
+    return min(INTEGER_MAX, amount)
 
 
 def limits_of(limits: BudgetLimits | None) -> Budget:

@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
+from msgspec import structs
+
 from windlass.adapters.journals import memory
 from windlass.engine import driver, effects
 from windlass.engine import inbox as mailbox
@@ -156,7 +158,7 @@ def a_repeated_effect_gets_another_key() -> list[tuple[Any, str, Any]]:
             return replace(effect, idempotency_key=f"{effect.idempotency_key}+")
         return effect
 
-    return _advancing(lambda plan: replace(plan, effects=tuple(other(one) for one in plan.effects)))
+    return _advancing(lambda plan: structs.replace(plan, effects=tuple(other(one) for one in plan.effects)))
 
 
 @mutation
@@ -279,7 +281,7 @@ def a_queued_run_that_was_cancelled_starts_all_the_same() -> list[tuple[Any, str
 def a_run_ends_twice() -> list[tuple[Any, str, Any]]:
     def twice(plan: Plan) -> Plan:
         ends = tuple(one for one in plan.drafts if one.type in ("run.completed", "run.failed"))
-        return replace(plan, drafts=(*plan.drafts, *ends))
+        return structs.replace(plan, drafts=(*plan.drafts, *ends))
 
     return _advancing(twice)
 
@@ -291,7 +293,7 @@ def the_turn_ends_after_its_run() -> list[tuple[Any, str, Any]]:
         for at, one in enumerate(drafts[:-1]):
             if one.type.startswith("turn.") and drafts[at + 1].type == "run.completed":
                 drafts[at], drafts[at + 1] = drafts[at + 1], one
-        return replace(plan, drafts=tuple(drafts))
+        return structs.replace(plan, drafts=tuple(drafts))
 
     return _advancing(swapped)
 
@@ -303,7 +305,7 @@ def the_output_of_a_run_is_lost() -> list[tuple[Any, str, Any]]:
             replace(one, data={**one.data, "output": ""}) if one.type == "run.completed" else one
             for one in plan.drafts
         ]
-        return replace(plan, drafts=tuple(drafts))
+        return structs.replace(plan, drafts=tuple(drafts))
 
     return _advancing(emptied)
 

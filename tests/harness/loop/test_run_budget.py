@@ -1,8 +1,7 @@
 """Budgets: checked before the spend, exact at the limit; waiting is free."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 from tests.harness.loop.stage import (
     ASK,
     JsonObject,
@@ -198,8 +197,8 @@ def test_a_given_active_time_replaces_the_wall_clock() -> None:
     judge_all(session)
     used_ms = session.state.run_notes.budget.wall_ms_used
     session.pass_ms(1_000_000)
-    assert session.state.wall_ms(replace(session.now, active_ms=7)) == used_ms + 7
-    assert session.state.exceeding(replace(session.now, active_ms=7)) == ()
+    assert session.state.wall_ms(structs.replace(session.now, active_ms=7)) == used_ms + 7
+    assert session.state.exceeding(structs.replace(session.now, active_ms=7)) == ()
     assert session.state.exceeding(session.now) != ()
 
 

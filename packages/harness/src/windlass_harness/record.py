@@ -119,15 +119,14 @@ class Record:
                 self.body = read_body(body_type, self.data)
             return self.body
         if name == "data":
-            self.data = data_of(self._made) if self.stored is None else decode_data(self.stored)
+            if self.stored is None:
+                body = self.body
+                assert body is not None, "a record is made of data or of a body"
+                self.data = data_of(body)
+            else:
+                self.data = decode_data(self.stored)
             return self.data
         raise AttributeError(name)
-
-    @property
-    def _made(self) -> Body:
-        body = self.body
-        assert body is not None, "a record is made of data or of a body"
-        return body
 
 
 def body_of(event: Record | Event) -> Body | None:
@@ -148,7 +147,7 @@ def number(record: Record, session_id: str, *, seq: int, epoch: int, position: i
     return record
 
 
-_FIELDS: Final = tuple(one.name for one in fields(Record) if one.init and one.name != "posts")
+_FIELDS: Final = tuple(spec.name for spec in fields(Record) if spec.init and spec.name != "posts")
 
 
 def from_wire(value: object) -> Record:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
-from typing import Any, ClassVar, Final, TypeVar, cast
+from typing import Any, ClassVar, Final, TypeVar
 
 from msgspec import Raw, Struct, UnsetType, ValidationError, convert, json, to_builtins
 from pydantic import BaseModel, GetCoreSchemaHandler, JsonValue, TypeAdapter
@@ -130,7 +130,8 @@ def or_none(value: JsonValue | UnsetType) -> JsonValue:
 
 def data_of(body: Struct) -> JsonObject:
     """Return a body as JSON data, independent of the body."""
-    return cast(JsonObject, to_builtins(body, enc_hook=_write_model))
+    data: JsonObject = to_builtins(body, enc_hook=_write_model)
+    return data
 
 
 def decode_data(raw: Raw) -> JsonObject:

@@ -6,6 +6,7 @@ owner was interrupted, and the kind of effect decides what happens.
 
 from collections.abc import Set
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from windlass_harness.loop import compaction as compacting
@@ -197,18 +198,17 @@ def last_text(state: LoopState) -> str:
 # calls
 
 
-class _Calls:
+class _Calls(Struct):
     """The plan for open calls, while it is built."""
 
-    def __init__(self) -> None:
-        self.drafts: list[Draft] = []
-        self.effects: list[Effect] = []
-        self.requests: list[InputRequest] = []
-        self.wakes: list[int] = []
-        self.exceeded: tuple[BudgetName, ...] = ()
-        self.has_busy_child = False
-        self.failure: ErrorInfo | None = None
-        """Why the run fails, once nothing is in progress."""
+    drafts: list[Draft] = []
+    effects: list[Effect] = []
+    requests: list[InputRequest] = []
+    wakes: list[int] = []
+    exceeded: tuple[BudgetName, ...] = ()
+    has_busy_child: bool = False
+    failure: ErrorInfo | None = None
+    """Why the run fails, once nothing is in progress."""
 
 
 def _advance_calls(

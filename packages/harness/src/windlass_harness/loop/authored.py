@@ -2,12 +2,12 @@
 
 from typing import Final
 
+from msgspec import Struct
 from pydantic_core import to_json
 
 from windlass_harness.loop.events import CallReturned, Draft, Moment, StateChange, StateGiven
 from windlass_harness.loop.state import LoopState
 from windlass_protocol import ActionStatus, JsonObject
-from windlass_protocol.frozen import frozen
 
 STATE_KEYS_MAX: Final = 1_024
 """Keys per session."""
@@ -36,8 +36,7 @@ def state_problem(values: JsonObject, change: StateChange) -> str | None:
     return None
 
 
-@frozen
-class Kept:
+class Kept(Struct, frozen=True):
     """The result of a call, and the record of its state changes."""
 
     returned: CallReturned

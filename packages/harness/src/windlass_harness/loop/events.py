@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import ClassVar
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from windlass_harness.loop.notes import Pause, ProgramResult, ProgramVariables
@@ -28,8 +29,7 @@ from windlass_protocol.generated import records
 from windlass_protocol.limits import ID_CHARS_MAX
 
 
-@frozen
-class Moment:
+class Moment(Struct, frozen=True):
     """A point in time: as a wire timestamp, and in milliseconds since 1970."""
 
     at: str
@@ -672,8 +672,7 @@ def is_errand(effect: Effect) -> bool:
     return isinstance(effect, CallHooks | Deliver) and effect.run.result is not None
 
 
-@frozen
-class Plan:
+class Plan(Struct, frozen=True):
     """Records to write, then effects to perform.
 
     An empty plan means: wait, until `wake_at_ms` at the latest.

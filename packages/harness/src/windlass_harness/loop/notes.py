@@ -414,7 +414,10 @@ def added_usage(total: records.Usage, more: records.Usage) -> records.Usage:
 
 
 def _sum(total: int | None, more: int | None) -> int | None:
-    return total if more is None else min((total or 0) + more, INTEGER_MAX)
+    if more is None:
+        return total
+    amount = (total or 0) + more
+    return min(INTEGER_MAX, amount)
 
 
 def limits_of(limits: BudgetLimits | None) -> Budget:
@@ -432,7 +435,10 @@ def limits_of(limits: BudgetLimits | None) -> Budget:
 
 def policy_version(decision: records.PolicyDecision) -> str | None:
     """Return the policy version of a decision."""
-    return next((ref.version for ref in decision.policy_refs if ref.version is not None), None)
+    for ref in decision.policy_refs:
+        if ref.version is not None:
+            return ref.version
+    return None
 
 
 THRESHOLD: Final = "threshold"

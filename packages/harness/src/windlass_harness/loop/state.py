@@ -104,13 +104,13 @@ class LoopState:
         if self.run_notes.epoch != record.epoch:
             self.run_notes.change_hands(record, paused_until_ms(self))
         session = self.session
-        before = session.run
+        run_before = session.run
         session.apply(record)
-        if session.run is not before:
+        if session.run is not run_before:
             self.run = _under_way(session.run)
-        follow = _ON.by_type.get(record.type)
-        if follow is not None:
-            follow(self, record, record.body)
+        handle = _ON.by_type.get(record.type)
+        if handle is not None:
+            handle(self, record, record.body)
         self.run_notes.last_at = record.at
 
     def apply_all(self, entries: Iterable[Record]) -> None:
@@ -233,8 +233,10 @@ def _under_way(run: RunState | None) -> RunState | None:
 
 def paused_until_ms(state: LoopState) -> int:
     """Return the end of the current retry pause in milliseconds; 0 if there is none."""
-    waits = (state.run_notes, state.compacting)
-    return max((one.pause.until_ms for one in waits if one.is_retry and one.pause is not None), default=0)
+    retries = (state.run_notes, state.compacting)
+    return max(
+        (notes.pause.until_ms for notes in retries if notes.is_retry and notes.pause is not None), default=0
+    )
 
 
 _NO_NOTES: Final = CallNotes()
@@ -242,7 +244,10 @@ _NO_NOTES: Final = CallNotes()
 
 def _note(state: LoopState, call_id: str) -> CallNotes:
     """Return the notes of a call, for writing."""
-    return state.notes.setdefault(call_id, CallNotes())
+    note = state.notes.get(call_id)
+    if note is None:
+        note = state.notes[call_id] = CallNotes()
+    return note
 
 
 # records of runs
@@ -398,7 +403,7 @@ def _action_started(state: LoopState, record: Record, body: records.ActionStarte
     if note.program is not None and note.program.is_tool:
         note.program.has_paused = False
     state.run_notes.refusals = 0
-    call = state.call(body.call_id)
+    call = state.session.history.open_call(body.call_id)
     if call is not None and call.attempt == 1:
         state.run_notes.budget.tool_calls_used += 1
 

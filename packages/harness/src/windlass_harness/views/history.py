@@ -9,10 +9,11 @@ Such an answer stays in the tail until its call has a result or its work ends. T
 there is no result, and takes the real one if it arrives later.
 """
 
-from collections.abc import Sequence, Set
-from dataclasses import field
+from collections.abc import Iterable, Sequence, Set
 from enum import StrEnum
 from typing import Final
+
+from msgspec import UNSET, Struct
 
 from windlass_harness.compaction import Origin, compact, mark
 from windlass_harness.views.payloads import (
@@ -38,8 +39,8 @@ from windlass_protocol import (
     ToolResultPart,
     UserMessage,
 )
-from windlass_protocol.bodies import State, or_none
-from windlass_protocol.frozen import frozen, mutable
+from windlass_protocol.bodies import State
+from windlass_protocol.frozen import frozen
 from windlass_protocol.generated import records
 
 INTERRUPTED: Final = "No result: the call was interrupted. It may or may not have taken effect."
@@ -89,7 +90,7 @@ class Call(State, frozen=True):
             CallStage.STARTED,
             body.effect,
             body.idempotency_key,
-            or_none(body.arguments),
+            None if body.arguments is UNSET else body.arguments,
             epoch,
             self.attempt + 1,
             None,
@@ -128,14 +129,13 @@ class OpenStep:
     epoch: int | None = None
 
 
-@mutable(eq=False)
-class Step:
+class Step(Struct, eq=False):
     """An open step while records are applied."""
 
     place: Place
     run_id: str | None
-    parts: list[AssistantPart] = field(default_factory=list["AssistantPart"])
-    calls: dict[str, Call] = field(default_factory=dict[str, Call])
+    parts: list[AssistantPart] = []
+    calls: dict[str, Call] = {}
     unfinished: int = 0
     is_answered: bool = False
     epoch: int | None = None
@@ -208,11 +208,12 @@ class Step:
         messages: list[ModelMessage] = []
         if self.parts:
             messages.append(assistant_message(content=_content(self.parts)))
-        results = [
-            result_part(tool_call_id=call.call_id, tool_name=call.tool_name, output=call.output)
-            for call in self.calls.values()
-            if call.parent_id is None and call.output is not None
-        ]
+        results: list[ToolResultPart] = []
+        for call in self.calls.values():
+            if call.parent_id is None and call.output is not None:
+                results.append(
+                    result_part(tool_call_id=call.call_id, tool_name=call.tool_name, output=call.output)
+                )
         if results:
             messages.append(tool_message(content=tuple(results)))
         return messages
@@ -316,14 +317,14 @@ class HistoryDraft:
             else:
                 step.parts.append(part)
 
-    def request(self, place: Place, parts: Sequence[ToolCallPart], *, run_id: str | None) -> None:
+    def request(self, place: Place, parts: Iterable[ToolCallPart], *, run_id: str | None) -> None:
         """Add the calls of the unfinished answer."""
         step = self._writing(place, run_id)
         for part in parts:
             self._add_call(step, part)
 
     def request_for(
-        self, parent_id: str, place: Place, parts: Sequence[ToolCallPart], *, run_id: str | None
+        self, parent_id: str, place: Place, parts: Iterable[ToolCallPart], *, run_id: str | None
     ) -> None:
         """Add the calls of a program to the step of its own call."""
         steps = self._by_call.get(parent_id)
@@ -467,7 +468,7 @@ class HistoryDraft:
 
     def _adopt(self, part: ToolCallPart, place: Place, run_id: str | None) -> Step:
         """Add a call to its step; to a new step if that one is no longer open."""
-        step = next((one for one in reversed(self._steps()) if one.place == place), None)
+        step = next((step for step in reversed(self._steps()) if step.place == place), None)
         if step is None:
             step = Step(place, run_id, is_answered=True)
             self._append(step)
@@ -509,19 +510,16 @@ class HistoryDraft:
             if isinstance(item, Step):
                 if item.unfinished or not item.is_answered:
                     break
-                self.messages.extend(item.messages())
+                self.messages += item.messages()
                 self._forget(item)
-                self._note_unsettled(item)
+                for call in item.calls.values():
+                    self._unsettled.pop(call.call_id, None)
+                    if call.stage is CallStage.CLOSED and call.parent_id is None:
+                        self._unsettled[call.call_id] = None
             else:
                 self.messages.append(item)
             done += 1
         del self._tail[:done]
-
-    def _note_unsettled(self, step: Step) -> None:
-        for call in step.calls.values():
-            self._unsettled.pop(call.call_id, None)
-            if call.stage is CallStage.CLOSED and call.parent_id is None:
-                self._unsettled[call.call_id] = None
 
     def _settle(self, call_id: str, output: ToolOutput) -> None:
         """Replace the placeholder of a call with its real output."""

@@ -14,9 +14,9 @@ from windlass_harness.views.fold import START, Handlers, Position, types_of
 from windlass_harness.views.history import Call, CallStage, History, HistoryDraft, OpenStep
 from windlass_harness.views.payloads import (
     SKIPPED,
+    Place,
     content_model,
     part_of,
-    place_of,
     question_outcome,
     said_parts,
     thought_part,
@@ -44,7 +44,7 @@ from windlass_protocol import (
     SessionAgent,
     Taint,
 )
-from windlass_protocol.bodies import State
+from windlass_protocol.bodies import Body, State
 from windlass_protocol.frozen import frozen
 from windlass_protocol.generated import records
 
@@ -286,24 +286,24 @@ class SessionDraft:
         if record.seq != self.seq + 1 or record.session_id != self._session_id:
             self._session_id = self.position.after(record).session_id
         self.seq = record.seq
-        kind, epoch = record.type, record.epoch
-        if epoch is None and kind in _TELLS_EPOCH:
-            body = record.body
-            assert isinstance(body, _EPOCHS)
-            epoch = body.epoch
+        epoch = record.epoch
+        if epoch is None:
+            epoch = _epoch_in(record)
         if epoch is not None and epoch > self.epoch:
             self.epoch = epoch
-        if kind not in _OF_WORK:
-            handle = _ON.by_type.get(kind)
-            if handle is not None:
-                handle(self, record, record.body)
-            return
+        handle = _HANDLERS.get(record.type)
+        if handle is not None:
+            handle(self, record, record.body)
+
+    def move(self, record: Record, body: Body | None) -> None:
+        """Apply a record that changes whose work goes on."""
+        kind = record.type
         is_ours = kind not in _MOVES or self._follow_run(record)
         if is_ours and kind in _ENDS_OF_WAIT:
             self.waiting = None
         handle = _ON.by_type.get(kind)
         if handle is not None:
-            handle(self, record, record.body)
+            handle(self, record, body)
         if kind in _ENDS_OF_WORK:
             self._end_work(record, is_ours=is_ours)
 
@@ -345,10 +345,10 @@ class SessionDraft:
             if call_id in closed or (is_ours and not self.history.is_open(call_id)):
                 del self.requests[request.request_id]
 
-    def _run_of(self, record: Record) -> str | None:
-        if record.run_id is not None or self.run is None:
-            return record.run_id
-        return self.run.run_id
+    @property
+    def _run_id(self) -> str | None:
+        """The newest run, for records without a run of their own."""
+        return None if self.run is None else self.run.run_id
 
     # session
 
@@ -364,7 +364,7 @@ class SessionDraft:
 
     def _add_taint(self, taint: Sequence[Taint] | None) -> None:
         if taint:
-            self.taint |= {one.value for one in taint}
+            self.taint |= {mark.value for mark in taint}
 
     @_ON.on(records.SessionMoved)
     def session_moved(self, _: Record, body: records.SessionMoved) -> None:
@@ -450,27 +450,34 @@ class SessionDraft:
             self.turn = TurnState(
                 turn.turn_id, turn.sequence, TurnStatus.RUNNING, body.step_index, record.attempt or 1
             )
-        self.history.start_step(place_of(body), run_id=self._run_of(record), epoch=record.epoch)
+        self.history.start_step(
+            Place(body.turn_id, body.step_index), run_id=record.run_id or self._run_id, epoch=record.epoch
+        )
 
     @_ON.on(records.ReasoningCompleted)
     def reasoning_completed(self, record: Record, body: records.ReasoningCompleted) -> None:
-        self.history.reason(place_of(body), thought_part(body), run_id=self._run_of(record))
+        self.history.reason(
+            Place(body.turn_id, body.step_index), thought_part(body), run_id=record.run_id or self._run_id
+        )
 
     @_ON.on(records.MessageCompleted)
     def message_completed(self, record: Record, body: records.MessageCompleted) -> None:
-        self.history.say(place_of(body), said_parts(body), run_id=self._run_of(record))
+        self.history.say(
+            Place(body.turn_id, body.step_index), said_parts(body), run_id=record.run_id or self._run_id
+        )
 
     @_ON.on(records.ActionsRequested)
     def actions_requested(self, record: Record, body: records.ActionsRequested) -> None:
-        parts, run_id = [part_of(action) for action in body.actions], self._run_of(record)
+        place, run_id = Place(body.turn_id, body.step_index), record.run_id or self._run_id
+        parts = map(part_of, body.actions)
         if body.parent_call_id is None:
-            self.history.request(place_of(body), parts, run_id=run_id)
+            self.history.request(place, parts, run_id=run_id)
         else:
-            self.history.request_for(body.parent_call_id, place_of(body), parts, run_id=run_id)
+            self.history.request_for(body.parent_call_id, place, parts, run_id=run_id)
 
     @_ON.on(records.StepCompleted)
     def step_completed(self, record: Record, body: records.StepCompleted) -> None:
-        self.history.complete_step(place_of(body), run_id=self._run_of(record))
+        self.history.complete_step(Place(body.turn_id, body.step_index), run_id=record.run_id or self._run_id)
         tokens = None if body.usage is None else body.usage.input_tokens
         if tokens is not None and self.prompt_message_count is not None:
             self._counted = tokens, self.prompt_message_count
@@ -481,13 +488,15 @@ class SessionDraft:
 
     @_ON.on(records.ActionStarted)
     def action_started(self, record: Record, body: records.ActionStarted) -> None:
-        self.history.start_call(body, run_id=self._run_of(record), epoch=record.epoch)
+        self.history.start_call(body, run_id=record.run_id or self._run_id, epoch=record.epoch)
 
     @_ON.on(records.ActionResult)
     def action_result(self, _: Record, body: records.ActionResult) -> None:
         self.history.finish_call(body.result.call_id, tool_output(body))
-        self._forget_requests(body.result.call_id)
-        self._add_taint(body.taint)
+        if self.requests:
+            self._forget_requests(body.result.call_id)
+        if body.taint:
+            self._add_taint(body.taint)
 
     @_ON.on(records.RecoveryEffectSettled)
     def effect_settled(self, _: Record, body: records.RecoveryEffectSettled) -> None:
@@ -498,8 +507,8 @@ class SessionDraft:
 
     def _forget_requests(self, call_id: str) -> None:
         """Drop the requests about this call."""
-        if self.requests:
-            for request in [one for one in self.requests.values() if one.action.call_id == call_id]:
+        for request in [*self.requests.values()]:
+            if request.action.call_id == call_id:
                 del self.requests[request.request_id]
 
     # people
@@ -510,7 +519,7 @@ class SessionDraft:
             self.family.ask(body, body.child_session_id)
             return
         self.requests |= {request.request_id: request for request in body.requests}
-        self.history.ask(body, run_id=self._run_of(record))
+        self.history.ask(body, run_id=record.run_id or self._run_id)
 
     @_ON.on(records.InputResolved)
     def input_resolved(self, _: Record, body: records.InputResolved) -> None:
@@ -557,6 +566,15 @@ class SessionDraft:
         self.prompt_message_count = None
 
 
+def _epoch_in(record: Record) -> int | None:
+    """Return the epoch in the data of a record that has none itself."""
+    if record.type not in _TELLS_EPOCH:
+        return None
+    body = record.body
+    assert isinstance(body, _EPOCHS)
+    return body.epoch
+
+
 _EPOCHS: Final = (records.RunResumed, records.RecoveryStarted, records.RecoveryCompleted)
 _TELLS_EPOCH: Final = types_of(*_EPOCHS)
 _ENDS_OF_TURN: Final = types_of(records.TurnFailed, records.TurnCancelled)
@@ -570,8 +588,7 @@ _ENDS_OF_WAIT: Final = {
     *_ENDS_OF_WORK,
     *types_of(records.RunStarted, records.RunResumed, records.TurnStarted),
 }
-_OF_WORK: Final = frozenset({*_MOVES, *_ENDS_OF_WAIT})
-"""The records that change whose work goes on; the others are left to their handlers."""
+_HANDLERS: Final = _ON.by_type | dict.fromkeys((*_MOVES, *_ENDS_OF_WAIT), SessionDraft.move)
 
 WITHOUT_STEPS: Final = frozenset(
     {

@@ -27,7 +27,7 @@ import apsw
 
 from benchmarks.peers.task import page_text
 from windlass.adapters.journals.sql.statements import SqlConnection
-from windlass.adapters.journals.sqlite import transactions
+from windlass.adapters.journals.sqlite import writer as sqlite_writer
 from windlass.adapters.journals.sqlite.schema import PAGE_BYTES, Durability
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.ports.store import Batch
@@ -163,7 +163,7 @@ async def logged_pages(folder: Path) -> Iterator[tuple[str, float]]:
     """Return the pages that an append writes to the log, by table."""
     path = folder / "store.db"
     log = path.with_name("store.db-wal")
-    with patch.object(transactions, "CHECKPOINT_BYTES", 1 << 30):
+    with patch.object(sqlite_writer, "CHECKPOINT_BYTES", 1 << 30):
         store = await SqliteStore.open(path, durability="process")
         await store.enlist("o1", now_ms=NOW_MS)
         await append(store, "warm", count=WARM_UP_APPENDS)

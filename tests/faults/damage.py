@@ -22,7 +22,7 @@ from tests.faults.disk import put_files
 from tests.faults.forks import fork, wait
 
 from windlass import Agent, AgentRuntime, tool
-from windlass.adapters.journals.sqlite import transactions as sqlite_writer
+from windlass.adapters.journals.sqlite import writer as sqlite_writer
 from windlass.adapters.journals.sqlite.audit import problems_of
 from windlass.adapters.journals.sqlite.schema import PAGE_BYTES, Durability
 from windlass.adapters.journals.sqlite.store import SqliteStore

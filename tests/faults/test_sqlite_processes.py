@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 from tests.contracts.stores import NOW_MS, claim, numbers, write
 
-from windlass.adapters.journals.sqlite import writes as sqlite_owners
+from windlass.adapters.journals.sqlite import transaction as sqlite_owners
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import Conflict
 from windlass.limits import OWNER_LEASE_MS

@@ -13,7 +13,7 @@ from tests.recorder.samples import GOAL, decide, record
 from windlass import Agent, AgentRuntime
 from windlass.adapters.journals.sqlite.recorded import take_in_left
 from windlass.ledger import BuilderQuery, RecordingError, RunStatus, Runtime
-from windlass.ledger.spool import FilePlace
+from windlass.ledger.spool import FileLocation
 from windlass.ports.recorded import NumberedRow
 from windlass.testing import ScriptedModel, say
 
@@ -154,8 +154,8 @@ def test_opening_the_runtime_imports_the_spool_of_a_recorder(tmp_path: Path) -> 
     async def work() -> None:
         async with opened("file", tmp_path):
             pass
-        place = FilePlace(tmp_path / "app.db", "process")
-        spool = place.spool()
+        location = FileLocation(tmp_path / "app.db", "process")
+        spool = location.spool()
         spool.write(NumberedRow("run_1", 1, b'["session.started", "2026-01-01T00:00:00.000Z", {}, "run_1"]'))
         spool.abandon()
         async with opened("file", tmp_path) as host:

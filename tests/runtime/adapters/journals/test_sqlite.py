@@ -29,8 +29,8 @@ from windlass.adapters.journals.sql.queries import SHORT_BYTES_MAX
 from windlass.adapters.journals.sql.statements import Cursor, SqlConnection, Value
 from windlass.adapters.journals.sqlite import files as locks_module
 from windlass.adapters.journals.sqlite import schema as sqlite_schema
-from windlass.adapters.journals.sqlite import transactions as sqlite_writer
-from windlass.adapters.journals.sqlite import writes as sqlite_owners
+from windlass.adapters.journals.sqlite import transaction as sqlite_owners
+from windlass.adapters.journals.sqlite import writer as sqlite_writer
 from windlass.adapters.journals.sqlite.files import OpenFiles, sync_file
 from windlass.adapters.journals.sqlite.schema import (
     APPLICATION_ID,
@@ -41,7 +41,7 @@ from windlass.adapters.journals.sqlite.schema import (
     translate,
 )
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.adapters.journals.sqlite.writes import SqliteTransaction
+from windlass.adapters.journals.sqlite.transaction import SqliteTransaction
 from windlass.errors import AgentError, Ambiguous, Conflict, Corrupt, Rejected, Unavailable
 from windlass.limits import OWNER_LEASE_MS
 from windlass.ports.store import Batch, Claim, Posted, Standing

@@ -30,7 +30,7 @@ from windlass.adapters.journals.sqlite.reads import DIALECT
 from windlass.adapters.journals.sqlite.recorded import RecordedStore
 from windlass.adapters.journals.sqlite.schema import connect, prepare, translate
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.adapters.journals.sqlite.writes import OwnerLocks, SqliteTransaction
+from windlass.adapters.journals.sqlite.transaction import OwnerLocks, SqliteTransaction
 from windlass.catalog import Sessions
 from windlass.errors import Corrupt
 from windlass.limits import OWNER_LEASE_MS

@@ -29,11 +29,11 @@ from windlass.adapters.journals.sql.statements import (
 )
 from windlass.adapters.journals.sqlite import schema as sqlite_schema
 from windlass.adapters.journals.sqlite import search as sqlite_search
-from windlass.adapters.journals.sqlite import transactions as sqlite_writer
+from windlass.adapters.journals.sqlite import writer as sqlite_writer
 from windlass.adapters.journals.sqlite.schema import Durability, connect, prepare
 from windlass.adapters.journals.sqlite.search import End, SearchIndex
 from windlass.adapters.journals.sqlite.store import SqliteStore
-from windlass.adapters.journals.sqlite.writes import SqliteTransaction
+from windlass.adapters.journals.sqlite.transaction import SqliteTransaction
 from windlass.errors import Rejected, Unavailable
 from windlass.ports.store import Batch
 from windlass_protocol import RunStatus

@@ -281,16 +281,16 @@ class Usage(Generic[U]):
         took_s = now_s - begun.pop(0)
         if not begun:
             del self._begun[user]
-        self._used[user] = self._used_s(user, now_s) + took_s, now_s
+        self._used[user] = self._cpu_s(user, now_s) + took_s, now_s
         if len(self._used) > USERS_MAX:
             # What is counted least makes the least difference.
-            self._used.pop(min(self._used, key=lambda name: self._used_s(name, now_s)))
+            self._used.pop(min(self._used, key=lambda name: self._cpu_s(name, now_s)))
 
     def cost_s(self, user: U) -> float:
         """Return what a user has spent, as it counts now."""
-        return self._used_s(user, self._now_s()) + BEGUN_S * len(self._begun.get(user, ()))
+        return self._cpu_s(user, self._now_s()) + BEGUN_S * len(self._begun.get(user, ()))
 
-    def _used_s(self, user: U, now_s: float) -> float:
+    def _cpu_s(self, user: U, now_s: float) -> float:
         used_s, at_s = self._used.get(user, (0.0, now_s))
         return used_s * 0.5 ** ((now_s - at_s) / HALF_LIFE_S)
 
@@ -349,8 +349,8 @@ class HelperProcess:
             watch.cancel()
         if frame is None:
             raise self._death()
-        head, saved, kept = frame
-        return from_json(head), saved, kept
+        head, saved, variables_after = frame
+        return from_json(head), saved, variables_after
 
     def kill(self) -> None:
         """End the process and the worker of Monty that it has started."""
@@ -391,7 +391,7 @@ def _answer_bytes_max(limits: ProgramLimits) -> int:
 
 def _progress(answer: JsonObject, snapshot: bytes, variables: bytes) -> Progress:
     fields: Any = answer
-    calls = tuple(ProgramCall(name, tuple(values), named) for name, values, named in fields["calls"])
+    calls = tuple(ProgramCall(name, tuple(values), keywords) for name, values, keywords in fields["calls"])
     printed = fields["printed"]
     if fields["isOpen"]:
         return Progress(calls, printed, snapshot, None)

@@ -162,8 +162,8 @@ class Helper:
                     state = turn.give(state, number, outcome)
                 if isinstance(state, monty.MontyComplete):
                     end = ProgramValue(turn.plain(state.output))
-                    kept = session.dump() if program.keeps_variables else None
-                    return Progress(tuple(turn.calls), printed.text, None, end, kept)
+                    variables = session.dump() if program.keeps_variables else None
+                    return Progress(tuple(turn.calls), printed.text, None, end, variables)
                 saved = to_json(turn.numbers) + b"\n" + state.dump()
                 return Progress(tuple(turn.calls), printed.text, saved, None)
             except monty.MontyCrashedError as error:
@@ -362,10 +362,10 @@ class _Turn:
             else:
                 if len(self.calls) == _CALLS_MAX:
                     raise TooLarge(f"The program made over {_CALLS_MAX:,} calls. Make fewer in one program.")
-                named = {self.plain.text(name): self.plain(value) for name, value in state.kwargs.items()}
+                keywords = {self.plain.text(name): self.plain(value) for name, value in state.kwargs.items()}
                 values = tuple(self.plain(value) for value in state.args)
                 self.numbers.append(state.call_id)
-                self.calls.append(ProgramCall(str(state.function_name), values, named))
+                self.calls.append(ProgramCall(str(state.function_name), values, keywords))
                 state = state.resume({"future": ...})
 
     def _ask_host(self, state: Any) -> Any:
@@ -373,8 +373,8 @@ class _Turn:
         match state.function_name:
             case "datetime.now":
                 (zone,) = state.args
-                shown = self._at.replace(tzinfo=None) if zone is None else self._at.astimezone(zone)
-                return state.resume({"return_value": shown})
+                local_time = self._at.replace(tzinfo=None) if zone is None else self._at.astimezone(zone)
+                return state.resume({"return_value": local_time})
             case "date.today":
                 return state.resume({"return_value": self._at.date()})
             case "time.time":

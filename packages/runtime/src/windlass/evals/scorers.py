@@ -125,7 +125,7 @@ async def score_with(
             return [Scored(Verdict(name, 0.0, _LATE))]
     try:
         async with asyncio.timeout(limit_s):
-            verdict = await verdict_of(scorer, attempt, purpose=PURPOSE, ask=ask)
+            verdict = await verdict_of(scorer, attempt, purpose=PURPOSE, ask_judge=ask)
     except TimeoutError:
         verdict = Verdict(scorer.name, 0.0, _LATE, scorer.weight)
     except AgentError as error:

@@ -34,7 +34,7 @@ from windlass.ledger.replays import (
     REPEATS_MAX,
     RUNS_LOOKED_AT_MAX,
     Trial,
-    chosen_runs,
+    choose_runs,
     try_both,
 )
 from windlass.ledger.reports import report
@@ -86,7 +86,9 @@ class Origin:
     at: str
 
 
-def made_of(draft: Draft, agent: AnyAgent, *, goal: Goal, query: BuilderQuery, origin: Origin) -> Proposal:
+def proposal_from_draft(
+    draft: Draft, agent: AnyAgent, *, goal: Goal, query: BuilderQuery, origin: Origin
+) -> Proposal:
     """Return the proposal of a draft.
 
     Raises:
@@ -96,8 +98,8 @@ def made_of(draft: Draft, agent: AnyAgent, *, goal: Goal, query: BuilderQuery, o
     _check_evidence(draft.evidence, query, goal.goal_id)
     changes = wire_changes(draft, agent)
     new = apply_changes(agent, changes)
-    found = package_differences(agent, new)
-    if not found:
+    changed_values = package_differences(agent, new)
+    if not changed_values:
         raise wrong("the proposal changes nothing: the agent has these values already")
     return Proposal(
         id=origin.proposal_id,
@@ -106,7 +108,7 @@ def made_of(draft: Draft, agent: AnyAgent, *, goal: Goal, query: BuilderQuery, o
         base_fingerprint=version_of(agent),
         fingerprint=version_of(new),
         changes=changes,
-        differences=found,
+        differences=changed_values,
         rationale=draft.rationale,
         evidence=tuple(dict.fromkeys(draft.evidence)),
         run_id=origin.run_id,
@@ -116,12 +118,12 @@ def made_of(draft: Draft, agent: AnyAgent, *, goal: Goal, query: BuilderQuery, o
 
 def criteria_of(goal: Goal) -> str:
     """Return the criteria of a goal as text."""
-    told = [_told(one) for one in goal.criteria]
-    told += [f"{_told(one)} (must hold)" for one in goal.constraints]
-    return "; ".join(told)
+    texts = [_criterion_text(criterion) for criterion in goal.criteria]
+    texts += [f"{_criterion_text(constraint)} (must hold)" for constraint in goal.constraints]
+    return "; ".join(texts)
 
 
-def _told(criterion: Criterion) -> str:
+def _criterion_text(criterion: Criterion) -> str:
     match criterion:
         case Exact():
             return f"answering exactly {canonical(cast(JsonValue, criterion.expected)).decode()}"
@@ -133,11 +135,11 @@ def _told(criterion: Criterion) -> str:
         case Near():
             return f"an answer with the number {criterion.expected} ± {criterion.tolerance:g}"
         case Calls():
-            told = ", ".join(call_key(*one) for one in criterion.wanted)
-            return f"making the calls {told} ({criterion.order.replace('_', ' ')})"
+            parts = ", ".join(call_key(*call) for call in criterion.expected_calls)
+            return f"making the calls {parts} ({criterion.order.replace('_', ' ')})"
         case PolicyOutcome():
-            told = ", ".join(f"{decision} {tool}" for tool, decision in criterion.decisions.items())
-            return f"decisions of the policy: {told}"
+            parts = ", ".join(f"{decision} {tool}" for tool, decision in criterion.decisions.items())
+            return f"decisions of the policy: {parts}"
         case FitsSchema():
             return f"an answer that fits the JSON Schema {canonical(criterion.json_schema).decode()}"
         case Limit():
@@ -150,8 +152,8 @@ def _told(criterion: Criterion) -> str:
 
 def _check_evidence(run_ids: Iterable[str], query: BuilderQuery, goal_id: str) -> None:
     for run_id in run_ids:
-        found = query.get_run_summary(run_id)
-        if found is None or found.goal_id != goal_id:
+        summary = query.get_run_summary(run_id)
+        if summary is None or summary.goal_id != goal_id:
             raise wrong(f"goal {goal_id} has no run {run_id}: name runs that you have read")
 
 
@@ -222,22 +224,22 @@ def _tools(query: BuilderQuery, registry: Registry) -> list[Tool[..., object]]:
         """List the newest runs of a goal, with their status, version and kind of failure."""
         return [
             {
-                "run_id": one.run_id,
-                "status": one.status.value,
-                "version": one.fingerprint,
-                "failure": None if one.failure is None else one.failure.value,
+                "run_id": facts.run_id,
+                "status": facts.status.value,
+                "version": facts.fingerprint,
+                "failure": None if facts.failure is None else facts.failure.value,
             }
-            for one in query.get_facts(goal_id, RUNS_LISTED_MAX)
+            for facts in query.get_facts(goal_id, RUNS_LISTED_MAX)
         ]
 
     @tool(mode="read")
     def read_run(run_id: str) -> str:
         """Show a run: what was asked, each decision, what failed and why, and the answer."""
-        tape = _there(query.get_tape(run_id), run_id)
-        told = report_text(report(query, run_id=run_id))
-        calls = "\n".join(f"{one.key} => {_came(one.output)}" for one in tape.calls)
-        whole = f"{told}\n\nAsked: {tape.message}\n\nCalls:\n{calls}\n\nAnswered: {tape.output}"
-        return whole[:SHOWN_CHARS_MAX]
+        tape = _require(query.get_tape(run_id), run_id)
+        summary = report_text(report(query, run_id=run_id))
+        calls = "\n".join(f"{call.key} => {_output_text(call.output)}" for call in tape.calls)
+        text = f"{summary}\n\nAsked: {tape.message}\n\nCalls:\n{calls}\n\nAnswered: {tape.output}"
+        return text[:SHOWN_CHARS_MAX]
 
     @tool(mode="read")
     def compare_versions(goal_id: str, old: str, new: str) -> str:
@@ -247,24 +249,26 @@ def _tools(query: BuilderQuery, registry: Registry) -> list[Tool[..., object]]:
     @tool(mode="read")
     def read_agent(agent_id: str) -> dict[str, object]:
         """Show an agent as it is now: instructions, model, tools, policy rules, budget."""
-        registered = _there(registry.agent(agent_id), agent_id)
-        agent = _there(registered.agent, agent_id)
+        registered = _require(registry.agent(agent_id), agent_id)
+        agent = _require(registered.agent, agent_id)
         package = compile_package(agent).model_dump(mode="json", by_alias=True, exclude_none=True)
         rules = [f"{rule.effect} {', '.join(rule.tools)}: {rule.reason}" for rule in agent.policy.rules]
         return {**package, "policyRules": rules}
 
-    made = (goal_overview, list_failures, list_runs, read_run, compare_versions, read_agent)
-    return [one.with_options(is_outbound=False, reads=[Taint.UNTRUSTED, Taint.PRIVATE]) for one in made]
+    readers = (goal_overview, list_failures, list_runs, read_run, compare_versions, read_agent)
+    return [
+        reader.with_options(is_outbound=False, reads=[Taint.UNTRUSTED, Taint.PRIVATE]) for reader in readers
+    ]
 
 
-def _came(output: ToolOutput) -> str:
+def _output_text(output: ToolOutput) -> str:
     return as_text(output.reason if output.type is ToolOutputType.EXECUTION_DENIED else output.value)
 
 
-def _there(found: T | None, name: str) -> T:
-    if found is None:
+def _require(value: T | None, name: str) -> T:
+    if value is None:
         raise ToolFailed(f"there is no {name}")
-    return found
+    return value
 
 
 Allows = Callable[[ProposalState], bool]
@@ -300,8 +304,8 @@ class Book:
 
     def proposals(self) -> tuple[ProposalState, ...]:
         """Return all proposals, newest first."""
-        found = fold_proposals(self._notes.read(SESSION)).proposals.values()
-        return tuple(reversed(tuple(found)))
+        states = fold_proposals(self._notes.read(SESSION)).proposals.values()
+        return tuple(reversed(tuple(states)))
 
     def find(self, proposal_id: str) -> ProposalState | None:
         """Return a proposal; None if there is none."""
@@ -313,41 +317,41 @@ class Book:
         Raises:
             Conflict: the proposal is unknown.
         """
-        return _found(self._notes.read(SESSION), proposal_id)
+        return _proposal_state(self._notes.read(SESSION), proposal_id)
 
-    def made(self, proposal: Proposal) -> None:
+    def record_proposal(self, proposal: Proposal) -> None:
         """Record a proposal."""
         self._add("proposal.made", ProposalMadeData(proposal=proposal), proposal)
 
-    def checked(self, data: ProposalCheckedData, proposal: Proposal) -> None:
+    def record_check_result(self, data: ProposalCheckedData, proposal: Proposal) -> None:
         """Record the check of a proposal."""
         self._add("proposal.checked", data, proposal)
 
-    def settled(self, data: ProposalSettledData, proposal: Proposal, *, allows: Allows) -> None:
+    def record_decision(self, data: ProposalSettledData, proposal: Proposal, *, allows: Allows) -> None:
         """Record the decision of a person on a proposal."""
         self._add("proposal.settled", data, proposal, allows=allows)
 
-    def applied(self, data: ProposalAppliedData, proposal: Proposal, *, allows: Allows) -> None:
+    def record_application(self, data: ProposalAppliedData, proposal: Proposal, *, allows: Allows) -> None:
         """Record that a proposal was applied."""
         self._add("proposal.applied", data, proposal, allows=allows)
 
     def _add(self, type_: str, data: BaseModel, proposal: Proposal, *, allows: Allows | None = None) -> None:
         def looks(records: Iterable[Record]) -> bool:
-            return allows is None or allows(_found(records, proposal.id))
+            return allows is None or allows(_proposal_state(records, proposal.id))
 
         run_id = proposal.run_id or proposal.id
         self._notes.add(SESSION, type_, data=_plain(data), run_id=run_id, allows=looks)
 
 
-def _found(records: Iterable[Record], proposal_id: str) -> ProposalState:
-    found = fold_proposals(records).proposals.get(proposal_id)
-    if found is None:
+def _proposal_state(records: Iterable[Record], proposal_id: str) -> ProposalState:
+    state = fold_proposals(records).proposals.get(proposal_id)
+    if state is None:
         raise Conflict(
             "unknown proposal; list them with proposals()",
             kind=ErrorKind.INVALID_STATE_TRANSITION,
             retry=RetryClass.NOT_RETRYABLE,
         )
-    return found
+    return state
 
 
 def _plain(model: BaseModel) -> JsonObject:
@@ -377,8 +381,8 @@ class Builder:
         budget: Budget | None = None,
     ) -> None:
         self._runtime = check_part(runtime, AgentRuntime, what="runtime", words="an AgentRuntime")
-        given = check_items(goals, Goal, what="goals", words="Goals")
-        self._goals = {goal.goal_id: goal for goal in given}
+        checked_goals = check_items(goals, Goal, what="goals", words="Goals")
+        self._goals = {goal.goal_id: goal for goal in checked_goals}
         self._book = Book(runtime)
         self._agent = None
         if model is not None:
@@ -412,13 +416,13 @@ class Builder:
             Rejected: the goal or a run is unknown, or a run has not ended.
             AgentError: a judge model failed; the scores up to then are recorded.
         """
-        known = self._goal(goal)
+        goal_definition = self._goal(goal)
         if run_ids is None:
-            facts = await asyncio.to_thread(self._book.query.get_facts, known.goal_id)
-            waiting = [one.run_id for one in facts if one.has_ended and not one.is_judged]
-            run_ids = waiting[:EVALUATED_RUNS_MAX]
+            facts = await asyncio.to_thread(self._book.query.get_facts, goal_definition.goal_id)
+            unjudged = [run.run_id for run in facts if run.has_ended and not run.is_judged]
+            run_ids = unjudged[:EVALUATED_RUNS_MAX]
         run_ids = check_items(run_ids, str, what="run_ids", words="ids of runs")
-        return {run_id: await self._evaluate(known, run_id) for run_id in run_ids}
+        return {run_id: await self._evaluate(goal_definition, run_id) for run_id in run_ids}
 
     async def _evaluate(self, goal: Goal, run_id: str) -> GoalScore:
         query = self._book.query
@@ -429,11 +433,11 @@ class Builder:
         if run.status is DecisionRunStatus.RUNNING:
             raise wrong(f"run {run_id} has not ended: evaluate it after its end")
         attempt = Attempt(run, tape.message, tape.output, tape.value, tape.made, tape.steps)
-        found = await score_attempt(goal, attempt, models=self._models)
+        goal_score = await score_attempt(goal, attempt, models=self._models)
         decision_id = judged_decision(run)
         if decision_id is not None:
-            await asyncio.to_thread(self._book.judge, run_id, decision_id, evaluation=evaluation(found))
-        return found
+            await asyncio.to_thread(self._book.judge, run_id, decision_id, evaluation=evaluation(goal_score))
+        return goal_score
 
     # proposals
 
@@ -451,24 +455,24 @@ class Builder:
             Denied: a session with the id of the proposal belongs to another owner.
             AgentError: the run of the model failed.
         """
-        known = self._goal(goal)
+        goal_definition = self._goal(goal)
         proposal_id = proposal_id or f"proposal-{self._runtime.ports.machine.new_id()}"
-        found = await asyncio.to_thread(self._book.find, proposal_id)
-        if found is not None:
-            return found.proposal
-        subject = await self._subject(known, agent)
-        return await self._draft(known, subject, proposal_id)
+        state = await asyncio.to_thread(self._book.find, proposal_id)
+        if state is not None:
+            return state.proposal
+        subject = await self._subject(goal_definition, agent)
+        return await self._draft(goal_definition, subject, proposal_id)
 
     async def _draft(self, goal: Goal, agent: AnyAgent, proposal_id: str) -> Proposal:
         thinker = self._thinker()
-        words = task_of(goal.goal_id, goal.description, agent_id=agent.agent_id, criteria=criteria_of(goal))
+        message = task_of(goal.goal_id, goal.description, agent_id=agent.agent_id, criteria=criteria_of(goal))
         problem = ""
         for attempt in range(1, ATTEMPTS_MAX + 1):
             run_id = f"{proposal_id}/{attempt}"
             # The goal hides these runs from the Builder's queries; the owner separates its sessions from
             # others.
             handle = await self._runtime.start(
-                thinker.name, words, session_id=proposal_id, run_id=run_id, goal_id=BUILDER, owner=BUILDER
+                thinker.name, message, session_id=proposal_id, run_id=run_id, goal_id=BUILDER, owner=BUILDER
             )
             result = await handle.wait()
             if result.status is not RunStatus.COMPLETED:
@@ -477,13 +481,13 @@ class Builder:
             origin = Origin(proposal_id, run_id, self._book.now())
             try:
                 proposal = await asyncio.to_thread(
-                    made_of, draft, agent, goal=goal, query=self._book.query, origin=origin
+                    proposal_from_draft, draft, agent, goal=goal, query=self._book.query, origin=origin
                 )
             except Rejected as error:
                 problem = error.message
-                words = f"Your proposal cannot be used: {problem}. Make another one."
+                message = f"Your proposal cannot be used: {problem}. Make another one."
                 continue
-            await asyncio.to_thread(self._book.made, proposal)
+            await asyncio.to_thread(self._book.record_proposal, proposal)
             # Read back the recorded proposal: masked, and the first one if two callers made it concurrently.
             return (await self._state(proposal_id)).proposal
         raise wrong(f"the model made no valid proposal in {ATTEMPTS_MAX} attempts: {problem}")
@@ -509,19 +513,19 @@ class Builder:
             AgentError: a model could not be reached.
         """
         state = await self._state(proposal)
-        made = state.proposal
-        known = self._goal(goal or made.goal_id)
-        old = self._base(made)
+        recorded = state.proposal
+        goal_definition = self._goal(goal or recorded.goal_id)
+        old = self._base(recorded)
         if run_ids is None:
-            run_ids = await asyncio.to_thread(chosen_runs, self._book.query, made)
+            run_ids = await asyncio.to_thread(choose_runs, self._book.query, recorded)
         run_ids = check_items(run_ids, str, what="run_ids", words="ids of runs")
         check_whole(repeats, "repeats", most=REPEATS_MAX)
         if len(run_ids) > CHECKED_RUNS_MAX:
             raise wrong(f"run_ids: found {len(run_ids):,}, limit {CHECKED_RUNS_MAX}")
-        trial = Trial(known, run_ids, repeats, self._models)
-        found = await try_both(old, apply_changes(old, made.changes), trial=trial, query=self._book.query)
-        await self.record_check(made, found)
-        return found
+        trial = Trial(goal_definition, run_ids, repeats, self._models)
+        check = await try_both(old, apply_changes(old, recorded.changes), trial=trial, query=self._book.query)
+        await self.record_check(recorded, check)
+        return check
 
     async def versions(self, proposal: Proposal | str) -> tuple[AnyAgent, AnyAgent]:
         """Return the agent of a proposal as it is, and with the change.
@@ -530,9 +534,9 @@ class Builder:
             Conflict: the proposal is unknown or differs from the recorded one, or the agent has changed
                 since.
         """
-        made = (await self._state(proposal)).proposal
-        old = self._base(made)
-        return old, apply_changes(old, made.changes)
+        recorded = (await self._state(proposal)).proposal
+        old = self._base(recorded)
+        return old, apply_changes(old, recorded.changes)
 
     async def record_check(self, proposal: Proposal | str, check: ProposalCheck) -> None:
         """Record a check of a proposal, such as that of `windlass.evals.check_proposal`.
@@ -540,9 +544,9 @@ class Builder:
         Raises:
             Conflict: the proposal is unknown or differs from the recorded one.
         """
-        made = (await self._state(proposal)).proposal
-        data = ProposalCheckedData(proposal_id=made.id, check=check)
-        await asyncio.to_thread(self._book.checked, data, made)
+        recorded = (await self._state(proposal)).proposal
+        data = ProposalCheckedData(proposal_id=recorded.id, check=check)
+        await asyncio.to_thread(self._book.record_check_result, data, recorded)
 
     async def approve(self, proposal: Proposal | str, *, by: str, reason: str = "") -> ProposalState:
         """Record that a person approves a proposal.
@@ -572,22 +576,24 @@ class Builder:
             Conflict: the proposal is unknown or differs from the recorded one, or the agent has changed
                 since.
         """
-        who = _named(by)
+        person = _check_person(by)
         state = await self._state(proposal)
-        made = state.proposal
+        recorded = state.proposal
         is_new = _may_apply(state)
-        agent = apply_changes(self._base(made), made.changes)
-        if version_of(agent) != made.fingerprint:
-            raise _moved(made, "the change makes another version of the agent than the approved one")
+        agent = apply_changes(self._base(recorded), recorded.changes)
+        if version_of(agent) != recorded.fingerprint:
+            raise _proposal_conflict(
+                recorded, "the change makes another version of the agent than the approved one"
+            )
         if is_new:
-            data = ProposalAppliedData(proposal_id=made.id, by=who, fingerprint=made.fingerprint)
-            await asyncio.to_thread(self._book.applied, data, made, allows=_may_apply)
+            data = ProposalAppliedData(proposal_id=recorded.id, by=person, fingerprint=recorded.fingerprint)
+            await asyncio.to_thread(self._book.record_application, data, recorded, allows=_may_apply)
         return agent
 
     async def proposals(self, goal_id: str | None = None) -> tuple[ProposalState, ...]:
         """Return the proposals, newest first; those of one goal if it is named."""
-        found = await asyncio.to_thread(self._book.proposals)
-        return tuple(one for one in found if goal_id is None or one.proposal.goal_id == goal_id)
+        states = await asyncio.to_thread(self._book.proposals)
+        return tuple(state for state in states if goal_id is None or state.proposal.goal_id == goal_id)
 
     async def proposal(self, proposal_id: str) -> ProposalState:
         """Return a proposal with its checks and decisions.
@@ -602,52 +608,54 @@ class Builder:
     async def _settle(
         self, proposal: Proposal | str, *, by: str, reason: str, is_accepted: bool
     ) -> ProposalState:
-        who = _named(by)
+        person = _check_person(by)
         check_text(reason, "reason", chars_max=REASON_CHARS_MAX)
         state = await self._state(proposal)
-        facts = {"proposal_id": state.proposal.id, "is_accepted": is_accepted, "by": who}
+        facts = {"proposal_id": state.proposal.id, "is_accepted": is_accepted, "by": person}
         data = ProposalSettledData.model_validate({**facts, **({"reason": reason} if reason else {})})
-        await asyncio.to_thread(self._book.settled, data, state.proposal, allows=_may_settle)
+        await asyncio.to_thread(self._book.record_decision, data, state.proposal, allows=_may_settle)
         return await self._state(proposal)
 
     async def _state(self, proposal: Proposal | str) -> ProposalState:
         if not isinstance(proposal, Proposal):
             return await asyncio.to_thread(self._book.proposal, proposal)
-        found = await asyncio.to_thread(self._book.proposal, proposal.id)
+        state = await asyncio.to_thread(self._book.proposal, proposal.id)
         # A person approves exactly the proposal that was read.
-        if found.proposal.model_dump() != proposal.model_dump():
-            raise _moved(proposal, "the proposal differs from the recorded one: read it with proposal(id)")
-        return found
+        if state.proposal.model_dump() != proposal.model_dump():
+            raise _proposal_conflict(
+                proposal, "the proposal differs from the recorded one: read it with proposal(id)"
+            )
+        return state
 
     def _goal(self, goal: Goal | str) -> Goal:
         if isinstance(goal, Goal):
             self._goals[goal.goal_id] = goal
             return goal
-        found = self._goals.get(goal)
-        if found is None:
+        definition = self._goals.get(goal)
+        if definition is None:
             raise wrong(f"unknown goal: {goal}; give the Builder a Goal(…) with its criteria")
-        return found
+        return definition
 
     async def _subject(self, goal: Goal, agent: AnyAgent | str | None) -> AnyAgent:
         """Return the agent to be improved, as registered with the runtime."""
         if agent is None:
             facts = await asyncio.to_thread(self._book.query.get_facts, goal.goal_id, RUNS_LOOKED_AT_MAX)
-            agents = [one.agent_id for one in facts if one.agent_id and one.fingerprint is not None]
+            agents = [run.agent_id for run in facts if run.agent_id and run.fingerprint is not None]
             if not agents:
                 raise wrong(f"goal {goal.goal_id} has no run of an agent: start runs with this goal_id first")
             agent = agents[0]
-        return self._registered(agent if isinstance(agent, str) else agent.agent_id)
+        return self._registered_agent(agent if isinstance(agent, str) else agent.agent_id)
 
-    def _registered(self, agent_id: str) -> AnyAgent:
+    def _registered_agent(self, agent_id: str) -> AnyAgent:
         registered = self._runtime.ports.registry.agent(agent_id)
         if registered is None or registered.agent is None:
             raise wrong(f"the runtime has no agent {agent_id}: open it with the agent to be improved")
         return registered.agent
 
     def _base(self, proposal: Proposal) -> AnyAgent:
-        agent = self._registered(proposal.agent_id)
+        agent = self._registered_agent(proposal.agent_id)
         if version_of(agent) != proposal.base_fingerprint:
-            raise _moved(proposal, "the agent has changed since the proposal: make a new one")
+            raise _proposal_conflict(proposal, "the agent has changed since the proposal: make a new one")
         return agent
 
     def _thinker(self) -> AnyAgent:
@@ -658,7 +666,7 @@ class Builder:
         return self._agent
 
 
-def _named(by: object) -> str:
+def _check_person(by: object) -> str:
     name = check_text(by, "by", chars_max=BY_CHARS_MAX)
     if not name.strip():
         raise wrong("by must be the name of the person who decides; found nothing")
@@ -679,11 +687,13 @@ def _may_apply(state: ProposalState) -> bool:
 def _may_settle(state: ProposalState) -> bool:
     """Return True; raise if the proposal was applied already."""
     if state.status is ProposalStatus.APPLIED:
-        raise _moved(state.proposal, "the proposal was applied already; propose another change to revert it")
+        raise _proposal_conflict(
+            state.proposal, "the proposal was applied already; propose another change to revert it"
+        )
     return True
 
 
-def _moved(proposal: Proposal, why: str) -> Conflict:
+def _proposal_conflict(proposal: Proposal, why: str) -> Conflict:
     return Conflict(
         f"proposal {proposal.id}: {why}",
         kind=ErrorKind.INVALID_STATE_TRANSITION,

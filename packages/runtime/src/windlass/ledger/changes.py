@@ -68,7 +68,7 @@ def package_differences(old: AnyAgent, new: AnyAgent) -> tuple[PackageDifference
 
 def package_values(old: RuntimePackage, new: RuntimePackage) -> tuple[PackageDifference, ...]:
     """Return the values at which two packages differ, such as their instructions."""
-    before, after = (cast(JsonValue, from_json(package_json(one))) for one in (old, new))
+    before, after = (cast(JsonValue, from_json(package_json(package))) for package in (old, new))
     return differences(before, after)
 
 
@@ -95,30 +95,34 @@ def apply_changes(agent: AnyAgent, changes: Sequence[ProposalChange]) -> AnyAgen
 def _wire(change: DraftChange, agent: AnyAgent) -> ProposalChange:
     match change.part:
         case ProposalPart.INSTRUCTIONS:
-            before, after, target = _instructions(agent), _said(change), None
+            before, after, target = _instructions(agent), _new_text(change), None
         case ProposalPart.TOOL_DESCRIPTION:
-            before, after, target = _described(agent, change.target), _said(change), change.target
+            before, after, target = (
+                _current_description(agent, change.target),
+                _new_text(change),
+                change.target,
+            )
         case ProposalPart.MODEL:
-            before, after, target = "/".join(agent.route), _said(change), None
+            before, after, target = "/".join(agent.route), _new_text(change), None
         case ProposalPart.BUDGET:
             before, after, target = _budget(agent.budget), _limits(change), None
         case ProposalPart.POLICY:
             before, after, target = None, _rule(change), change.target or "*"
     facts: dict[str, object] = {"part": change.part, "target": target, "before": before, "after": after}
-    return ProposalChange.model_validate({name: one for name, one in facts.items() if one is not None})
+    return ProposalChange.model_validate({name: value for name, value in facts.items() if value is not None})
 
 
-def _said(change: DraftChange) -> str:
+def _new_text(change: DraftChange) -> str:
     if not change.text.strip():
         raise wrong(f"a change of {change.part.value} needs the new value in text; found none")
     return change.text
 
 
 def _limits(change: DraftChange) -> JsonObject:
-    given = change.limits or {}
-    if not given or not set(given) <= set(_LIMITS):
+    limits = change.limits or {}
+    if not limits or not set(limits) <= set(_LIMITS):
         raise wrong(f"a change of budget needs limits, whole numbers of {', '.join(_LIMITS)}")
-    return dict(given)
+    return dict(limits)
 
 
 def _rule(change: DraftChange) -> JsonObject:
@@ -135,16 +139,16 @@ def _instructions(agent: AnyAgent) -> str:
     return agent.instructions
 
 
-def _described(agent: AnyAgent, name: str) -> str:
+def _current_description(agent: AnyAgent, name: str) -> str:
     for tool in agent.tools:
         if isinstance(tool, Tool) and tool.name == name:
             return tool.description
     for subagent in agent.subagents:
         if subagent.name == name:
             return subagent.description
-    known = [tool.name for tool in agent.tools if isinstance(tool, Tool)]
-    known += [subagent.name for subagent in agent.subagents]
-    raise wrong(f"{agent.name} has no tool {name!r}; it has {', '.join(known) or 'none'}")
+    names = [tool.name for tool in agent.tools if isinstance(tool, Tool)]
+    names += [subagent.name for subagent in agent.subagents]
+    raise wrong(f"{agent.name} has no tool {name!r}; it has {', '.join(names) or 'none'}")
 
 
 def _budget(budget: Budget | None) -> JsonObject | None:
@@ -159,13 +163,16 @@ def _set_instructions(agent: AnyAgent, change: ProposalChange) -> AnyAgent:
 
 
 def _describe(agent: AnyAgent, change: ProposalChange) -> AnyAgent:
-    name, words = change.target or "", str(change.after)
-    _described(agent, name)
+    name, description = change.target or "", str(change.after)
+    _current_description(agent, name)
     tools = [
-        replace(one, description=words) if isinstance(one, Tool) and one.name == name else one
-        for one in agent.tools
+        replace(tool, description=description) if isinstance(tool, Tool) and tool.name == name else tool
+        for tool in agent.tools
     ]
-    subagents = [replace(one, description=words) if one.name == name else one for one in agent.subagents]
+    subagents = [
+        replace(subagent, description=description) if subagent.name == name else subagent
+        for subagent in agent.subagents
+    ]
     return replace(agent, tools=tools, subagents=subagents)
 
 
@@ -190,7 +197,7 @@ def _add_rule(agent: AnyAgent, change: ProposalChange) -> AnyAgent:
     name = _OTHER.sub("_", f"{RULE_PREFIX}{effect}-{'-'.join(tools)}")
     try:
         rule = Rule(name, effect, tools=tools, reason=str(after.get("reason", "")))
-        rules = [one for one in agent.policy.rules if one.id != name]
+        rules = [existing for existing in agent.policy.rules if existing.id != name]
         policy: PolicySet = replace(agent.policy, rules=(*rules, rule))
     except ValueError as error:
         problem = str(error)

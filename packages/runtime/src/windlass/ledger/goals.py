@@ -139,13 +139,13 @@ class Calls(_Weighted):
     name: str = "calls"
 
     @property
-    def wanted(self) -> list[tuple[str, JsonObject]]:
+    def expected_calls(self) -> list[tuple[str, JsonObject]]:
         """The expected calls: a tool and some of its arguments each."""
         return [
-            (one, {})
-            if isinstance(one, str)
-            else (str(one["tool"]), cast(JsonObject, one.get("arguments", {})))
-            for one in self.expected
+            (call, {})
+            if isinstance(call, str)
+            else (str(call["tool"]), cast(JsonObject, call.get("arguments", {})))
+            for call in self.expected
         ]
 
 
@@ -213,19 +213,19 @@ class Goal:
         _check_share(self.pass_score, f"{where}: pass_score")
 
 
-def _criteria(given: object, where: str) -> tuple[Criterion, ...]:
-    if isinstance(given, KINDS):
-        kind = type(given).__name__
+def _criteria(criteria: object, where: str) -> tuple[Criterion, ...]:
+    if isinstance(criteria, KINDS):
+        kind = type(criteria).__name__
         raise wrong(f"{where} must be a list: write [{kind}(…)], also for a single one")
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise wrong(f"{where} must be a list, found {kind_of(given)}")
-    items = tuple(cast(Iterable[object], given))
+    if isinstance(criteria, str) or not isinstance(criteria, Iterable):
+        raise wrong(f"{where} must be a list, found {kind_of(criteria)}")
+    items = tuple(cast(Iterable[object], criteria))
     if len(items) > CRITERIA_MAX:
         raise wrong(f"{where}: found {len(items):,}, limit {CRITERIA_MAX}")
     for item in items:
         if not isinstance(item, KINDS):
-            known = ", ".join(kind.__name__ for kind in KINDS)
-            raise wrong(f"{where} must be {known}; found {kind_of(item)}")
+            kinds = ", ".join(kind.__name__ for kind in KINDS)
+            raise wrong(f"{where} must be {kinds}; found {kind_of(item)}")
         if EXPECTED in (getattr(item, "expected", None), getattr(item, "texts", None)):
             kind = type(item).__name__
             raise wrong(f"{where}: a goal has no expected answer to compare with; write {kind}(value)")
@@ -272,7 +272,7 @@ def _problem(item: Criterion) -> str | None:
 def _texts_problem(texts: object) -> str | None:
     items = (texts,) if isinstance(texts, str) else texts
     is_list = isinstance(items, Sequence) and bool(cast(Sequence[object], items))
-    if is_list and all(isinstance(one, str) and one for one in cast(Sequence[object], items)):
+    if is_list and all(isinstance(text, str) and text for text in cast(Sequence[object], items)):
         return None
     return f"it takes a text or a list of texts that the answer must contain, found {kind_of(texts)}"
 
@@ -299,15 +299,15 @@ def _calls_problem(expected: object, order: object) -> str | None:
     if order not in get_args(Order):
         return f"order is one of {', '.join(get_args(Order))}; found {order!r}"
     is_list = isinstance(expected, Sequence) and not isinstance(expected, str)
-    if is_list and all(_is_call(one) for one in cast(Sequence[object], expected)):
+    if is_list and all(_is_call(call) for call in cast(Sequence[object], expected)):
         return None
     return 'it takes a list of calls, each the name of a tool or {"tool": name, "arguments": {…}}'
 
 
-def _is_call(given: object) -> bool:
-    if not isinstance(given, Mapping):
-        return isinstance(given, str)
-    call = cast(Mapping[str, object], given)
+def _is_call(value: object) -> bool:
+    if not isinstance(value, Mapping):
+        return isinstance(value, str)
+    call = cast(Mapping[str, object], value)
     is_known = call.keys() <= {"tool", "arguments"} and isinstance(call.get("tool"), str)
     return is_known and isinstance(call.get("arguments", {}), dict)
 
@@ -317,7 +317,7 @@ _DECISIONS: Final = ("allow", "modify", "ask", "deny")
 
 def _decisions_problem(decisions: object) -> str | None:
     if isinstance(decisions, Mapping) and all(
-        one in _DECISIONS for one in cast(Mapping[str, object], decisions).values()
+        decision in _DECISIONS for decision in cast(Mapping[str, object], decisions).values()
     ):
         return None
     return (
@@ -341,21 +341,22 @@ def _model_problem(model: object) -> str | None:
     is_name = isinstance(model, str) and "/" in model
     if is_name or (not isinstance(model, str) and callable(getattr(model, "stream", None))):
         return None
-    found = repr(model) if isinstance(model, str) else kind_of(model)
-    return f'the model is a name such as "openai/gpt-5", or a provider; found {found}'
+    description = repr(model) if isinstance(model, str) else kind_of(model)
+    return f'the model is a name such as "openai/gpt-5", or a provider; found {description}'
 
 
 def _limit_problem(measure: object, most: object) -> str | None:
-    known = get_args(Measure)
-    if measure not in known:
-        found = repr(measure) if isinstance(measure, str) else kind_of(measure)
-        return f"the measure is one of {', '.join(known)}; found {found}{meant([str(measure)], known)}"
+    measures = get_args(Measure)
+    if measure not in measures:
+        description = repr(measure) if isinstance(measure, str) else kind_of(measure)
+        hint = meant([str(measure)], measures)
+        return f"the measure is one of {', '.join(measures)}; found {description}{hint}"
     return None if _is_number(most) else f"most is a number, found {kind_of(most)}"
 
 
-def _check_share(value: object, what: str) -> None:
+def _check_share(value: object, label: str) -> None:
     if not _is_number(value) or not 0 <= value <= 1:
-        raise wrong(f"{what} must be a number from 0 to 1, found {value!r}")
+        raise wrong(f"{label} must be a number from 0 to 1, found {value!r}")
 
 
 def _is_number(value: object) -> TypeGuard[float]:
@@ -416,75 +417,81 @@ async def score_attempt(goal: Goal, attempt: Attempt, *, models: Models) -> Goal
         AgentError: a judge model failed; there is no score.
     """
 
-    async def ask(judge: Judge, words: str) -> Judgement:
+    async def ask(judge: Judge, message: str) -> Judgement:
         agent = judge_agent(judge)
         async with scratch_runtime([agent], models) as runtime:
-            return (await (await runtime.start(agent, words)).wait()).output
+            return (await (await runtime.start(agent, message)).wait()).output
 
     purpose = goal.description or goal.goal_id
-    found = [await verdict_of(one, attempt, purpose=purpose, ask=ask) for one in goal.criteria]
-    for one in goal.constraints:
-        verdict = await verdict_of(one, attempt, purpose=purpose, ask=ask)
-        found.append(None if verdict is None else replace(verdict, is_required=True))
-    return score(attempt, [one for one in found if one is not None], pass_score=goal.pass_score)
+    verdicts = [
+        await verdict_of(criterion, attempt, purpose=purpose, ask_judge=ask) for criterion in goal.criteria
+    ]
+    for constraint in goal.constraints:
+        verdict = await verdict_of(constraint, attempt, purpose=purpose, ask_judge=ask)
+        verdicts.append(None if verdict is None else replace(verdict, is_required=True))
+    return score(
+        attempt,
+        [verdict for verdict in verdicts if verdict is not None],
+        pass_score=goal.pass_score,
+    )
 
 
 async def verdict_of(
-    criterion: Criterion, attempt: Attempt, *, purpose: str, ask: AskJudge
+    criterion: Criterion, attempt: Attempt, *, purpose: str, ask_judge: AskJudge
 ) -> Verdict | None:
     """Return what a criterion says about a run; None if it needs an expected answer and there is none.
 
     Raises:
         AgentError: a judge model failed; there is no verdict.
     """
-    wanted = getattr(criterion, "texts", getattr(criterion, "expected", None))
-    if wanted is EXPECTED:
-        wanted = attempt.expected
-        if wanted is None:
+    expected = getattr(criterion, "texts", getattr(criterion, "expected", None))
+    if expected is EXPECTED:
+        expected = attempt.expected
+        if expected is None:
             return None
     match criterion:
         case Exact():
-            found = equals(attempt, wanted)
+            result = equals(attempt, expected)
         case Contains():
-            texts = _texts(wanted)
-            found = contains(attempt, texts, is_case_sensitive=criterion.is_case_sensitive)
+            texts = _texts(expected)
+            result = contains(attempt, texts, is_case_sensitive=criterion.is_case_sensitive)
         case Matches():
             is_met = re.search(criterion.pattern, attempt.output) is not None
-            found = (1.0, "") if is_met else (0.0, f"no match of {criterion.pattern!r}")
+            result = (1.0, "") if is_met else (0.0, f"no match of {criterion.pattern!r}")
         case Near():
-            found = _near(attempt, wanted, tolerance=criterion.tolerance)
+            result = _near(attempt, expected, tolerance=criterion.tolerance)
         case FitsSchema():
-            found = _fits(criterion, attempt)
+            result = _fits(criterion, attempt)
         case Limit():
-            found = keeps_within(attempt, criterion.measure, most=criterion.most)
+            result = keeps_within(attempt, criterion.measure, most=criterion.most)
         case Calls():
-            found = follows(attempt, criterion.wanted, order=criterion.order)
+            result = follows(attempt, criterion.expected_calls, order=criterion.order)
         case PolicyOutcome():
-            found = obeys(attempt, criterion.decisions)
+            result = obeys(attempt, criterion.decisions)
         case Check():
-            found = await _checked(criterion, attempt)
+            result = await _check_result(criterion, attempt)
         case Judge():
             # A failed run has no answer to score.
-            found = (
-                await _judged(criterion, attempt, purpose=purpose, ask=ask)
+            result = (
+                await _judge_result(criterion, attempt, purpose=purpose, ask_judge=ask_judge)
                 if attempt.has_completed
                 else (0.0, "")
             )
         case _:
             assert_never(criterion)
-    return Verdict(criterion.name, found[0], found[1], criterion.weight)
+    return Verdict(criterion.name, result[0], result[1], criterion.weight)
 
 
-def _texts(wanted: object) -> list[str]:
-    if isinstance(wanted, Sequence) and not isinstance(wanted, str):
-        return [as_text(one) for one in cast(Sequence[JsonValue], wanted)]
-    return [as_text(cast(JsonValue, wanted))]
+def _texts(expected: object) -> list[str]:
+    if isinstance(expected, Sequence) and not isinstance(expected, str):
+        return [as_text(text) for text in cast(Sequence[JsonValue], expected)]
+    return [as_text(cast(JsonValue, expected))]
 
 
-def _near(attempt: Attempt, wanted: object, *, tolerance: float) -> tuple[float, str]:
-    if not _is_number(wanted):
-        return 0.0, f"the expected answer of the case must be a number, found {kind_of(wanted)}"
-    return is_near(attempt, wanted, tolerance=tolerance)
+def _near(attempt: Attempt, expected: object, *, tolerance: float) -> tuple[float, str]:
+    if not _is_number(expected):
+        return 0.0, f"the expected answer of the case must be a number, found {kind_of(expected)}"
+    return is_near(attempt, expected, tolerance=tolerance)
 
 
 def _fits(criterion: FitsSchema, attempt: Attempt) -> tuple[float, str]:
@@ -498,7 +505,7 @@ def _fits(criterion: FitsSchema, attempt: Attempt) -> tuple[float, str]:
     return (0.0, "; ".join(faults)) if faults else (1.0, "")
 
 
-async def _checked(criterion: Check, attempt: Attempt) -> tuple[float, str]:
+async def _check_result(criterion: Check, attempt: Attempt) -> tuple[float, str]:
     try:
         ruling: object = criterion.function(attempt)
         if inspect.isawaitable(ruling):
@@ -519,17 +526,19 @@ def _ruling(ruling: object) -> tuple[float, str]:
     return 0.0, f"the check gave {kind}: expected a bool, or a number from 0 to 1"
 
 
-async def _judged(criterion: Judge, attempt: Attempt, *, purpose: str, ask: AskJudge) -> tuple[float, str]:
-    asked: dict[str, JsonValue] = {
+async def _judge_result(
+    criterion: Judge, attempt: Attempt, *, purpose: str, ask_judge: AskJudge
+) -> tuple[float, str]:
+    question: dict[str, JsonValue] = {
         "goal": purpose,
         "question": criterion.question,
         "task": attempt.message[:JUDGED_CHARS_MAX],
         "answer": attempt.output[:JUDGED_CHARS_MAX],
     }
     if attempt.expected is not None:
-        asked["expected"] = as_text(attempt.expected)[:JUDGED_CHARS_MAX]
-    found = await ask(criterion, encode(asked).decode())
-    return (1.0, "") if found.score >= criterion.pass_score else (found.score, found.why)
+        question["expected"] = as_text(attempt.expected)[:JUDGED_CHARS_MAX]
+    judgement = await ask_judge(criterion, encode(question).decode())
+    return (1.0, "") if judgement.score >= criterion.pass_score else (judgement.score, judgement.why)
 
 
 def judge_agent(criterion: Judge, name: str = JUDGE) -> Agent[None, Judgement]:

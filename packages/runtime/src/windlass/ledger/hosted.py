@@ -15,7 +15,7 @@ from windlass.adapters.journals.sqlite.spool import Spool
 from windlass.adapters.journals.sqlite.store import SqliteStore
 from windlass.errors import AgentError
 from windlass.ledger.kinds import RecordingError
-from windlass.ledger.spool import Durability, FilePlace, Ledger
+from windlass.ledger.spool import Durability, FileLocation, Ledger
 from windlass.ledger.wall import Stamps, now_ms, random_hex
 from windlass.ports.recorded import NumberedRow, RunStore, by_session
 from windlass.ports.store import Batch, Store
@@ -101,11 +101,11 @@ class PortStore:
 
     def changed(self, after: int) -> Mapping[str, int]:
         """Return the sessions with records after a position, each with its last position."""
-        found: dict[str, int] = {}
+        positions: dict[str, int] = {}
         while more := self._wait(partial(self._store.read_all, after=after, limit=READ_RECORDS)):
-            found |= {record.session_id: record.position or 0 for record in more}
+            positions |= {record.session_id: record.position or 0 for record in more}
             after = more[-1].position or 0
-        return found
+        return positions
 
     def close(self) -> None:
         """Close the index."""
@@ -118,14 +118,14 @@ class PortStore:
         drafts = tuple(_draft(row.body) for row in rows if row.seq > claim.last_seq)
         await self._store.append(Batch(claim, claim.last_seq, drafts, is_last=True))
 
-    def _wait(self, ask: Callable[[], Coroutine[object, object, T]]) -> T:
+    def _wait(self, query: Callable[[], Coroutine[object, object, T]]) -> T:
         try:
             is_here = asyncio.get_running_loop() is self._loop
         except RuntimeError:
             is_here = False
         if is_here:
-            return _at_once(ask())
-        future = asyncio.run_coroutine_threadsafe(ask(), self._loop)
+            return _at_once(query())
+        future = asyncio.run_coroutine_threadsafe(query(), self._loop)
         try:
             return future.result(WAIT_S)
         except FutureTimeoutError:
@@ -134,7 +134,7 @@ class PortStore:
 
 
 @sealed
-class PortPlace:
+class PortLocation:
     """The store of a runtime through its ports."""
 
     store: Store
@@ -152,18 +152,18 @@ class PortPlace:
         return PortStore(self.store, self.loop)
 
 
-def hosted_place(runtime: CoreRuntime, *, durability: Durability) -> FilePlace | PortPlace:
-    """Return the place of the journal of a runtime.
+def runtime_location(runtime: CoreRuntime, *, durability: Durability) -> FileLocation | PortLocation:
+    """Return the location of the journal of a runtime.
 
     A SQLite file is opened a second time, so that every thread can write to it, the event loop's included.
     """
     store = runtime.ports.store
     if isinstance(store, SqliteStore):
-        return FilePlace(store.path, durability, batch_records=1)
+        return FileLocation(store.path, durability, batch_records=1)
     if store is None:
         raise RecordingError("the runtime has no journal: set one first")
     try:
-        return PortPlace(store, asyncio.get_running_loop())
+        return PortLocation(store, asyncio.get_running_loop())
     except RuntimeError:
         pass
     raise RecordingError("create the recorder on the event loop of the runtime")
@@ -173,7 +173,7 @@ def hosted_ledger(runtime: CoreRuntime, *, durability: Durability, secrets: Sequ
     """Return a ledger in the journal of a runtime, with the runtime's secrets."""
     if secrets:
         raise RecordingError("secrets must be registered with the runtime, not here")
-    return Ledger(hosted_place(runtime, durability=durability), redactor=runtime.ports.scribe.redactor)
+    return Ledger(runtime_location(runtime, durability=durability), redactor=runtime.ports.scribe.redactor)
 
 
 def _draft(body: bytes) -> Draft:
@@ -219,9 +219,11 @@ class Notes:
             AgentError: the store refuses it.
         """
         at = self._stamps.now()
-        body = self._ledger.encode(type_, at, data=data, run_id=run_id, said=data)
-        started = self._ledger.encode("session.started", at, data={}, run_id=run_id, said={})
-        self._ledger.ask(lambda store: _append(store, session_id, bodies=(started, body), allows=allows))
+        body = self._ledger.encode(type_, at, data=data, run_id=run_id, caller_values=data)
+        session_start = self._ledger.encode("session.started", at, data={}, run_id=run_id, caller_values={})
+        self._ledger.ask(
+            lambda store: _append(store, session_id, bodies=(session_start, body), allows=allows)
+        )
 
     def read(self, session_id: str) -> tuple[Record, ...]:
         """Return the records of a session; none if there is no such session."""
@@ -237,19 +239,22 @@ class Notes:
 
 
 def _append(store: RunStore, session_id: str, *, bodies: tuple[bytes, bytes], allows: Allows | None) -> None:
-    started, body = bodies
-    ours = cast("list[object]", from_json(body))
+    session_start, body = bodies
+    expected_fields = cast("list[object]", from_json(body))
     for _ in range(ATTEMPTS_MAX):
-        known = tuple(store.records(session_id))
-        if allows is not None and not allows(known):
+        records = tuple(store.records(session_id))
+        if allows is not None and not allows(records):
             return
-        seq = len(known) + 1
+        seq = len(records) + 1
         rows = [NumberedRow(session_id, seq, body)]
         if seq == 1:
-            rows = [NumberedRow(session_id, 1, started), NumberedRow(session_id, 2, body)]
+            rows = [NumberedRow(session_id, 1, session_start), NumberedRow(session_id, 2, body)]
         # The store skips a number that is in use, so read back who wrote the record.
         store.take_in(rows)
-        found = next((one for one in store.records(session_id) if one.seq == rows[-1].seq), None)
-        if found is not None and [found.type, found.at, found.data, found.run_id] == ours:
+        written = next((record for record in store.records(session_id) if record.seq == rows[-1].seq), None)
+        if (
+            written is not None
+            and [written.type, written.at, written.data, written.run_id] == expected_fields
+        ):
             return
     raise RecordingError(f"session {session_id} has too many concurrent writers: try again")

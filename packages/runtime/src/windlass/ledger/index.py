@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from windlass.errors import Corrupt
 from windlass.ledger.kinds import RunStatus
 from windlass.ledger.model import Run, RunSummary
-from windlass.ledger.reading import Found, Session, in_one_go, read_session, run_of, summary_of
+from windlass.ledger.reading import FoldedRun, Session, in_one_go, read_session, run_of, summary_of
 from windlass.ledger.wall import random_hex
 from windlass.ports.recorded import (
     CAUSE,
@@ -55,13 +55,13 @@ def finish_run(store: RunStore, run_id: str, *, folder: Path | None) -> None:
     """Index a run that has ended, and export it if there is a folder for that."""
     with in_one_go():
         session = read_session(store, run_id)
-        found = session.runs.get(run_id)
-        if found is None:
+        run = session.runs.get(run_id)
+        if run is None:
             return
-        entry = _entry(found, session_id=run_id), list(facts_of(found.wire)), session.position
+        entry = _entry(run, session_id=run_id), list(facts_of(run.wire)), session.position
         store.write(lambda: _enter(store, (entry,), {run_id: session.position}))
         if folder is not None:
-            export(run_of(found), folder)
+            export(run_of(run), folder)
 
 
 def catch_up(store: RunStore) -> None:
@@ -72,15 +72,15 @@ def catch_up(store: RunStore) -> None:
     store.drain()
     while stale := store.write(lambda: _look_around(store)):
         entries: list[_Indexed] = []
-        read: dict[str, int] = {}
+        positions: dict[str, int] = {}
         for session_id, end in stale.items():
-            found = _read(store, session_id)
+            session = _read(store, session_id)
             # An unreadable session is read again only after a further append.
-            read[session_id] = end if found is None else max(end, found.position)
-            entries += () if found is None else _entries(found, session_id)
-            if found is not None and session_id.startswith(EVALUATIONS):
-                entries += _judged(store, session_id)
-        store.write(lambda entries=entries, read=read: _enter(store, entries, read))
+            positions[session_id] = end if session is None else max(end, session.position)
+            entries += () if session is None else _entries(session, session_id)
+            if session is not None and session_id.startswith(EVALUATIONS):
+                entries += _judged_sessions(store, session_id)
+        store.write(lambda entries=entries, positions=positions: _enter(store, entries, positions))
 
 
 def export(run: Run, folder: Path) -> None:
@@ -114,13 +114,13 @@ def facts_of(run: DecisionRun) -> Iterator[Fact]:
     examples: dict[tuple[str, str, str], str] = {}
     # Most decisions of a long run fall into a few groups, and each group enters several counts.
     for sort, added in _sorts(run.decisions).items():
-        for kind, name, detail, example in _counted(*sort):
+        for kind, name, detail, example in _count_keys(*sort):
             key = (kind, name[:NAME_CHARS_MAX], detail[:NAME_CHARS_MAX])
             examples.setdefault(key, example)
-            counts[key] = [one + more for one, more in zip(counts.get(key, _NOTHING), added, strict=True)]
+            counts[key] = [count + more for count, more in zip(counts.get(key, _NOTHING), added, strict=True)]
     for key, added in counts.items():
         yield Fact(
-            *key, *(min(each, INTEGER_MAX) for each in added), example=examples[key][:EXAMPLE_CHARS_MAX]
+            *key, *(min(number, INTEGER_MAX) for number in added), example=examples[key][:EXAMPLE_CHARS_MAX]
         )
 
 
@@ -149,15 +149,15 @@ def _sorts(decisions: Iterable[Decision]) -> dict[_Sort, list[int]]:
     return sorts
 
 
-def _counted(
-    type_: DecisionType, node: str, intent: str, chosen: str, error: str | None
+def _count_keys(
+    type_: DecisionType, node: str, intent: str, choice: str, error: str | None
 ) -> Iterator[tuple[str, str, str, str]]:
     yield NODE, node, "", ""
     yield NODE_TYPE, node, type_.value, ""
     yield TYPE, type_.value, "", ""
-    yield CHOICE, intent, chosen, ""
+    yield CHOICE, intent, choice, ""
     if type_ in _CALLS:
-        yield TOOL, chosen, "", ""
+        yield TOOL, choice, "", ""
     if error is not None:
         yield CAUSE, cause_of(error), "", error
 
@@ -165,9 +165,9 @@ def _counted(
 def _look_around(store: RunStore) -> Mapping[str, int]:
     """Record which sessions changed; return some to read, each with its last position."""
     index, end = store.index, store.last_position()
-    known = index.prepare()
-    if end != known:
-        index.advance(store.changed(known), end)
+    indexed_end = index.prepare()
+    if end != indexed_end:
+        index.advance(store.changed(indexed_end), end)
     return index.stale(SESSIONS_PER_LOOK)
 
 
@@ -180,46 +180,46 @@ def _read(store: RunStore, session_id: str) -> Session | None:
 
 
 def _entries(session: Session, session_id: str) -> Iterator[_Indexed]:
-    for found in session.runs.values():
-        if found.is_playground:
+    for run in session.runs.values():
+        if run.is_playground:
             # Counts and comparisons are about the work of an agent.
             continue
-        yield _entry(found, session_id=session_id), list(facts_of(found.wire)), session.position
+        yield _entry(run, session_id=session_id), list(facts_of(run.wire)), session.position
 
 
-def _judged(store: RunStore, session_id: str) -> Iterator[_Indexed]:
+def _judged_sessions(store: RunStore, session_id: str) -> Iterator[_Indexed]:
     """Yield the sessions of the runs that a session of judgements refers to."""
     run_ids = {record.run_id for record in store.records(session_id) if record.run_id is not None}
     # A run that is not indexed yet is read together with its judgements later.
-    found = [entry for entry in map(store.index.run, run_ids) if entry is not None]
-    for name in dict.fromkeys(entry.session_id for entry in found):
+    entries = [entry for entry in map(store.index.run, run_ids) if entry is not None]
+    for name in dict.fromkeys(entry.session_id for entry in entries):
         session = _read(store, name)
         if session is not None:
             yield from _entries(session, name)
 
 
-def _enter(store: RunStore, entries: Iterable[_Indexed], read: Mapping[str, int]) -> None:
+def _enter(store: RunStore, entries: Iterable[_Indexed], positions: Mapping[str, int]) -> None:
     index, end = store.index, store.last_position()
-    known = index.prepare()
+    indexed_end = index.prepare()
     for entry, facts, position in entries:
         if index.known_position(entry.session_id) <= position:
             index.put(entry, facts, position=position)
-    if end != known:
-        index.advance(store.changed(known), end)
-    index.settle(read)
+    if end != indexed_end:
+        index.advance(store.changed(indexed_end), end)
+    index.settle(positions)
 
 
-def _entry(found: Found, *, session_id: str) -> IndexedRun:
-    wire = found.wire
+def _entry(run: FoldedRun, *, session_id: str) -> IndexedRun:
+    wire = run.wire
     return IndexedRun(
         run_id=wire.id,
         session_id=session_id,
         goal_id=wire.goal_id,
         status=wire.status.value,
         started_at=wire.started_at,
-        last_at=found.last_at,
-        writer=found.writer,
+        last_at=run.last_at,
+        writer=run.writer,
         summary=to_json(summary_of(wire)),
-        owner=found.owner,
+        owner=run.owner,
         agent_id=wire.agent_id or "",
     )

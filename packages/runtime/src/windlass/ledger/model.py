@@ -134,8 +134,8 @@ class Decision:
     def summary_for_builder(self) -> str:
         """Return it in one line: ✓, ✗ or … while pending, then who, what and how."""
         sign = "…" if self.outcome is None else "✓" if self.outcome.success else "✗"
-        chosen = self.chosen_option
-        action = "unknown action" if chosen is None else chosen.description or chosen.id
+        option = self.chosen_option
+        action = "unknown action" if option is None else option.description or option.id
         judgement = "" if self.evaluation is None else f" [quality: {self.evaluation.outcome_quality:g}]"
         return f"{sign} [{self.node_id}] {self.intent} → {action}{judgement}"
 

@@ -15,7 +15,7 @@ from windlass.ledger.index import catch_up, read_summary
 from windlass.ledger.kinds import RecordingError, RunStatus
 from windlass.ledger.model import Run, RunSummary
 from windlass.ledger.reading import in_one_go, read_session, run_of
-from windlass.ledger.spool import DATABASE, FilePlace, folder_of
+from windlass.ledger.spool import DATABASE, FileLocation, folder_of
 from windlass.ledger.wall import now_ms
 from windlass.ports.recorded import (
     CAUSE,
@@ -123,8 +123,8 @@ class PatternAnalysis:
             "goal_id": self.goal_id,
             "run_count": self.run_count,
             "success_rate": self.success_rate,
-            "common_failures": [list(each) for each in self.common_failures],
-            "problematic_nodes": [list(each) for each in self.problematic_nodes],
+            "common_failures": [list(failure) for failure in self.common_failures],
+            "problematic_nodes": [list(node) for node in self.problematic_nodes],
             "decision_patterns": dict(self.decision_patterns),
         }
 
@@ -145,7 +145,9 @@ def analyze(run: Run, failure: Failure, *, culprit: WireDecision | None) -> Fail
     """Return why a run failed; `culprit` is the failed decision that caused it, if any."""
     problems = tuple(f"[{problem.severity}] {problem.description}" for problem in run.problems)
     fixes = [problem.suggested_fix for problem in run.problems if problem.suggested_fix]
-    cause = next((one for one in run.decisions if culprit is not None and one.id == culprit.id), None)
+    cause = next(
+        (decision for decision in run.decisions if culprit is not None and decision.id == culprit.id), None
+    )
     if cause is None:
         return FailureAnalysis(
             run.id,
@@ -197,22 +199,21 @@ def _in_short(run: Run) -> JsonObject:
 
 
 def _differences(first: Run, second: Run) -> list[str]:
-    found: list[str] = []
+    texts: list[str] = []
     if first.status != second.status:
-        found.append(f"Status: {first.status.value} vs {second.status.value}")
+        texts.append(f"Status: {first.status.value} vs {second.status.value}")
     if len(first.decisions) != len(second.decisions):
-        found.append(f"Decision count: {len(first.decisions)} vs {len(second.decisions)}")
-    for index, (one, other) in enumerate(zip(first.decisions, second.decisions, strict=False)):
-        if one.chosen_option_id != other.chosen_option_id:
-            found.append(
-                f"Diverged at decision {index}: chose '{one.chosen_option_id}' vs '{other.chosen_option_id}'"
-            )
+        texts.append(f"Decision count: {len(first.decisions)} vs {len(second.decisions)}")
+    for index, decisions in enumerate(zip(first.decisions, second.decisions, strict=False)):
+        first_choice, second_choice = (decision.chosen_option_id for decision in decisions)
+        if first_choice != second_choice:
+            texts.append(f"Diverged at decision {index}: chose '{first_choice}' vs '{second_choice}'")
             break
     nodes = set(first.metrics.nodes_executed), set(second.metrics.nodes_executed)
     for number, only in ((1, nodes[0] - nodes[1]), (2, nodes[1] - nodes[0])):
         if only:
-            found.append(f"Nodes only in run {number}: {', '.join(sorted(only))}")
-    return found
+            texts.append(f"Nodes only in run {number}: {', '.join(sorted(only))}")
+    return texts
 
 
 def _without_culprit(run: Run, failure: Failure) -> str:
@@ -225,24 +226,26 @@ def _without_culprit(run: Run, failure: Failure) -> str:
 
 
 def _suggestions(run: Run) -> Sequence[str]:
-    found: list[str] = []
+    suggestions: list[str] = []
     for decision in run.decisions:
         if not decision.has_failed:
             continue
-        chosen = decision.chosen_option
-        others = [option for option in decision.options if option.id != decision.chosen_option_id]
-        if others:
-            instead = "unknown action" if chosen is None else chosen.description or chosen.id
-            other = others[0].description or others[0].id
-            found.append(f"Consider alternative: '{other}' instead of '{instead}'")
+        chosen_option = decision.chosen_option
+        alternatives = [option for option in decision.options if option.id != decision.chosen_option_id]
+        if alternatives:
+            instead = (
+                "unknown action" if chosen_option is None else chosen_option.description or chosen_option.id
+            )
+            alternative = alternatives[0].description or alternatives[0].id
+            suggestions.append(f"Consider alternative: '{alternative}' instead of '{instead}'")
         if not decision.input_context:
-            found.append(
+            suggestions.append(
                 f"Decision '{decision.intent}' had no input context - ensure relevant data is passed"
             )
         if decision.active_constraints:
             constraints = ", ".join(decision.active_constraints)
-            found.append(f"Review constraints: {constraints} - may be too restrictive")
-    return tuple(dict.fromkeys(found))
+            suggestions.append(f"Review constraints: {constraints} - may be too restrictive")
+    return tuple(dict.fromkeys(suggestions))
 
 
 T = TypeVar("T")
@@ -285,12 +288,12 @@ class BuilderQuery:
         if (storage_path is None) == (runtime is None):
             raise RecordingError("give either storage_path or runtime")
         if runtime is not None:
-            from windlass.ledger.hosted import hosted_place  # noqa: PLC0415 - slow to import
+            from windlass.ledger.hosted import runtime_location  # noqa: PLC0415 - slow to import
 
-            self._place = hosted_place(runtime, durability="power")
+            self._location = runtime_location(runtime, durability="power")
         else:
             # The spool files may belong to a recorder with durability power.
-            self._place = FilePlace(_database(storage_path), "power")
+            self._location = FileLocation(_database(storage_path), "power")
         self._lock = Lock()
         self._store: RunStore | None = None
 
@@ -341,22 +344,24 @@ class BuilderQuery:
 
     def get_facts(self, goal_id: str, limit: int | None = None) -> list[RunFacts]:
         """Return the facts of the runs of a goal, newest first."""
-        return [one.facts for one in self.list_runs_for_goal(goal_id, limit) if one.facts is not None]
+        return [
+            summary.facts for summary in self.list_runs_for_goal(goal_id, limit) if summary.facts is not None
+        ]
 
     def list_facts(self, wanted: RunLook, limit: int | None = None) -> list[RunFacts]:
         """Return the facts of runs of any goal, newest first; all without a limit."""
         count = _ALL if limit is None else _count(limit)
-        found = self._ask([], lambda store: _summaries(store, store.index.looked_at(wanted, count)))
-        return [one.facts for one in found if one.facts is not None]
+        summaries = self._ask([], lambda store: _summaries(store, store.index.looked_at(wanted, count)))
+        return [summary.facts for summary in summaries if summary.facts is not None]
 
     def list_failing_tools(self, wanted: RunLook, limit: int = 20) -> list[tuple[str, int, int]]:
         """Return tools with failures: name, calls, failures; the highest rate first, and tools with
         few calls last."""
         count = _count(limit)
-        found = self._ask(
+        facts = self._ask(
             (), lambda store: store.index.failing(wanted, TOOL, enough=CALLS_ENOUGH, limit=count)
         )
-        return [(fact.name, fact.total, fact.failed) for fact in found]
+        return [(fact.name, fact.total, fact.failed) for fact in facts]
 
     def count_tools(self, wanted: RunLook, bucket_s: int) -> tuple[tuple[int, Fact], ...]:
         """Return the calls of each tool by the interval of the start of their runs, from `wanted.since`."""
@@ -408,10 +413,10 @@ class BuilderQuery:
         with self._lock:
             try:
                 if self._store is None:
-                    if not self._place.is_there:
+                    if not self._location.is_there:
                         self._tell_missing()
                         return nothing
-                    self._store = self._place.open()
+                    self._store = self._location.open()
                 with in_one_go():
                     catch_up(self._store)
                     return question(self._store)
@@ -419,9 +424,9 @@ class BuilderQuery:
                 raise file_error(error) from error
 
     def _tell_missing(self) -> None:
-        place = self._place
-        if isinstance(place, FilePlace) and not place.database.parent.exists():
-            _log.warning("%s does not exist: it has no recorded runs", place.database.parent)
+        location = self._location
+        if isinstance(location, FileLocation) and not location.database.parent.exists():
+            _log.warning("%s does not exist: it has no recorded runs", location.database.parent)
 
 
 def _database(storage_path: object) -> Path:
@@ -460,17 +465,17 @@ def _run_of(store: RunStore, run_id: object) -> Run | None:
     entry = store.index.run(text_of(run_id))
     if entry is None:
         return None
-    found = read_session(store, entry.session_id).runs.get(entry.run_id)
-    return None if found is None else run_of(found, status=_status_of(store, entry))
+    run = read_session(store, entry.session_id).runs.get(entry.run_id)
+    return None if run is None else run_of(run, status=_status_of(store, entry))
 
 
 def _wire_of(store: RunStore, run_id: object) -> DecisionRun | None:
     entry = store.index.run(text_of(run_id))
     if entry is None:
         return None
-    found = read_session(store, entry.session_id).runs.get(entry.run_id)
+    run = read_session(store, entry.session_id).runs.get(entry.run_id)
     status = DecisionRunStatus(_status_of(store, entry).value)
-    return None if found is None else found.wire.model_copy(update={"status": status})
+    return None if run is None else run.wire.model_copy(update={"status": status})
 
 
 def _records_of(store: RunStore, run_id: object, *, is_before: bool) -> list[Record]:
@@ -478,8 +483,10 @@ def _records_of(store: RunStore, run_id: object, *, is_before: bool) -> list[Rec
     records = [] if entry is None else list(store.records(entry.session_id))
     if entry is None or not is_before:
         return records
-    begun = [one.seq for one in records if one.type == "run.started" and run_id_of(one) == entry.run_id]
-    return [one for one in records if begun and one.seq < begun[0]]
+    begun = [
+        record.seq for record in records if record.type == "run.started" and run_id_of(record) == entry.run_id
+    ]
+    return [record for record in records if begun and record.seq < begun[0]]
 
 
 def _tape_of(store: RunStore, run_id: object) -> Tape | None:
@@ -502,7 +509,7 @@ def _patterns(store: RunStore, goal_id: str) -> PatternAnalysis | None:
         run_count=count,
         success_rate=runs.get(RunStatus.COMPLETED, 0) / count,
         common_failures=tuple((fact.example or fact.name, fact.total) for fact in causes),
-        problematic_nodes=tuple(sorted(problematic, key=lambda each: (-each[1], each[0]))),
+        problematic_nodes=tuple(sorted(problematic, key=lambda node_rate: (-node_rate[1], node_rate[0]))),
         decision_patterns={
             "decision_type_distribution": types,
             "common_choices": _choices(index.totals(goal_id, CHOICE, limit=CHOICES_LOOKED_AT_MAX)),
@@ -543,7 +550,7 @@ def _performance(node_id: str, facts: Sequence[Fact], types: Sequence[Fact]) -> 
 
 
 def _improvements(patterns: PatternAnalysis) -> list[dict[str, str]]:
-    found: list[dict[str, str]] = [
+    improvements: list[dict[str, str]] = [
         {
             "type": "node_improvement",
             "target": node,
@@ -553,7 +560,7 @@ def _improvements(patterns: PatternAnalysis) -> list[dict[str, str]]:
         }
         for node, rate in patterns.problematic_nodes
     ]
-    found += [
+    improvements += [
         {
             "type": "error_handling",
             "target": error,
@@ -565,7 +572,7 @@ def _improvements(patterns: PatternAnalysis) -> list[dict[str, str]]:
         if count >= REPEATED_MIN
     ]
     if patterns.success_rate < GOOD_SUCCESS_RATE:
-        found.append(
+        improvements.append(
             {
                 "type": "architecture",
                 "target": patterns.goal_id,
@@ -574,4 +581,4 @@ def _improvements(patterns: PatternAnalysis) -> list[dict[str, str]]:
                 "priority": "high",
             }
         )
-    return found
+    return improvements

@@ -55,7 +55,7 @@ def in_one_go() -> Generator[None]:
 
 
 @sealed
-class Found:
+class FoldedRun:
     """A run, with the facts that its session holds about it."""
 
     wire: DecisionRun
@@ -72,7 +72,7 @@ class Found:
 class Session:
     """The runs of a session by their ids, and the position of its newest record."""
 
-    runs: Mapping[str, Found]
+    runs: Mapping[str, FoldedRun]
     position: int
 
 
@@ -86,12 +86,12 @@ def read_session(store: RunStore, session_id: str) -> Session:
     """
     notes = _Notes()
     try:
-        state = fold_decisions(notes.taken(store.records(session_id)))
+        state = fold_decisions(notes.observe(store.records(session_id)))
     except (BodyError, ValidationError):
         notes = _Notes()
-        state = fold_decisions(_readable(notes.taken(store.records(session_id))))
+        state = fold_decisions(_readable(notes.observe(store.records(session_id))))
     runs = {
-        run_id: Found(
+        run_id: FoldedRun(
             with_evaluations(wire, store.records(evaluation_session(run_id))),
             notes.execution_id,
             notes.writers.get(run_id, ""),
@@ -106,13 +106,13 @@ def read_session(store: RunStore, session_id: str) -> Session:
 
 def read_run(store: RunStore, run_id: str) -> Run | None:
     """Return a run with a session of its own; None if it is unknown."""
-    found = read_session(store, run_id).runs.get(run_id)
-    return None if found is None else run_of(found)
+    run = read_session(store, run_id).runs.get(run_id)
+    return None if run is None else run_of(run)
 
 
-def run_of(found: Found, *, status: RunStatus | None = None) -> Run:
+def run_of(folded: FoldedRun, *, status: RunStatus | None = None) -> Run:
     """Return a run as a dataclass, with `status` if given."""
-    wire = found.wire
+    wire = folded.wire
     return Run(
         id=wire.id,
         goal_id=wire.goal_id,
@@ -144,7 +144,7 @@ def run_of(found: Found, *, status: RunStatus | None = None) -> Run:
         goal_description=wire.goal_description or "",
         input_data=wire.input_data or {},
         output_data=wire.output_data or {},
-        execution_id=found.execution_id,
+        execution_id=folded.execution_id,
         agent_id=wire.agent_id or "",
         package_fingerprint=wire.package_fingerprint,
         cost_micros=0 if wire.usage is None else wire.usage.cost_micros or 0,
@@ -237,7 +237,7 @@ class _Notes:
         self.last_at: dict[str, str] = {}
         self.playground_runs: set[str] = set()
 
-    def taken(self, records: Iterable[Record]) -> Iterator[Record]:
+    def observe(self, records: Iterable[Record]) -> Iterator[Record]:
         for record in records:
             run_id = record.run_id
             if record.type == "session.started":
@@ -266,5 +266,5 @@ def _readable(records: Iterable[Record]) -> Iterator[Record]:
 
 
 def _text_at(data: Mapping[str, object], name: str, below: str) -> str:
-    inner = data.get(name)
-    return text_in(cast("Mapping[str, object]", inner), below) or "" if isinstance(inner, dict) else ""
+    child = data.get(name)
+    return text_in(cast("Mapping[str, object]", child), below) or "" if isinstance(child, dict) else ""

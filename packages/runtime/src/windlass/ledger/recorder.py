@@ -50,37 +50,37 @@ _OPTION_KEYS: Final = frozenset(
 )
 
 
-def text(value: object, what: str = "", *, faults: list[str] | None = None) -> str:
+def text(value: object, label: str = "", *, faults: list[str] | None = None) -> str:
     """Return a string unchanged, any other value as its str()."""
     if type(value) is str:
         return value
     if faults is not None and not isinstance(value, str):
-        faults.append(f"{what} must be a string, found {_kind(value)}: its str() is recorded")
+        faults.append(f"{label} must be a string, found {_kind(value)}: its str() is recorded")
     return text_of(value)
 
 
-def truth(value: object, what: str, *, faults: list[str]) -> bool:
+def truth(value: object, label: str, *, faults: list[str]) -> bool:
     """Return a bool; another value is a fault and is converted with bool()."""
     if value is True or value is False:
         return value
-    faults.append(f"{what} must be True or False, found {text_of(value)}: it counts as {bool(value)}")
+    faults.append(f"{label} must be True or False, found {text_of(value)}: it counts as {bool(value)}")
     return bool(value)
 
 
-def texts(value: object, what: str = "", *, faults: list[str] | None = None) -> list[JsonValue]:
+def texts(value: object, label: str = "", *, faults: list[str] | None = None) -> list[JsonValue]:
     """Return a list of strings; a single string becomes a list."""
     if type(value) is list and _ONLY_TEXTS.issuperset(map(type, cast("list[object]", value))):
         return cast("list[JsonValue]", value)
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [text(item, f"each of {what}", faults=faults) for item in cast("Sequence[object]", value)]
+        return [text(item, f"each of {label}", faults=faults) for item in cast("Sequence[object]", value)]
     if value is not None and faults is not None:
         faults.append(
-            f"{what} must be a list of strings, found {_kind(value)}: it is recorded as a list of one"
+            f"{label} must be a list of strings, found {_kind(value)}: it is recorded as a list of one"
         )
     return [] if value is None else [text(value)]
 
 
-def members(value: object, what: str = "", *, faults: list[str] | None = None) -> JsonObject:
+def members(value: object, label: str = "", *, faults: list[str] | None = None) -> JsonObject:
     """Return a dictionary; anything else under the name `value`."""
     if type(value) is dict:
         return cast("JsonObject", value)
@@ -88,7 +88,7 @@ def members(value: object, what: str = "", *, faults: list[str] | None = None) -
         return dict(cast("Mapping[str, JsonValue]", value))
     if value is not None and faults is not None:
         faults.append(
-            f"{what} must be a dictionary, found {_kind(value)}: it is recorded under the key value"
+            f"{label} must be a dictionary, found {_kind(value)}: it is recorded under the key value"
         )
     return {} if value is None else {"value": cast("JsonValue", value)}
 
@@ -98,7 +98,7 @@ def anything(value: object) -> JsonValue:
     return cast("JsonValue", value)
 
 
-def said_by(error: BaseException) -> str:
+def exception_text(error: BaseException) -> str:
     """Return the text of an exception; "" if str() of it fails."""
     try:
         return text_of(str(error))
@@ -136,57 +136,57 @@ def as_severity(value: object, faults: list[str]) -> str:
     return "warning"
 
 
-def as_options(value: object, chosen: str, *, faults: list[str]) -> list[JsonValue]:
+def as_options(value: object, chosen_id: str, *, faults: list[str]) -> list[JsonValue]:
     """Return the options of a decision; the chosen one should be among them."""
-    given: Sequence[object] = ()
+    options: Sequence[object] = ()
     if isinstance(value, list | tuple):
-        given = cast("Sequence[object]", value)
+        options = cast("Sequence[object]", value)
     else:
         faults.append(f"options must be a list, found {_kind(value)}")
-    found: list[JsonValue] = []
+    wire_options: list[JsonValue] = []
     is_among = False
-    for option in given:
+    for option in options:
         if isinstance(option, Mapping):
-            wire = _option(cast("Mapping[str, object]", option), len(found), faults)
+            wire = _option(cast("Mapping[str, object]", option), len(wire_options), faults)
         else:
-            faults.append(f"option {len(found)} must be a dictionary, found {_kind(option)}")
-            wire: JsonObject = {"id": f"option_{len(found)}", "description": text(option)}
-        if wire["id"] == chosen:
+            faults.append(f"option {len(wire_options)} must be a dictionary, found {_kind(option)}")
+            wire: JsonObject = {"id": f"option_{len(wire_options)}", "description": text(option)}
+        if wire["id"] == chosen_id:
             is_among = True
-        found.append(wire)
+        wire_options.append(wire)
     if not is_among:
-        ids = ", ".join(repr(cast("JsonObject", option)["id"]) for option in found[:IDS_SHOWN_MAX])
+        ids = ", ".join(repr(cast("JsonObject", option)["id"]) for option in wire_options[:IDS_SHOWN_MAX])
         faults.append(
-            f"chosen must be the id of an option, found {chosen!r}; the options are: {ids or 'none'}"
+            f"chosen must be the id of an option, found {chosen_id!r}; the options are: {ids or 'none'}"
         )
-    return found
+    return wire_options
 
 
-def _option(given: Mapping[str, object], index: int, faults: list[str]) -> JsonObject:
-    say = given.get
-    if (said := say("id")) is None:
+def _option(option: Mapping[str, object], index: int, faults: list[str]) -> JsonObject:
+    option_id = option.get("id")
+    if option_id is None:
         faults.append(f"option {index} has no id: it is called option_{index}")
-        said = f"option_{index}"
-    wire: JsonObject = {"id": said if type(said) is str else text_of(said)}
-    if not _OPTION_KEYS.issuperset(given):
-        unknown = ", ".join(sorted(text_of(key) for key in given if key not in _OPTION_KEYS))
-        known = ", ".join(sorted(_OPTION_KEYS))
-        faults.append(f"option {index} has {unknown}, which is not kept; an option has {known}")
-    if (said := say("description")) is not None:
-        wire["description"] = text(said, "a description", faults=faults)
-    if (said := say("action_type")) is not None:
-        wire["actionType"] = text(said, "an action_type", faults=faults)
-    if (said := say("action_params")) is not None:
-        wire["actionParams"] = members(said, "action_params", faults=faults)
-    if (said := say("pros")) is not None:
-        wire["pros"] = texts(said, "pros", faults=faults)
-    if (said := say("cons")) is not None:
-        wire["cons"] = texts(said, "cons", faults=faults)
-    if (said := say("confidence")) is not None:
-        if type(said) is float and 0 <= said <= 1:
-            wire["confidence"] = said
+        option_id = f"option_{index}"
+    wire: JsonObject = {"id": option_id if type(option_id) is str else text_of(option_id)}
+    if not _OPTION_KEYS.issuperset(option):
+        unknown = ", ".join(sorted(text_of(key) for key in option if key not in _OPTION_KEYS))
+        keys = ", ".join(sorted(_OPTION_KEYS))
+        faults.append(f"option {index} has {unknown}, which is not kept; an option has {keys}")
+    if (description := option.get("description")) is not None:
+        wire["description"] = text(description, "a description", faults=faults)
+    if (action_type := option.get("action_type")) is not None:
+        wire["actionType"] = text(action_type, "an action_type", faults=faults)
+    if (action_params := option.get("action_params")) is not None:
+        wire["actionParams"] = members(action_params, "action_params", faults=faults)
+    if (pros := option.get("pros")) is not None:
+        wire["pros"] = texts(pros, "pros", faults=faults)
+    if (cons := option.get("cons")) is not None:
+        wire["cons"] = texts(cons, "cons", faults=faults)
+    if (confidence := option.get("confidence")) is not None:
+        if type(confidence) is float and 0 <= confidence <= 1:
+            wire["confidence"] = confidence
         else:
-            _add_confidence(wire, said, faults)
+            _add_confidence(wire, confidence, faults)
     return wire
 
 
@@ -197,13 +197,13 @@ def as_evaluation(value: object) -> JsonObject | None:
     return cast("JsonObject", wire()) if callable(wire) else None
 
 
-def said_in(decision: JsonObject) -> list[JsonValue]:
+def caller_values_of(decision: JsonObject) -> list[JsonValue]:
     """Return the caller's values of a decision in a nearly flat list, which is quick to redact."""
-    said: list[JsonValue] = []
+    values: list[JsonValue] = []
     for option in cast("list[JsonObject]", decision["options"]):
-        said += option.values()
-    said += (value for name, value in decision.items() if name != "options")
-    return said
+        values += option.values()
+    values += (value for name, value in decision.items() if name != "options")
+    return values
 
 
 def _add_confidence(wire: JsonObject, confidence: object, faults: list[str]) -> None:
@@ -219,7 +219,7 @@ def _add_confidence(wire: JsonObject, confidence: object, faults: list[str]) -> 
 
 def failure(error: BaseException) -> JsonObject:
     """Return the outcome of an action that raised an exception."""
-    return {"success": False, "error": said_by(error) or _kind(error)}
+    return {"success": False, "error": exception_text(error) or _kind(error)}
 
 
 def _kind(value: object) -> str:
@@ -289,7 +289,9 @@ class Recording:
         with self._lock:
             self._check_open()
             decision_id = decision["id"] = f"{_DECISION}{len(self._outcomes)}"
-            self._write("decision.recorded", at, data={"decision": decision}, said=said_in(decision))
+            self._write(
+                "decision.recorded", at, data={"decision": decision}, caller_values=caller_values_of(decision)
+            )
             self._outcomes.append(_PENDING)
             return decision_id
 
@@ -298,7 +300,7 @@ class Recording:
         with self._lock:
             self._check_open()
             data: JsonObject = {"decisionId": decision_id, "outcome": outcome}
-            self._write("decision.outcome", at, data=data, said=list(outcome.values()))
+            self._write("decision.outcome", at, data=data, caller_values=list(outcome.values()))
             self._outcomes[int(decision_id[len(_DECISION) :])] = _SETTLED
 
     def judge(self, at: str, decision_id: str, *, evaluation: JsonObject) -> None:
@@ -339,23 +341,29 @@ class Recording:
         if not self.is_open:
             raise RecordingError(f"run {self.run_id} has ended: further records are refused")
 
-    def _write(self, type_: str, at: str, *, data: JsonObject, said: list[JsonValue] | None = None) -> None:
+    def _write(
+        self, type_: str, at: str, *, data: JsonObject, caller_values: list[JsonValue] | None = None
+    ) -> None:
         body = self._ledger.encode(
-            type_, at, data=data, run_id=self.run_id, said=data if said is None else said
+            type_,
+            at,
+            data=data,
+            run_id=self.run_id,
+            caller_values=data if caller_values is None else caller_values,
         )
         self._ledger.append(self.run_id, self._seq + 1, body=body)
         self._seq += 1
 
 
-class Place(NamedTuple):
+class RunBinding(NamedTuple):
     """A run and a node that a context is bound to."""
 
     recording: Recording
     node_id: str
-    outer: "Place | None" = None
-    """The place to return to after this one."""
+    outer: "RunBinding | None" = None
+    """The binding to return to after this one."""
     pin: object | None = None
-    """Identity of the `with runtime.run(…)` block that made the place; None for `start_run`."""
+    """Identity of the `with runtime.run(…)` block that made the binding; None for `start_run`."""
 
 
 class Current:
@@ -372,22 +380,22 @@ class Current:
         self._numbers = count(1)
         self._newest: Recording | None = None
 
-    def place(self) -> Place | None:
-        """Return the innermost place of this context: of a `with` block, or of a run that is open."""
-        place = _PLACES.get().get(self._key)
-        while place is not None and place.pin is None and not place.recording.is_live:
-            place = place.outer
-        return place
+    def binding(self) -> RunBinding | None:
+        """Return the innermost binding of this context: of a `with` block, or of a run that is open."""
+        binding = _BINDINGS.get().get(self._key)
+        while binding is not None and binding.pin is None and not binding.recording.is_live:
+            binding = binding.outer
+        return binding
 
-    def last(self) -> Place | None:
-        """Return the place that this context was bound to last, also if its run has ended."""
-        place = _PLACES.get().get(self._key)
-        return place if place is not None and place.recording.is_ours else None
+    def last(self) -> RunBinding | None:
+        """Return the run that this context was bound to last, also if its run has ended."""
+        binding = _BINDINGS.get().get(self._key)
+        return binding if binding is not None and binding.recording.is_ours else None
 
-    def inherited(self) -> Place | None:
-        """Return the place of this context if it is one of the parent process."""
-        place = _PLACES.get().get(self._key)
-        return place if place is not None and not place.recording.is_ours else None
+    def inherited_binding(self) -> RunBinding | None:
+        """Return the binding of this context if it is one of the parent process."""
+        binding = _BINDINGS.get().get(self._key)
+        return binding if binding is not None and not binding.recording.is_ours else None
 
     def recording(self, *, can_join: bool = True) -> Recording | None:
         """Return the open run of this context; None if there is none, or several.
@@ -395,9 +403,9 @@ class Current:
         With `can_join`, a task or thread may use the only open run if that was started after the end of its
         own, or of the one that it inherited.
         """
-        place = self.place()
-        if place is not None:
-            return place.recording if place.recording.is_live else None
+        binding = self.binding()
+        if binding is not None:
+            return binding.recording if binding.recording.is_live else None
         last, runs = self.last(), self.candidates()
         if len(runs) != 1:
             return None
@@ -418,15 +426,15 @@ class Current:
             return runs
         return [run for run in runs if run.has_starter]
 
-    def named(self, run_id: object) -> Recording | None:
+    def open_recording(self, run_id: object) -> Recording | None:
         """Return an open run by its id."""
         recording = self._open.get(run_id) if isinstance(run_id, str) else None
         return recording if recording is not None and recording.is_live else None
 
     def node_id(self, recording: Recording) -> str:
         """Return the node of a run in this context."""
-        place = self._place_of(recording)
-        return _NODES.get().get(recording, NODE_UNKNOWN) if place is None else place.node_id
+        binding = self._binding_of(recording)
+        return _NODES.get().get(recording, NODE_UNKNOWN) if binding is None else binding.node_id
 
     def enter(self, recording: Recording) -> None:
         """Make a new run the current one."""
@@ -449,48 +457,50 @@ class Current:
         return pin
 
     def unpin(self, pin: object) -> None:
-        """Remove the place of a `with` block, and nothing else.
+        """Remove the binding of a `with` block, and nothing else.
 
-        The places above it stay: blocks in generators do not end in the order in which they began. They may
-        also end in another context, which does not have the place.
+        The bindings above it stay: blocks in generators do not end in the order in which they began. They may
+        also end in another context, which does not have the binding.
         """
-        self._set(_without(_PLACES.get().get(self._key), pin))
+        self._set(_without(_BINDINGS.get().get(self._key), pin))
 
     def move(self, recording: Recording, node_id: str, *, can_bind: bool) -> None:
         """Set the node of a run in this context; with `can_bind`, bind the context to the run."""
-        place = self._place_of(recording)
-        if place is not None:
-            self._set(_replaced(_PLACES.get().get(self._key), place, place._replace(node_id=node_id)))
+        binding = self._binding_of(recording)
+        if binding is not None:
+            self._set(
+                _replace_binding(_BINDINGS.get().get(self._key), binding, binding._replace(node_id=node_id))
+            )
         elif can_bind:
             self._push(recording, node_id=node_id)
         else:
-            others = {run: node for run, node in _NODES.get().items() if run.is_live}
-            _NODES.set({**others, recording: node_id})
+            other_nodes = {run: node for run, node in _NODES.get().items() if run.is_live}
+            _NODES.set({**other_nodes, recording: node_id})
 
-    def _place_of(self, recording: Recording) -> Place | None:
-        place = _PLACES.get().get(self._key)
-        while place is not None and place.recording is not recording:
-            place = place.outer
-        return place
+    def _binding_of(self, recording: Recording) -> RunBinding | None:
+        binding = _BINDINGS.get().get(self._key)
+        while binding is not None and binding.recording is not recording:
+            binding = binding.outer
+        return binding
 
     def _push(self, recording: Recording, pin: object | None = None, *, node_id: str | None = None) -> None:
         node = self.node_id(recording) if node_id is None else node_id
-        self._set(Place(recording, node, self.place(), pin))
+        self._set(RunBinding(recording, node, self.binding(), pin))
 
-    def _set(self, place: Place | None) -> None:
-        _PLACES.set({**_PLACES.get(), self._key: place})
-
-
-def _without(place: Place | None, pin: object) -> Place | None:
-    if place is None or place.pin is pin:
-        return None if place is None else place.outer
-    return place._replace(outer=_without(place.outer, pin))
+    def _set(self, binding: RunBinding | None) -> None:
+        _BINDINGS.set({**_BINDINGS.get(), self._key: binding})
 
 
-def _replaced(place: Place | None, old: Place, new: Place) -> Place | None:
-    if place is None or place is old:
-        return None if place is None else new
-    return place._replace(outer=_replaced(place.outer, old, new))
+def _without(binding: RunBinding | None, pin: object) -> RunBinding | None:
+    if binding is None or binding.pin is pin:
+        return None if binding is None else binding.outer
+    return binding._replace(outer=_without(binding.outer, pin))
+
+
+def _replace_binding(binding: RunBinding | None, old: RunBinding, new: RunBinding) -> RunBinding | None:
+    if binding is None or binding is old:
+        return None if binding is None else new
+    return binding._replace(outer=_replace_binding(binding.outer, old, new))
 
 
 class _HasEnd(Protocol):
@@ -557,8 +567,10 @@ def _task_or_thread() -> object:
 
 _KEYS: Final = count()
 """Keys of recorders; `id()` could be reused after one is freed."""
-_NOWHERE: Final[Mapping[int, Place | None]] = {}
-_PLACES: Final[ContextVar[Mapping[int, Place | None]]] = ContextVar("windlass_recorder", default=_NOWHERE)
+_NOWHERE: Final[Mapping[int, RunBinding | None]] = {}
+_BINDINGS: Final[ContextVar[Mapping[int, RunBinding | None]]] = ContextVar(
+    "windlass_recorder", default=_NOWHERE
+)
 _NO_NODES: Final[Mapping[Recording, str]] = {}
 _NODES: Final[ContextVar[Mapping[Recording, str]]] = ContextVar("windlass_recorder_nodes", default=_NO_NODES)
 """Nodes of runs that a context has named without being bound to them."""
@@ -663,7 +675,7 @@ class Runtime:
         Raises:
             RecordingError: `run_not_open`: the run has ended, or another recorder or process started it.
         """
-        pin = self._current.pin(self._named("run", run_id))
+        pin = self._current.pin(self._require_recording("run", run_id))
         try:
             yield run_id
         finally:
@@ -752,7 +764,7 @@ class Runtime:
         try:
             return recording.decide(at, decision)
         except (OSError, RecordingError) as error:
-            self._lost(error)
+            self._report_loss(error)
             return ""
 
     def record_outcome(
@@ -840,7 +852,7 @@ class Runtime:
         try:
             return recording.report(at, problem)
         except (OSError, RecordingError) as error:
-            self._lost(error)
+            self._report_loss(error)
             return ""
 
     def decide_and_execute(
@@ -868,11 +880,13 @@ class Runtime:
         try:
             result = executor()
         except BaseException as error:
-            self._executed(recording, decision_id, began_ms, failure(error))
+            self._record_execution(recording, decision_id, began_ms, failure(error))
             raise
         if isawaitable(result):
-            return decision_id, cast("T", self._awaited(result, recording, decision_id))
-        self._executed(recording, decision_id, began_ms, {"success": True, "result": anything(result)})
+            return decision_id, cast("T", self._await_result(result, recording, decision_id))
+        self._record_execution(
+            recording, decision_id, began_ms, {"success": True, "result": anything(result)}
+        )
         return decision_id, result
 
     def quick_decision(
@@ -909,19 +923,19 @@ class Runtime:
             return recording.trace_id
         return "" if last is None else last.recording.trace_id
 
-    async def _awaited(
+    async def _await_result(
         self, result: Awaitable[object], recording: Recording | None, decision_id: str
     ) -> object:
         began_ms = elapsed_ms()
         try:
             value = await result
         except BaseException as error:
-            self._executed(recording, decision_id, began_ms, failure(error))
+            self._record_execution(recording, decision_id, began_ms, failure(error))
             raise
-        self._executed(recording, decision_id, began_ms, {"success": True, "result": anything(value)})
+        self._record_execution(recording, decision_id, began_ms, {"success": True, "result": anything(value)})
         return value
 
-    def _executed(
+    def _record_execution(
         self, recording: Recording | None, decision_id: str, began_ms: int, outcome: JsonObject
     ) -> None:
         if recording is not None and decision_id:
@@ -936,15 +950,15 @@ class Runtime:
             RecordingError: `run_not_open`, or `ambiguous_run`.
         """
         if run_id is not None:
-            return self._named(call, run_id)
+            return self._require_recording(call, run_id)
         recording = self._current.recording(can_join=can_join)
         if recording is None:
             self._check_bound(call, can_join=can_join)
-            self._complain(call, [f"there is no current run: call start_run first{self._inherited()}"])
+            self._complain(call, [f"there is no current run: call start_run first{self._inherited_note()}"])
         return recording
 
-    def _named(self, call: str, run_id: object) -> Recording:
-        recording = self._current.named(run_id)
+    def _require_recording(self, call: str, run_id: object) -> Recording:
+        recording = self._current.open_recording(run_id)
         if recording is None:
             raise self._not_open(call, run_id)
         return recording
@@ -952,31 +966,31 @@ class Runtime:
     def _not_open(self, call: str, run_id: object) -> RecordingError:
         return RecordingError(
             f"{call}: run {text(run_id)} is not open here: it has ended, or another recorder or process "
-            f"started it. Name an open run; {_listed(self._current.candidates())}",
+            f"started it. Name an open run; {_list_open_runs(self._current.candidates())}",
             code="run_not_open",
             run_ids=(text(run_id),),
         )
 
     def _check_bound(self, call: str, *, can_join: bool) -> None:
         """Raise if a run is open that the call could mean, or if its block is of a run that has ended."""
-        place, last, runs = self._current.place(), self._current.last(), self._current.candidates()
-        if place is not None:
-            raise self._not_open(call, place.recording.run_id)
+        binding, last, runs = self._current.binding(), self._current.last(), self._current.candidates()
+        if binding is not None:
+            raise self._not_open(call, binding.recording.run_id)
         if not runs or (not can_join and last is not None):
             return
-        ended = "" if last is None else f"run {last.recording.run_id} of this thread or task has ended; "
+        ended_text = "" if last is None else f"run {last.recording.run_id} of this thread or task has ended; "
         raise RecordingError(
-            f"{call}: nothing was recorded, because this thread or task is not bound to a run; {ended}"
-            f"{_listed(runs)}. Bind it: `with runtime.run(run_id):`, or `run_id=` in the call, or start the "
-            "thread with `in_this_context(function)` of windlass.ledger.",
+            f"{call}: nothing was recorded, because this thread or task is not bound to a run; "
+            f"{ended_text}{_list_open_runs(runs)}. Bind it: `with runtime.run(run_id):`, or "
+            "`run_id=` in the call, or start the thread with `in_this_context(function)` of windlass.ledger.",
             code="ambiguous_run",
             run_ids=tuple(run.run_id for run in runs),
         )
 
-    def _inherited(self) -> str:
+    def _inherited_note(self) -> str:
         """Return a note for a forked process in the context of a run of its parent."""
-        place = self._current.inherited()
-        return "" if place is None else f" in this process; run {place.recording.run_id} is its parent's"
+        binding = self._current.inherited_binding()
+        return "" if binding is None else f" in this process; run {binding.recording.run_id} is its parent's"
 
     def _is_known(self, call: str, recording: Recording, decision_id: object) -> bool:
         is_known = recording.knows(decision_id)
@@ -985,12 +999,12 @@ class Runtime:
         return is_known
 
     def _close_open_run(self) -> None:
-        place = self._current.place()
-        if place is None or place.pin is not None or place.recording.starter() is not current_worker():
+        binding = self._current.binding()
+        if binding is None or binding.pin is not None or binding.recording.starter() is not current_worker():
             return
-        run_id = place.recording.run_id
+        run_id = binding.recording.run_id
         self._complain("start_run", [f"run {run_id} is open: it is closed as cancelled, call end_run first"])
-        self._end(place.recording, "run.cancelled", data={"reason": "Another run was started."})
+        self._end(binding.recording, "run.cancelled", data={"reason": "Another run was started."})
 
     def _end(self, recording: Recording, type_: str, *, data: JsonObject) -> None:
         if not self._is_kept(lambda: recording.end(self._stamps.now(), type_, data=data)):
@@ -1009,18 +1023,18 @@ class Runtime:
         try:
             write()
         except (OSError, RecordingError) as error:
-            self._lost(error)
+            self._report_loss(error)
             return False
         return True
 
-    def _lost(self, error: OSError | RecordingError) -> None:
+    def _report_loss(self, error: OSError | RecordingError) -> None:
         """Log that a record was not written; an agent does not fail because of it (unless strict)."""
         if self._is_strict:
             raise RecordingError(f"not recorded: {error}") from error
         _log.error("not recorded: %s", error)
 
 
-def _listed(runs: Sequence[Recording]) -> str:
+def _list_open_runs(runs: Sequence[Recording]) -> str:
     ids = ", ".join(run.run_id for run in runs[:IDS_SHOWN_MAX])
     return f"open runs: {ids}" if ids else "no run is open"
 

@@ -93,14 +93,17 @@ def rehearsal(
     """
     if agent.resolvers:
         raise wrong(f"{agent.name} has dynamic parts, which are resolved in each run: it cannot be replayed")
-    subagents = [subagent_tool(one.name, one.description, package_id=one.name) for one in agent.subagents]
+    subagents = [
+        subagent_tool(subagent.name, subagent.description, package_id=subagent.name)
+        for subagent in agent.subagents
+    ]
     return Agent(
         name or agent.name,
         model=agent.model,
         instructions=agent.prompt,
         description=agent.description,
         version=agent.version,
-        tools=[_taped(tool, player_of) for tool in (*agent.offered_tools, *subagents)],
+        tools=[_tape_tool(tool, player_of) for tool in (*agent.offered_tools, *subagents)],
         policy=agent.policy,
         budget=agent.budget,
         output=agent.output,
@@ -110,7 +113,7 @@ def rehearsal(
     )
 
 
-def _taped(tool: Tool[..., object], player_of: Callable[[ToolContext], Player]) -> Tool[..., object]:
+def _tape_tool(tool: Tool[..., object], player_of: Callable[[ToolContext], Player]) -> Tool[..., object]:
     async def play(arguments: JsonObject, context: ToolContext) -> object:
         return player_of(context).answer(tool.name, arguments)
 
@@ -132,7 +135,7 @@ async def replay(agent: AnyAgent, take: Take, *, version: str, goal: Goal, model
         approval_dispatcher=Approver(player),
     )
     async with runtime:
-        session_id = await _restored(runtime, take.before)
+        session_id = await _restore_session(runtime, take.before)
         parts = take.tape.parts or take.message
         handle = await runtime.start(
             actor.name, parts, session_id=session_id, run_id=_RUN, context=list(take.tape.context)
@@ -147,21 +150,21 @@ async def replay(agent: AnyAgent, take: Take, *, version: str, goal: Goal, model
         attempt = await attempt_of(runtime, _RUN)
     run = attempt.run
     attempt = replace(attempt, message=take.message)
-    found = await score_attempt(goal, attempt, models=models)
-    kind = FailureKind.TIMEOUT if is_late else _failure(run, is_reached=found.is_reached)
+    goal_score = await score_attempt(goal, attempt, models=models)
+    kind = FailureKind.TIMEOUT if is_late else _failure(run, is_reached=goal_score.is_reached)
     facts: dict[str, object] = {
         "run_id": take.tape.run_id,
         "fingerprint": version,
-        "success": found.is_reached,
-        "score": min(max(found.score, 0.0), 1.0),
+        "success": goal_score.is_reached,
+        "score": min(max(goal_score.score, 0.0), 1.0),
         "diverged": player.diverged,
         "failure": kind,
-        "explanation": found.explanation or None,
+        "explanation": goal_score.explanation or None,
         "output": attempt.output[:OUTPUT_CHARS_MAX] or None,
     }
     return Replay(
-        ReplayedRun.model_validate({name: one for name, one in facts.items() if one is not None}),
-        replace(run_facts(run).sample, succeeded=found.is_reached),
+        ReplayedRun.model_validate({name: value for name, value in facts.items() if value is not None}),
+        replace(run_facts(run).sample, succeeded=goal_score.is_reached),
     )
 
 
@@ -172,14 +175,16 @@ def _failure(run: DecisionRun, *, is_reached: bool) -> FailureKind | None:
     return FailureKind.GOAL_MISSED if failure is None else failure.kind
 
 
-async def _restored(runtime: AgentRuntime, before: Sequence[Record]) -> str | None:
+async def _restore_session(runtime: AgentRuntime, before: Sequence[Record]) -> str | None:
     """Import a session into a runtime as it was before a run; return its id."""
     if not any(record.type == "run.started" for record in before):
         return None
     store = runtime.ports.store
     assert store is not None, "a runtime in memory has a store"
     session_id = before[0].session_id
-    drafts = tuple(Draft(one.type, one.at, dict(one.data), run_id=one.run_id) for one in before)
+    drafts = tuple(
+        Draft(record.type, record.at, dict(record.data), run_id=record.run_id) for record in before
+    )
     await store.enlist(_OWNER, now_ms=0)
     claim = await store.claim(session_id, _OWNER, now_ms=0)
     for at in range(0, len(drafts), BATCH_RECORDS_MAX):
@@ -209,25 +214,25 @@ class Trial:
     models: Models
 
 
-def chosen_runs(query: BuilderQuery, proposal: Proposal) -> list[str]:
+def choose_runs(query: BuilderQuery, proposal: Proposal) -> list[str]:
     """Return the runs for a check of a proposal.
 
     These are its evidence, then failed and successful runs in turn; runs of the version that it changes come
     first. Successful runs are included because the change must not break them.
     """
     facts = [
-        one
-        for one in query.get_facts(proposal.goal_id, RUNS_LOOKED_AT_MAX)
-        if one.has_ended and one.agent_id == proposal.agent_id
+        run
+        for run in query.get_facts(proposal.goal_id, RUNS_LOOKED_AT_MAX)
+        if run.has_ended and run.agent_id == proposal.agent_id
     ]
-    facts.sort(key=lambda one: one.fingerprint != proposal.base_fingerprint)
-    known = {one.run_id for one in facts}
-    failed = [one.run_id for one in facts if not one.has_succeeded]
-    succeeded = [one.run_id for one in facts if one.has_succeeded]
-    found = dict.fromkeys(run_id for run_id in proposal.evidence if run_id in known)
+    facts.sort(key=lambda run: run.fingerprint != proposal.base_fingerprint)
+    run_ids = {run.run_id for run in facts}
+    failed = [run.run_id for run in facts if not run.has_succeeded]
+    succeeded = [run.run_id for run in facts if run.has_succeeded]
+    chosen = dict.fromkeys(run_id for run_id in proposal.evidence if run_id in run_ids)
     for at in range(max(len(failed), len(succeeded))):
-        found |= dict.fromkeys((*failed[at : at + 1], *succeeded[at : at + 1]))
-    return list(found)[:CHECKED_RUNS]
+        chosen |= dict.fromkeys((*failed[at : at + 1], *succeeded[at : at + 1]))
+    return list(chosen)[:CHECKED_RUNS]
 
 
 async def try_both(old: AnyAgent, new: AnyAgent, *, trial: Trial, query: BuilderQuery) -> ProposalCheck:
@@ -242,14 +247,14 @@ async def try_both(old: AnyAgent, new: AnyAgent, *, trial: Trial, query: Builder
         raise wrong("no runs to check the proposal with: name some in run_ids")
     gate = asyncio.Semaphore(REPLAYS_AT_ONCE)
 
-    async def one(agent: AnyAgent, version: str, take: Take) -> Replay:
+    async def replay_one(agent: AnyAgent, version: str, take: Take) -> Replay:
         async with gate:
             return await replay(agent, take, version=version, goal=trial.goal, models=trial.models)
 
     repeated = [take for take in takes for _ in range(trial.repeats)]
     versions = version_of(old), version_of(new)
-    before = [asyncio.ensure_future(one(old, versions[0], take)) for take in repeated]
-    after = [asyncio.ensure_future(one(new, versions[1], take)) for take in repeated]
+    before = [asyncio.ensure_future(replay_one(old, versions[0], take)) for take in repeated]
+    after = [asyncio.ensure_future(replay_one(new, versions[1], take)) for take in repeated]
     try:
         await asyncio.gather(*before, *after)
     finally:
@@ -257,32 +262,35 @@ async def try_both(old: AnyAgent, new: AnyAgent, *, trial: Trial, query: Builder
         for task in (*before, *after):
             task.cancel()
         await asyncio.gather(*before, *after, return_exceptions=True)
-    done = [[task.result() for task in tasks] for tasks in (before, after)]
-    return _check(versions, done[0], after=done[1], repeats=trial.repeats)
+    replays = [[task.result() for task in tasks] for tasks in (before, after)]
+    return _check(versions, replays[0], after=replays[1], repeats=trial.repeats)
 
 
 def _check(
     versions: tuple[str, str], before: Sequence[Replay], *, after: Sequence[Replay], repeats: int
 ) -> ProposalCheck:
     old, new = _by_run(before, repeats), _by_run(after, repeats)
-    gains = [_succeeded(others) - _succeeded(ones) for ones, others in zip(old, new, strict=True)]
+    gains = [
+        _count_successes(new_samples) - _count_successes(old_samples)
+        for old_samples, new_samples in zip(old, new, strict=True)
+    ]
     return ProposalCheck(
         comparison=compare_attempts((versions[0], old), (versions[1], new)),
-        replays=tuple(one.run for one in (*before, *after)),
+        replays=tuple(replay_result.run for replay_result in (*before, *after)),
         fixed=sum(gain > 0 for gain in gains),
         broken=sum(gain < 0 for gain in gains),
-        diverged=sum(one.run.diverged > 0 for one in (*before, *after)),
+        diverged=sum(replay_result.run.diverged > 0 for replay_result in (*before, *after)),
     )
 
 
 def _by_run(replays: Sequence[Replay], repeats: int) -> list[list[Sample]]:
     """Return the attempts at each run."""
-    samples = [one.sample for one in replays]
+    samples = [replay_result.sample for replay_result in replays]
     return [samples[at : at + repeats] for at in range(0, len(samples), repeats)]
 
 
-def _succeeded(attempts: Sequence[Sample]) -> int:
-    return sum(one.succeeded for one in attempts)
+def _count_successes(attempts: Sequence[Sample]) -> int:
+    return sum(sample.succeeded for sample in attempts)
 
 
 def _take(query: BuilderQuery, run_id: str) -> Take:

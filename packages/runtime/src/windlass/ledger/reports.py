@@ -46,11 +46,11 @@ def report(
         Conflict: the run is unknown.
     """
     if view not in get_args(View):
-        known = get_args(View)
+        views = get_args(View)
         raise bad_request(
-            f"view is one of {', '.join(known)}, found {shown(str(view), 64)}{meant([str(view)], known)}"
+            f"view is one of {', '.join(views)}, found {shown(str(view), 64)}{meant([str(view)], views)}"
         )
-    if sum(one is not None for one in (goal_id, run_id, proposal)) != 1:
+    if sum(subject is not None for subject in (goal_id, run_id, proposal)) != 1:
         raise bad_request("report takes exactly one of goal_id, run_id and proposal")
     if proposal is not None:
         return ProposalReport(proposal)
@@ -86,32 +86,38 @@ def _goal(
         case "failures":
             return failures_report(name, facts)
         case "versions":
-            known = list(dict.fromkeys(one.fingerprint for one in facts if one.fingerprint is not None))
-            if versions is None and len(known) < 2:
-                found = "one version" if known else "no version"
+            fingerprints = list(
+                dict.fromkeys(run.fingerprint for run in facts if run.fingerprint is not None)
+            )
+            if versions is None and len(fingerprints) < 2:
+                count = "one version" if fingerprints else "no version"
                 raise bad_request(
-                    f"a comparison needs runs of two versions: goal {name} has runs of {found}. Runs of an "
+                    f"a comparison needs runs of two versions: goal {name} has runs of {count}. Runs of an "
                     "AgentRuntime have the version of their agent; runs of the recorder have none"
                 )
-            old, new = _chosen(versions, known) if versions is not None else (known[1], known[0])
+            old, new = (
+                _resolve_versions(versions, fingerprints)
+                if versions is not None
+                else (fingerprints[1], fingerprints[0])
+            )
             return versions_report(name, facts, old=old, new=new)
 
 
-def _chosen(versions: object, known: Sequence[str]) -> tuple[str, str]:
+def _resolve_versions(versions: object, fingerprints: Sequence[str]) -> tuple[str, str]:
     """Return the two versions to compare; each is a fingerprint, or the beginning of one."""
     if not isinstance(versions, tuple | list) or len(cast(Sequence[object], versions)) != _COMPARED:
         raise bad_request("versions must be two fingerprints, (old, new)")
-    found: list[str] = []
-    for one in cast(Sequence[object], versions):
-        digits = str(one).removeprefix(_DIGEST)
-        fits = [version for version in known if version.removeprefix(_DIGEST).startswith(digits)]
+    matches: list[str] = []
+    for prefix in cast(Sequence[object], versions):
+        digits = str(prefix).removeprefix(_DIGEST)
+        fits = [version for version in fingerprints if version.removeprefix(_DIGEST).startswith(digits)]
         if not digits or len(fits) != 1:
-            names = ", ".join(version.removeprefix(_DIGEST)[:_SHOWN] for version in known) or "none"
+            names = ", ".join(version.removeprefix(_DIGEST)[:_SHOWN] for version in fingerprints) or "none"
             raise bad_request(
-                f"version {one!r} is not one of the goal; give the fingerprint of a package: {names}"
+                f"version {prefix!r} is not one of the goal; give the fingerprint of a package: {names}"
             )
-        found += fits
-    return found[0], found[1]
+        matches += fits
+    return matches[0], matches[1]
 
 
 _COMPARED: Final = 2

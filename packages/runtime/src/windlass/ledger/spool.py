@@ -60,7 +60,7 @@ _inherited: list[object] = []
 """Databases of the parent process, referenced so that they are not closed in a fork."""
 
 
-class Place(Protocol):
+class LedgerLocation(Protocol):
     """Where a ledger keeps its records."""
 
     @property
@@ -89,8 +89,8 @@ class Ledger:
     of the machine.
     """
 
-    def __init__(self, place: Place, *, redactor: Redactor) -> None:
-        self._place = place
+    def __init__(self, location: LedgerLocation, *, redactor: Redactor) -> None:
+        self._location = location
         self.generation = 0
         """Increased in a forked process: recordings of the parent are not valid in it."""
         self._redactor = redactor
@@ -106,16 +106,16 @@ class Ledger:
         self._lock = RLock()
         self._pending: list[NumberedRow] = []
         self._pending_bytes = 0
-        self._flush_at = self._place.batch_records
+        self._flush_at = self._location.batch_records
         self._store: RunStore | None = None
-        self._spool = self._place.spool()
+        self._spool = self._location.spool()
 
     @property
     def writer(self) -> str:
         """The name that marks this ledger as alive; empty without a spool."""
         return "" if self._spool is None else self._spool.name
 
-    def encode(self, type_: str, at: str, *, data: JsonObject, run_id: str, said: object) -> bytes:
+    def encode(self, type_: str, at: str, *, data: JsonObject, run_id: str, caller_values: object) -> bytes:
         """Return a record in the journal format with secrets masked; never fails.
 
         `said` holds the caller's values in the data.
@@ -126,11 +126,11 @@ class Ledger:
             body = b""
         is_large = len(body) > RECORD_BYTES_MAX
         is_plain = body and not is_large and _LONG not in body.translate(_DIGITS) and _is_shallow(body)
-        if is_plain and self._redactor.is_clean(said):
+        if is_plain and self._redactor.is_clean(caller_values):
             return body
         # Dropped items are not redacted; strings are cut after redaction.
-        kept = json_value(data, _CUT_FORM if is_large else _FORM)
-        masked = cast("JsonObject", _short(cast("JsonValue", self._redactor.value(kept))))
+        cut_data = json_value(data, _CUT_FORM if is_large else _FORM)
+        masked = cast("JsonObject", _short(cast("JsonValue", self._redactor.value(cut_data))))
         if is_large:
             masked["isCut"] = True
         body = self._to_json([type_, at, masked, run_id])
@@ -153,7 +153,7 @@ class Ledger:
             if self._is_closed:
                 raise RecordingError("the recorder is closed: create a new one")
             if self._spool is None:
-                self._opened().take_in((row,))
+                self._open_store().take_in((row,))
                 return
             self._spool.write(row)
             self._pending.append(row)
@@ -172,14 +172,14 @@ class Ledger:
             from windlass.errors import AgentError  # noqa: PLC0415 - slow to import
 
             try:
-                self._opened().take_in(self._pending)
+                self._open_store().take_in(self._pending)
             except (AgentError, OSError) as error:
                 _log.warning("recorded, but not in the journal yet: %s", error)
                 # Not with every call: a busy database delays its error.
-                self._flush_at = len(self._pending) + self._place.batch_records
+                self._flush_at = len(self._pending) + self._location.batch_records
                 self._pending_bytes = 0
                 return False
-            self._flush_at = self._place.batch_records
+            self._flush_at = self._location.batch_records
             self._pending = []
             self._pending_bytes = 0
             self._spool.clear()
@@ -194,7 +194,7 @@ class Ledger:
         from windlass.ledger.index import finish_run  # noqa: PLC0415 - slow to import
 
         try:
-            self.ask(lambda store: finish_run(store, run_id, folder=self._place.exports))
+            self.ask(lambda store: finish_run(store, run_id, folder=self._location.exports))
         except (AgentError, OSError) as error:
             _log.warning("run %s is recorded, but not exported: %s", run_id, error)
 
@@ -202,7 +202,7 @@ class Ledger:
         """Run a query on the store after all appended records are in it."""
         with self._lock:
             self.flush()
-            return question(self._opened())
+            return question(self._open_store())
 
     def close(self) -> None:
         """Transfer everything into the journal and close the files."""
@@ -224,9 +224,9 @@ class Ledger:
         _inherited.append(self._store)
         self._start()
 
-    def _opened(self) -> "RunStore":
+    def _open_store(self) -> "RunStore":
         if self._store is None:
-            self._store = self._place.open()
+            self._store = self._location.open()
         return self._store
 
 
@@ -258,8 +258,8 @@ def _is_shallow(body: bytes) -> bool:
 def _short(value: JsonValue) -> JsonValue:
     """Cut the reprs in a value, after redaction."""
     match value:
-        case {"$type": _, "$repr": str() as told}:
-            return {**value, "$repr": told[:REPR_CHARS_MAX]}
+        case {"$type": _, "$repr": str() as text}:
+            return {**value, "$repr": text[:REPR_CHARS_MAX]}
         case list():
             return [_short(item) for item in value]
         case dict():
@@ -293,7 +293,7 @@ BATCH_RECORDS: Final = 100
 
 
 @sealed
-class FilePlace:
+class FileLocation:
     """A SQLite file with the spools beside it."""
 
     database: Path
@@ -354,5 +354,5 @@ def open_ledger(
             f"storage_path {folder} is not writable for this process: change its permissions, or choose "
             "another folder"
         )
-    place = FilePlace(folder / DATABASE, durability, exports=folder / EXPORTS)
-    return Ledger(place, redactor=Redactor(tuple(secrets)))
+    location = FileLocation(folder / DATABASE, durability, exports=folder / EXPORTS)
+    return Ledger(location, redactor=Redactor(tuple(secrets)))

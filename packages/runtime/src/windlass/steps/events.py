@@ -67,10 +67,10 @@ class Emitter:
         self._live: LiveStep | None = None
         self._index = 0
 
-    def live(self, started: Record) -> LiveAnswer:
+    def live(self, step_start: Record) -> LiveAnswer:
         """Start the live answer of a step."""
         self._index = 0
-        self._live = LiveStep(started, on_change=lambda _: None, on_close=lambda _: None)
+        self._live = LiveStep(step_start, on_change=lambda _: None, on_close=lambda _: None)
         return self._live
 
     async def flush(self) -> None:
@@ -125,10 +125,10 @@ class Emitter:
         meta = event.meta.model_copy(update={"id": f"evt_{name}", "attempt": attempt})
         identity = config.runtime_identity
         agent_id = event.agent_id if identity is None else identity.agent_id
-        shown = event.model_copy(update={"meta": meta, "agent_id": agent_id})
+        visible = event.model_copy(update={"meta": meta, "agent_id": agent_id})
         if config.handle_event is not None:
             try:
-                await maybe_await(config.handle_event(shown, messages))
+                await maybe_await(config.handle_event(visible, messages))
             except Exception as error:  # noqa: BLE001 - host code: an exception must not end the session
                 _LOG.warning("handle_event failed with %s on %s", type(error).__name__, event.type)
-        await call_event_hooks(self._event_hooks, shown, redactor=config.redactor)
+        await call_event_hooks(self._event_hooks, visible, redactor=config.redactor)

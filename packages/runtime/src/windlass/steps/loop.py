@@ -108,7 +108,7 @@ def create_tool_loop_harness(config: ToolLoopHarnessConfig) -> StepFn:
     harness = _Harness(config)
 
     async def step(session: HarnessSession, step_input: StepInput | None = None, /) -> StepResult:
-        return await _Step(harness, session, step_input or StepInput()).made(again=step)
+        return await _Step(harness, session, step_input or StepInput()).take(again=step)
 
     return step
 
@@ -120,7 +120,9 @@ class _Harness:
         _check(config)
         self.config = config
         self.clock = config.clock or SystemClock()
-        self.agents = {name: one for name, one in config.tools.items() if isinstance(one, AgentTool)}
+        self.agents = {
+            name: offered for name, offered in config.tools.items() if isinstance(offered, AgentTool)
+        }
         self.budget = budget_limits(config.budget)
         self.scribe = RedactingScribe(redactor=config.redactor)
         self.rules = Rules(retry=config.retry, retry_for_ms=0)
@@ -128,14 +130,16 @@ class _Harness:
             _UNNAMED_AGENT if config.runtime_identity is None else config.runtime_identity.agent_id
         )
         self._policy = config.policy or RulesPolicy(PolicySet())
-        own = [_tool_of(one) for one in config.tools.values() if not isinstance(one, AgentTool)]
+        own = [_tool_of(offered) for offered in config.tools.values() if not isinstance(offered, AgentTool)]
         skills = [Skills().tool] if config.dynamic_skills else []
         self._tools = [*own, ask_question, *skills]
-        hooks = [one for one in config.hooks if isinstance(one, Hook)]
-        self._hook_specs = tuple(sorted((one.spec for one in hooks), key=lambda spec: spec.hook_id))
-        self._hooks = Hooks((BoundHook(one.spec, one) for one in hooks), redactor=config.redactor)
-        self.event_hooks = tuple(one for one in config.hooks if isinstance(one, EventHook))
-        self._resolvers = tuple(sorted(_resolvers(config), key=lambda one: one.dynamic.name))
+        hooks = [config_hook for config_hook in config.hooks if isinstance(config_hook, Hook)]
+        self._hook_specs = tuple(sorted((hook.spec for hook in hooks), key=lambda spec: spec.hook_id))
+        self._hooks = Hooks((BoundHook(hook.spec, hook) for hook in hooks), redactor=config.redactor)
+        self.event_hooks = tuple(
+            config_hook for config_hook in config.hooks if isinstance(config_hook, EventHook)
+        )
+        self._resolvers = tuple(sorted(_resolvers(config), key=lambda resolver: resolver.dynamic.name))
         kinds: tuple[tuple[ProgramKind, bool], ...] = (
             ("code", config.code_mode),
             ("workflow", config.workflow),
@@ -146,7 +150,7 @@ class _Harness:
         self._random = config.random or chance
         self._gates, self._secret_inputs = ToolGates(), SecretInputs()
 
-    def shared(self, emitter: Emitter) -> EffectPorts:
+    def effect_ports(self, emitter: Emitter) -> EffectPorts:
         """Return the shared parts of effects; an emitter replaces the event bus."""
         return EffectPorts(
             self._content,
@@ -156,7 +160,7 @@ class _Harness:
             is_attended=self.config.capabilities.request_input is True,
             gates=self._gates,
             secret_inputs=self._secret_inputs,
-            delegator=_delegated,
+            delegator=_start_no_run,
             interpreter=self.config.interpreter,
             sandbox_of=self._sandbox_of,
             after_chunk=emitter.flush,
@@ -185,8 +189,12 @@ class _Harness:
         if summariser is not None:
             settings["compactionModel"] = {"routeId": summariser.id, "modelId": summariser.id}
         subagents = tuple(
-            SubagentSpec(name=name, package_id=one.subagent_name or name, description=one.description or None)
-            for name, one in self.agents.items()
+            SubagentSpec(
+                name=name,
+                package_id=agent_tool.subagent_name or name,
+                description=agent_tool.description or None,
+            )
+            for name, agent_tool in self.agents.items()
         )
         model_id = agent.model_reference.id
         return RuntimePackage(
@@ -198,7 +206,7 @@ class _Harness:
             tools=tuple(tool.spec for tool in self._tools) or None,
             subagents=subagents or None,
             hooks=self._hook_specs or None,
-            resolvers=tuple(one.spec for one in self._resolvers) or None,
+            resolvers=tuple(resolver.spec for resolver in self._resolvers) or None,
             programs=self._programs or None,
             sandbox=self._sandbox,
         )
@@ -271,8 +279,8 @@ def _check(config: ToolLoopHarnessConfig) -> None:
 
 
 def _sandbox(config: ToolLoopHarnessConfig) -> SandboxSpec | None:
-    given = config.sandbox
-    spec = given if given is None or isinstance(given, SandboxSpec) else given.spec
+    sandbox = config.sandbox
+    spec = sandbox if sandbox is None or isinstance(sandbox, SandboxSpec) else sandbox.spec
     if spec is not None and spec.adapter not in config.sandboxes:
         raise wrong(
             f"the sandbox {spec.adapter} needs an adapter: sandboxes={{{spec.adapter!r}: …}}, such as "
@@ -283,35 +291,37 @@ def _sandbox(config: ToolLoopHarnessConfig) -> SandboxSpec | None:
 
 def _check_hooks(config: ToolLoopHarnessConfig) -> None:
     hook_ids: list[str] = []
-    for at, one in enumerate(config.hooks):
-        if not isinstance(cast(object, one), Hook | EventHook):
-            raise wrong(f"hooks must be functions with @hook or @on_event; number {at} is {kind_of(one)}")
-        hook_ids.append(one.spec.hook_id if isinstance(one, Hook) else one.hook_id)
+    for at, config_hook in enumerate(config.hooks):
+        if not isinstance(cast(object, config_hook), Hook | EventHook):
+            raise wrong(
+                f"hooks must be functions with @hook or @on_event; number {at} is {kind_of(config_hook)}"
+            )
+        hook_ids.append(config_hook.spec.hook_id if isinstance(config_hook, Hook) else config_hook.hook_id)
     check_unique(hook_ids, "hooks")
     check_count(len(hook_ids), HOOKS_PER_AGENT_MAX, "hooks")
 
 
 def _check_dynamic(config: ToolLoopHarnessConfig) -> None:
     placed = _resolvers(config)
-    for one in placed:
-        if not isinstance(cast(object, one.dynamic), Dynamic):
-            kind = kind_of(one.dynamic)
-            raise wrong(f"dynamic {one.part.value} must be made with dynamic(function), found {kind}")
+    for resolver in placed:
+        if not isinstance(cast(object, resolver.dynamic), Dynamic):
+            kind = kind_of(resolver.dynamic)
+            raise wrong(f"dynamic {resolver.part.value} must be made with dynamic(function), found {kind}")
     if placed and config.content is None:
         raise wrong(
             "dynamic parts need a content store that the next step reads, too: "
             "content=MemoryStore() or await SqliteStore.open(path), both of windlass.parts"
         )
-    check_unique([one.dynamic.name for one in placed], "resolvers")
+    check_unique([resolver.dynamic.name for resolver in placed], "resolvers")
     check_count(len(placed), RESOLVERS_PER_AGENT_MAX, "resolvers")
 
 
 def _resolvers(config: ToolLoopHarnessConfig) -> list[Placed]:
-    words = () if config.dynamic_instructions is None else (config.dynamic_instructions,)
+    instructions = () if config.dynamic_instructions is None else (config.dynamic_instructions,)
     return [
-        *(Placed(ResolverPart.INSTRUCTIONS, one) for one in words),
-        *(Placed(ResolverPart.TOOLS, one) for one in config.dynamic_tools),
-        *(Placed(ResolverPart.SKILLS, one) for one in config.dynamic_skills),
+        *(Placed(ResolverPart.INSTRUCTIONS, function) for function in instructions),
+        *(Placed(ResolverPart.TOOLS, function) for function in config.dynamic_tools),
+        *(Placed(ResolverPart.SKILLS, function) for function in config.dynamic_skills),
     ]
 
 
@@ -319,7 +329,7 @@ def _tool_of(item: Tool[..., object] | KeyedTool) -> Tool[..., object]:
     return replace(item.tool, approval_key=item.approval_key) if isinstance(item, KeyedTool) else item
 
 
-async def _delegated(task: Task) -> JsonObject:
+async def _start_no_run(task: Task) -> JsonObject:
     """Start no run: the driver of the steps runs the agent, as `pending_action_batch` says."""
     return {}
 
@@ -327,13 +337,15 @@ async def _delegated(task: Task) -> JsonObject:
 class _Step:
     """One step under way. It is the store of its session: an append emits events and stores nothing."""
 
-    def __init__(self, harness: _Harness, session: HarnessSession, given: StepInput) -> None:
+    def __init__(self, harness: _Harness, session: HarnessSession, step_input: StepInput) -> None:
         self._harness = harness
-        if given.message is None and given.context:
-            heard = tuple(mark(UserMessage(content=text), Origin.CONTEXT) for text in given.context)
-            session = session.model_copy(update={"history": (*session.history, *heard)})
-        if given.output_schema is not None:
-            session = session.model_copy(update={"output_schema": given.output_schema})
+        if step_input.message is None and step_input.context:
+            context_messages = tuple(
+                mark(UserMessage(content=text), Origin.CONTEXT) for text in step_input.context
+            )
+            session = session.model_copy(update={"history": (*session.history, *context_messages)})
+        if step_input.output_schema is not None:
+            session = session.model_copy(update={"output_schema": step_input.output_schema})
         self._session = session
         state = state_of(session)
         self._loop = open_loop(session, state)
@@ -341,9 +353,9 @@ class _Step:
         self._items = [
             # The key is the `answerId` of answers: other steps have other records before them.
             InboxItem(at, session.session_id, kind, item_key(kind, f"{self._loop.seq}.{at}"), body)
-            for at, (kind, body) in enumerate(self._mail(given), 1)
+            for at, (kind, body) in enumerate(self._mail(step_input), 1)
         ]
-        self._new_contract = given.output_schema is not None and self._loop.run is not None
+        self._new_contract = step_input.output_schema is not None and self._loop.run is not None
         actions = {name: _extras(agent) for name, agent in harness.agents.items()}
         self._emitter = Emitter(
             harness.config,
@@ -360,7 +372,7 @@ class _Step:
         self._has_ended = False
         self._wake_at_ms: int | None = None
 
-    async def made(self, *, again: StepFn) -> StepResult:
+    async def take(self, *, again: StepFn) -> StepResult:
         """Drive the session up to the next step, or to a wait."""
         loop = self._loop
         if loop.run is not None or self._items:
@@ -372,14 +384,14 @@ class _Step:
             self._session,
             loop,
             event_count=self._emitter.count,
-            shown=None if older is None else (older.place, older.is_turn_open),
-            actions=list(self._delegated()),
+            event_grammar=None if older is None else (older.place, older.is_turn_open),
+            actions=list(self._delegated_actions()),
         )
         return StepResult(self._next(again), session, tuple(self._unknown_results))
 
     async def _drive(self) -> None:
         harness, clock = self._harness, self._harness.clock
-        pause_clock, shared = PauseClock(clock, {}), harness.shared(self._emitter)
+        pause_clock, shared = PauseClock(clock, {}), harness.effect_ports(self._emitter)
         while True:
             writer = SessionWriter(
                 self._loop,
@@ -405,7 +417,7 @@ class _Step:
                 await driver.drive()
             finally:
                 effects.close()
-            is_asking = self._loop.session.requests or any(True for _ in self._delegated())
+            is_asking = self._loop.session.requests or any(True for _ in self._delegated_actions())
             if self._is_enough or self._wake_at_ms is None or is_asking:
                 return
             self._items = []
@@ -435,13 +447,15 @@ class _Step:
 
     # input
 
-    def _mail(self, given: StepInput) -> Iterator[tuple[str, JsonObject]]:
+    def _mail(self, step_input: StepInput) -> Iterator[tuple[str, JsonObject]]:
         """Return an input as the items of an inbox."""
-        if given.input_responses:
-            responses: list[JsonValue] = [one.model_dump(mode="json") for one in given.input_responses]
+        if step_input.input_responses:
+            responses: list[JsonValue] = [
+                response.model_dump(mode="json") for response in step_input.input_responses
+            ]
             yield ANSWER, {"responses": responses}
-        open_calls = {action.call_id for action in self._delegated()}
-        for result in given.runtime_action_results or ():
+        open_calls = {action.call_id for action in self._delegated_actions()}
+        for result in step_input.runtime_action_results or ():
             report = self._report(result) if result.call_id in open_calls else None
             if report is not None:
                 yield REPORT, report
@@ -449,15 +463,15 @@ class _Step:
                 self._unknown_results.append(result.call_id)
                 _LOG.warning("no call of an agent waits for the action result of %s", result.call_id)
         contract = self._contract()
-        if given.message is None:
+        if step_input.message is None:
             return
         harness, turn = self._harness, self._loop.session.turn
         sequence = 0 if turn is None else turn.sequence + 1
         request = RunRequest(
             run_id=within_limit(f"{self._session.session_id}/{sequence}"),
             agent_id=harness.agent_id,
-            input=given.message,
-            context=given.context,
+            input=step_input.message,
+            context=step_input.context,
             mode=harness.config.mode,
             capabilities=harness.config.capabilities,
             budget=harness.budget,
@@ -503,29 +517,29 @@ class _Step:
         if run is None or child is None:
             return None
         output = result.output
-        told: JsonObject = {"runId": run.run_id, "callId": result.call_id, "childRunId": child.run_id}
+        report: JsonObject = {"runId": run.run_id, "callId": result.call_id, "childRunId": child.run_id}
         if not result.is_error:
-            told |= {"status": "completed", "output": output}
+            report |= {"status": "completed", "output": output}
             if not isinstance(output, str):
-                told |= {"output": to_json(output).decode(), "isStructured": True}
-            return told
+                report |= {"output": to_json(output).decode(), "isStructured": True}
+            return report
         facts: JsonObject = output if isinstance(output, dict) else {"message": output}
         message = str(facts.get("message") or "The subagent failed.")
         error: JsonObject = {"code": str(facts.get("code") or "subagent_failed"), "message": message}
-        return {**told, "status": "failed", "output": message, "isError": True, "error": error}
+        return {**report, "status": "failed", "output": message, "isError": True, "error": error}
 
     # output
 
-    def _delegated(self) -> Iterator[RuntimeActionRequest]:
+    def _delegated_actions(self) -> Iterator[RuntimeActionRequest]:
         """Return the calls of agents without a result."""
         for call in self._loop.session.history.open_calls():
             child = self._loop.note(call.call_id).child
             if child is None:
                 continue
             agent = self._harness.agents.get(call.tool_name, AgentTool(call.tool_name))
-            given = call.input if call.arguments is None else call.arguments
+            arguments = call.input if call.arguments is None else call.arguments
             action: JsonObject = {"kind": "subagent-call", "callId": call.call_id, "name": call.tool_name}
-            action |= {"subagentName": call.tool_name, "input": given, **_extras(agent)}
+            action |= {"subagentName": call.tool_name, "input": arguments, **_extras(agent)}
             kind = RemoteAgentCallAction if agent.is_remote else SubagentCallAction
             yield kind.model_validate(action)
 

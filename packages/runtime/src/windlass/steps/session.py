@@ -113,7 +113,7 @@ def open_loop(session: HarnessSession, state: StepState) -> LoopState:
     waits = state.is_turn_open or state.pending_input_batch or state.pending_action_batch
     if loop is None and waits:
         raise _unreadable(session)
-    kept = _fresh(session, state) if loop is None else loop.session.freeze()
+    stored = _fresh(session, state) if loop is None else loop.session.freeze()
     loop = loop or LoopState()
     loop.epoch = EPOCH
     authored = {key: value for key, value in (session.state or {}).items() if key != STEPS_KEY}
@@ -122,11 +122,11 @@ def open_loop(session: HarnessSession, state: StepState) -> LoopState:
     loop.use(
         SessionDraft(
             replace(
-                kept,
+                stored,
                 compaction=session.compaction,
                 output_schema=session.output_schema,
                 authored=authored,
-                history=replace(kept.history, messages=session.history),
+                history=replace(stored.history, messages=session.history),
             )
         )
     )
@@ -147,39 +147,41 @@ def close_loop(
     loop: LoopState,
     *,
     event_count: int,
-    shown: tuple[StepPlace | None, bool] | None,
+    event_grammar: tuple[StepPlace | None, bool] | None,
     actions: Iterable[RuntimeActionRequest],
 ) -> HarnessSession:
     """Return the session with the loop inside.
 
     `shown` is the place and whether the turn is open, in the grammar of the events.
     """
-    kept = loop.session.freeze()
+    frozen = loop.session.freeze()
     # Fields of the session itself are not stored twice, and run ids come from the turn.
-    slim = replace(kept, agent=None, history=replace(kept.history, messages=()), authored={}, run_ids=())
-    turn, run, requests = kept.turn, loop.run, kept.requests
-    place, is_turn_open = shown or (None, run is not None)
-    if shown is None and turn is not None:
-        place = StepPlace(sequence=turn.sequence, step_index=turn.step_index or 0, turn_id=turn.turn_id)
-    asked, delegated = None, tuple(actions)
-    if requests and place is not None:
-        asked = PendingInputBatch(event=place, requests=requests)
+    slim = replace(frozen, agent=None, history=replace(frozen.history, messages=()), authored={}, run_ids=())
+    turn, run, requests = frozen.turn, loop.run, frozen.requests
+    step_place, is_turn_open = event_grammar or (None, run is not None)
+    if event_grammar is None and turn is not None:
+        step_place = StepPlace(sequence=turn.sequence, step_index=turn.step_index or 0, turn_id=turn.turn_id)
+    input_batch, delegated = None, tuple(actions)
+    if requests and step_place is not None:
+        input_batch = PendingInputBatch(event=step_place, requests=requests)
     usage = usage_model(loop.run_notes.known_usage)
     loop.use(SessionDraft(slim))
     state = StepState(
-        place=place,
+        place=step_place,
         is_turn_open=is_turn_open,
         event_count=event_count,
-        pending_input_batch=asked,
+        pending_input_batch=input_batch,
         pending_action_batch=(
-            PendingActionBatch(event=place, actions=delegated) if delegated and place is not None else None
+            PendingActionBatch(event=step_place, actions=delegated)
+            if delegated and step_place is not None
+            else None
         ),
         approved_tools=tuple(dict.fromkeys(grant.tool_name for grant in loop.grants.values())) or None,
         turn_usage=usage,
         loop=dump_loop(loop).decode(),
     )
-    values = {**kept.authored, STEPS_KEY: state.model_dump(mode="json")}
+    values = {**frozen.authored, STEPS_KEY: state.model_dump(mode="json")}
     values.pop(SANDBOX_KEY, None)
-    changed = {"history": kept.history.messages, "compaction": kept.compaction, "state": values}
-    changed |= {"output_schema": kept.output_schema, "sandbox_state": sandbox_state(kept.authored)}
+    changed = {"history": frozen.history.messages, "compaction": frozen.compaction, "state": values}
+    changed |= {"output_schema": frozen.output_schema, "sandbox_state": sandbox_state(frozen.authored)}
     return session.model_copy(update=changed)

@@ -80,15 +80,15 @@ class Bookmark:
         last = await self._store.last_position()
         if self._name is None:
             return last
-        found = await self._store.document(BOOKMARK, self._name)
-        if found is None:
-            return await self._written(Document(BOOKMARK, self._name, 0, {"position": last}))
-        held_ms, position = cast(int, found.body["heldUntilMs"]), cast(int, found.body["position"])
+        document = await self._store.document(BOOKMARK, self._name)
+        if document is None:
+            return await self._write(Document(BOOKMARK, self._name, 0, {"position": last}))
+        held_ms, position = cast(int, document.body["heldUntilMs"]), cast(int, document.body["position"])
         if held_ms > self._now_ms() or (held_ms and not is_wanted and position >= last):
             return None
         # The newest records may be missing after a failover: a position past the end is moved back.
-        body: JsonObject = {**found.body, "position": min(position, last)}
-        return await self._written(replace(found, body=body))
+        body: JsonObject = {**document.body, "position": min(position, last)}
+        return await self._write(replace(document, body=body))
 
     async def hold(self) -> bool:
         """Renew the lease if it ends soon; return whether this process still exports."""
@@ -96,30 +96,30 @@ class Bookmark:
             return self._name is None
         if cast(int, self._held.body["heldUntilMs"]) - self._now_ms() > LEASE_MS // 2:
             return True
-        return await self._written(self._held) is not None
+        return await self._write(self._held) is not None
 
     async def save(self, position: int) -> bool:
         """Store a position, and renew the lease; return whether this process still exports."""
         if self._held is None:
             return self._name is None
-        return await self._written(replace(self._held, body={"position": position})) is not None
+        return await self._write(replace(self._held, body={"position": position})) is not None
 
     async def release(self) -> None:
         """Let another process export."""
         if self._held is not None:
-            await self._written(self._held, held_ms=0)
+            await self._write(self._held, held_ms=0)
             self._held = None
 
-    async def _written(self, document: Document, *, held_ms: int | None = None) -> int | None:
+    async def _write(self, document: Document, *, held_ms: int | None = None) -> int | None:
         until_ms = self._now_ms() + LEASE_MS if held_ms is None else held_ms
         body: JsonObject = {**document.body, "holder": self._holder, "heldUntilMs": until_ms}
-        held = replace(document, revision=document.revision + 1, body=body)
+        written = replace(document, revision=document.revision + 1, body=body)
         try:
-            await self._store.put_document(held)
+            await self._store.put_document(written)
         except Conflict:
             self._held = None
             return None
-        self._held = held
+        self._held = written
         return cast(int, body["position"])
 
     def _now_ms(self) -> int:
@@ -149,7 +149,7 @@ class TelemetryExport:
         self._parts = parts
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
-        self._asked: list[asyncio.Future[bool]] = []
+        self._flush_requests: list[asyncio.Future[bool]] = []
         self._position: int | None = None
         """The position of the last record that was read; None while another process exports."""
         self._saved = -1
@@ -193,10 +193,10 @@ class TelemetryExport:
         """
         if self._task is None or self._task.done():
             return False
-        asked: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._asked.append(asked)
+        flushed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._flush_requests.append(flushed)
         self._wake.set()
-        return await asked
+        return await flushed
 
     async def aclose(self) -> None:
         """Send the remaining spans, if the collector accepts them within five seconds, and stop."""
@@ -211,9 +211,9 @@ class TelemetryExport:
         task.cancel()
         await asyncio.wait([task])
         # Callers of `flush` that wait for another round get an answer too.
-        for asked in self._asked:
-            if not asked.done():
-                asked.set_result(False)
+        for request in self._flush_requests:
+            if not request.done():
+                request.set_result(False)
         # A send in progress runs in a thread and gives up by itself.
         parts.sink.stop()
         with suppress(AgentError):  # the lease ends by itself
@@ -225,14 +225,14 @@ class TelemetryExport:
         failures = 0
         while True:
             self._wake.clear()
-            asked, self._asked = self._asked, []
+            requests, self._flush_requests = self._flush_requests, []
             is_done = False
             try:
-                is_done = await self._round(is_asked=bool(asked))
+                is_done = await self._round(is_asked=bool(requests))
             finally:
-                for one in asked:
-                    if not one.done():
-                        one.set_result(is_done)
+                for request in requests:
+                    if not request.done():
+                        request.set_result(is_done)
             failures = 0 if is_done or self.is_standby else failures + 1
             wait_s = min(RETRY_FIRST_S * 2 ** min(failures - 1, 10), RETRY_MAX_S)
             await self._pause(self._parts.pause_s if not failures else wait_s)
@@ -261,7 +261,7 @@ class TelemetryExport:
         while self._batch or self._gathered or self._at < end:
             # Before spans are counted: another process may have taken over while there was nothing to send.
             if not await parts.bookmark.hold():
-                return self._replaced()
+                return self._stand_by()
             if not self._batch:
                 await self._gather(end)
             problem = await self._deliver()
@@ -269,7 +269,7 @@ class TelemetryExport:
                 return problem
             if self._saved != self._at:
                 if not await parts.bookmark.save(self._at):
-                    return self._replaced()
+                    return self._stand_by()
                 self._saved = self._at
         now_s = parts.clock.monotonic()
         if is_asked or now_s - self._metrics_at >= parts.metrics_s:
@@ -289,7 +289,7 @@ class TelemetryExport:
             self._saved = self._at
         return self._position is not None
 
-    def _replaced(self) -> str:
+    def _stand_by(self) -> str:
         """Stand by: another process took the export over, and sends what this one has not."""
         self._position = None
         self._gathered.clear()
@@ -334,7 +334,7 @@ class TelemetryExport:
         """Send the gathered spans, after a refusal each alone; return the problem if there is one."""
         while self._batch:
             if not await self._parts.bookmark.hold():
-                return self._replaced()
+                return self._stand_by()
             spans = self._batch[0]
             match await in_own_thread(partial(self._parts.sink.send, spans)):
                 case Sent.TAKEN:
@@ -407,12 +407,12 @@ def export(
     Raises:
         Rejected: an argument or a variable is not valid, or `packages/runtime[otel]` is not installed.
     """
-    words = "whether content is exported: True or False"
-    check_given(capture_content, bool, what="capture_content", words=words)
+    expectation = "whether content is exported: True or False"
+    check_given(capture_content, bool, what="capture_content", words=expectation)
     exporters = {"span_exporter": span_exporter, "metric_exporter": metric_exporter}
-    sink = _sink(_checked(endpoint), settings(needs_endpoint=False), exporters)
+    sink = _sink(_check_endpoint(endpoint), settings(needs_endpoint=False), exporters)
     name = None if bookmark is None else check_id(bookmark, "bookmark")
-    return _made(runtime, sink, bookmark=name, with_content=capture_content)
+    return _open_export(runtime, sink, bookmark=name, with_content=capture_content)
 
 
 def export_from_environment(
@@ -428,11 +428,11 @@ def export_from_environment(
     Raises:
         Rejected: as for `export`.
     """
-    chosen = settings(needs_endpoint=True)
-    if not chosen.is_wanted:
+    telemetry_settings = settings(needs_endpoint=True)
+    if not telemetry_settings.is_wanted:
         return nullcontext()
-    sink = _sink(None, chosen, {})
-    return _made(runtime, sink, bookmark=FROM_ENVIRONMENT, with_content=capture_content)
+    sink = _sink(None, telemetry_settings, {})
+    return _open_export(runtime, sink, bookmark=FROM_ENVIRONMENT, with_content=capture_content)
 
 
 def check_environment() -> bool:
@@ -445,7 +445,7 @@ def check_environment() -> bool:
     """
     is_wanted = settings(needs_endpoint=True).is_wanted
     if is_wanted:
-        _imported(_OTLP)
+        _import_extra(_OTLP)
     return is_wanted
 
 
@@ -459,21 +459,23 @@ def trace_metadata() -> JsonObject:
         Rejected: `packages/runtime[otel]` is not installed.
     """
     carrier: dict[str, str] = {}
-    _imported("opentelemetry.trace.propagation.tracecontext").TraceContextTextMapPropagator().inject(carrier)
+    _import_extra("opentelemetry.trace.propagation.tracecontext").TraceContextTextMapPropagator().inject(
+        carrier
+    )
     return {**carrier}
 
 
-def _checked(endpoint: str | None) -> str | None:
+def _check_endpoint(endpoint: str | None) -> str | None:
     if endpoint is None:
         return None
-    words = "the address of a collector, such as http://localhost:4318"
-    parts = urlsplit(check_given(endpoint, str, what="endpoint", words=words))
+    expectation = "the address of a collector, such as http://localhost:4318"
+    parts = urlsplit(check_given(endpoint, str, what="endpoint", words=expectation))
     if parts.scheme not in {"http", "https"} or not parts.netloc or parts.query or parts.fragment:
-        raise bad_request(f"endpoint must be {words}")
+        raise bad_request(f"endpoint must be {expectation}")
     return endpoint
 
 
-def _imported(name: str) -> ModuleType:
+def _import_extra(name: str) -> ModuleType:
     try:
         # The SDK is an extra, and takes a quarter of a second to import.
         return import_module(name)
@@ -482,15 +484,17 @@ def _imported(name: str) -> ModuleType:
     raise bad_request(f"telemetry needs an optional dependency ({missing}): {install_hint('otel')}")
 
 
-def _sink(endpoint: str | None, chosen: TelemetrySettings, exporters: Mapping[str, object]) -> "_Chosen":
-    sink: TelemetrySink = _imported(_OTLP).OtlpSink(endpoint, chosen, **exporters)
-    return _Chosen(sink, chosen)
+def _sink(
+    endpoint: str | None, telemetry_settings: TelemetrySettings, exporters: Mapping[str, object]
+) -> "_SinkChoice":
+    sink: TelemetrySink = _import_extra(_OTLP).OtlpSink(endpoint, telemetry_settings, **exporters)
+    return _SinkChoice(sink, telemetry_settings)
 
 
-def _made(
-    runtime: CoreRuntime, chosen: "_Chosen", *, bookmark: str | None, with_content: bool
+def _open_export(
+    runtime: CoreRuntime, sink_choice: "_SinkChoice", *, bookmark: str | None, with_content: bool
 ) -> TelemetryExport:
-    ports, found = runtime.ports, chosen.settings
+    ports, intervals = runtime.ports, sink_choice.settings
     if ports.store is None:
         raise missing_port("run journal")
     return TelemetryExport(
@@ -498,16 +502,16 @@ def _made(
             ports.store,
             ports.machine.clock,
             Watch(ports.store, ports.scribe.redactor, with_content=with_content),
-            chosen.sink,
+            sink_choice.sink,
             Bookmark(ports.store, ports.machine.clock, name=bookmark, holder=ports.machine.new_id()),
-            pause_s=found.pause_s or PAUSE_S,
-            metrics_s=found.metrics_s or METRICS_S,
+            pause_s=intervals.pause_s or PAUSE_S,
+            metrics_s=intervals.metrics_s or METRICS_S,
         )
     )
 
 
 @sealed
-class _Chosen:
+class _SinkChoice:
     """The sink of the telemetry, and the intervals."""
 
     sink: TelemetrySink

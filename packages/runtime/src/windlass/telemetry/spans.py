@@ -34,9 +34,9 @@ _STATE: Final = lazy_pattern(r"[\x20-\x7e]*")
 _SAMPLED: Final = 1
 
 
-def run_key(started: Record) -> str:
+def run_key(run_start: Record) -> str:
     """Return the seed of the span ids of a run; a run with the same id in another store has another."""
-    return "\n".join((started.session_id, str(started.data["runId"]), started.at))
+    return "\n".join((run_start.session_id, str(run_start.data["runId"]), run_start.at))
 
 
 def trace_number(key: str) -> int:
@@ -57,10 +57,10 @@ def child_number(key: str, child_run_id: str) -> int:
 def context_in(carrier: Mapping[str, JsonValue]) -> TraceContext | None:
     """Return the context in a `traceparent`; None without a valid one."""
     text = carrier.get(TRACEPARENT)
-    found = _PARENT.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
+    match = _PARENT.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
         return None
-    version, trace_hex, span_hex, flags, more = found.groups()
+    version, trace_hex, span_hex, flags, more = match.groups()
     trace_id, span_id = int(trace_hex, 16), int(span_hex, 16)
     if version == "ff" or (version == "00" and more) or not trace_id or not span_id:
         return None
@@ -77,10 +77,10 @@ def context_in(carrier: Mapping[str, JsonValue]) -> TraceContext | None:
 
 def session_context(first: Record) -> TraceContext | None:
     """Return the trace that a session was started in, from its first record."""
-    given = first.data.get("trace") if first.type == "session.started" else None
-    if not isinstance(given, dict):
+    trace = first.data.get("trace") if first.type == "session.started" else None
+    if not isinstance(trace, dict):
         return None
-    trace_hex, span_hex = given.get("traceId"), given.get("spanId")
+    trace_hex, span_hex = trace.get("traceId"), trace.get("spanId")
     if not isinstance(trace_hex, str) or not _TRACE_ID.fullmatch(trace_hex) or not int(trace_hex, 16):
         return None
     is_span = isinstance(span_hex, str) and _SPAN_ID.fullmatch(span_hex)
@@ -137,10 +137,10 @@ def attribute(value: JsonValue) -> Attribute | None:
             return None
 
 
-def picked(facts: Mapping[str, JsonValue], names: Mapping[str, str]) -> dict[str, Attribute]:
+def named_attributes(facts: Mapping[str, JsonValue], names: Mapping[str, str]) -> dict[str, Attribute]:
     """Return the facts that have an attribute name, under that name."""
-    found = ((name, attribute(facts.get(fact))) for fact, name in names.items())
-    return {name: value for name, value in found if value is not None}
+    attributes = ((name, attribute(facts.get(fact))) for fact, name in names.items())
+    return {name: value for name, value in attributes if value is not None}
 
 
 Facts = Mapping[str, JsonValue]
@@ -195,7 +195,7 @@ class RunFacts:
 
 
 @sealed
-class Place:
+class SpanPosition:
     """The place of a span in its trace, and its events."""
 
     span_id: int
@@ -217,13 +217,13 @@ def operation_of(span: TraceSpan) -> Operation | None:
     return Operation.WAIT if span.name == WAIT_SPAN else None
 
 
-def agent_span(run: RunFacts, span: TraceSpan, *, place: Place, end: Facts, outcome: str) -> Span:
+def agent_span(run: RunFacts, span: TraceSpan, *, position: SpanPosition, end: Facts, outcome: str) -> Span:
     """Return the span of a run; `end` is the data of the record that ended it."""
     usage = end.get("usage")
     facts = usage if isinstance(usage, dict) else {}
     attributes = {
         **_model_attributes(run),
-        **picked(facts, _USAGE),
+        **named_attributes(facts, _USAGE),
         "windlass.run.outcome": outcome,
         "gen_ai.agent.id": clean_text(run.agent_id),
     }
@@ -232,48 +232,50 @@ def agent_span(run: RunFacts, span: TraceSpan, *, place: Place, end: Facts, outc
     error = end.get("error")
     why = error if isinstance(error, dict) else {}
     failed = {"failed": text_in(why, "kind") or OTHER, "budget_exhausted": "budget_exhausted"}
-    made = _span(run, span, operation=Operation.INVOKE_AGENT, of=run.agent_id, place=place)
+    built = _span(run, span, operation=Operation.INVOKE_AGENT, of=run.agent_id, position=position)
     return replace(
-        made,
+        built,
         context=run.context,
-        attributes={**made.attributes, **attributes},
+        attributes={**built.attributes, **attributes},
         error_type=failed.get(outcome),
-        error_text=_error_text(why, place) if outcome in failed else None,
+        error_text=_error_text(why, position) if outcome in failed else None,
     )
 
 
-def chat_span(run: RunFacts, span: TraceSpan, *, place: Place) -> Span:
+def chat_span(run: RunFacts, span: TraceSpan, *, position: SpanPosition) -> Span:
     """Return the span of one attempt at a model call."""
     facts = span.attrs or {}
     model = text_in(facts, "modelId") or run.model
-    attributes = {**_model_attributes(replace(run, model=model)), **picked(facts, _CHAT)}
+    attributes = {**_model_attributes(replace(run, model=model)), **named_attributes(facts, _CHAT)}
     reason = text_in(facts, "finishReason")
     if reason is not None:
         attributes["gen_ai.response.finish_reasons"] = (_FINISH.get(reason, reason),)
-    made = _span(run, span, operation=Operation.CHAT, of=model, place=place)
-    return _judged(made, attributes, facts=facts, place=place)
+    built = _span(run, span, operation=Operation.CHAT, of=model, position=position)
+    return _with_outcome(built, attributes, facts=facts, position=position)
 
 
-def tool_span(run: RunFacts, span: TraceSpan, *, place: Place) -> Span:
+def tool_span(run: RunFacts, span: TraceSpan, *, position: SpanPosition) -> Span:
     """Return the span of a tool call."""
     facts = span.attrs or {}
     # The name of an unknown tool is free text of the model.
-    is_made_up = text_in(facts, "code") == UNKNOWN_TOOL and place.hide is None
+    is_made_up = text_in(facts, "code") == UNKNOWN_TOOL and position.hide is None
     name = OTHER if is_made_up else clean_text(text_in(facts, "toolName") or OTHER)
-    attributes = {**picked(facts, _TOOL), "gen_ai.tool.name": name, "gen_ai.tool.type": "function"}
-    made = _span(run, span, operation=Operation.EXECUTE_TOOL, of=name, place=place)
-    return _judged(made, attributes, facts=facts, place=place)
+    attributes = {**named_attributes(facts, _TOOL), "gen_ai.tool.name": name, "gen_ai.tool.type": "function"}
+    built = _span(run, span, operation=Operation.EXECUTE_TOOL, of=name, position=position)
+    return _with_outcome(built, attributes, facts=facts, position=position)
 
 
-def wait_span(run: RunFacts, span: TraceSpan, *, place: Place) -> Span:
+def wait_span(run: RunFacts, span: TraceSpan, *, position: SpanPosition) -> Span:
     """Return the span of a wait for people; there is no convention for it."""
     facts = span.attrs or {}
-    made = _span(run, span, operation=Operation.WAIT, of=text_in(facts, "kind"), place=place)
-    return replace(made, attributes={**made.attributes, **picked(facts, _WAIT)})
+    built = _span(run, span, operation=Operation.WAIT, of=text_in(facts, "kind"), position=position)
+    return replace(built, attributes={**built.attributes, **named_attributes(facts, _WAIT)})
 
 
-def _span(run: RunFacts, span: TraceSpan, *, operation: Operation, of: str | None, place: Place) -> Span:
-    context = replace(run.context, parent_id=place.root_id, is_remote=False)
+def _span(
+    run: RunFacts, span: TraceSpan, *, operation: Operation, of: str | None, position: SpanPosition
+) -> Span:
+    context = replace(run.context, parent_id=position.root_id, is_remote=False)
     name = operation.value if of is None else f"{operation.value} {of}"
     start_ns = ms_of(span.start_at) * NS_PER_MS
     shared: dict[str, Attribute] = {
@@ -286,24 +288,26 @@ def _span(run: RunFacts, span: TraceSpan, *, operation: Operation, of: str | Non
     return Span(
         operation,
         clean_text(name),
-        place.span_id,
+        position.span_id,
         context,
         start_ns=start_ns,
         end_ns=max(start_ns, ms_of(span.end_at or span.start_at) * NS_PER_MS),
         attributes=shared,
-        moments=tuple(_moment(event, place) for event in place.moments[:MOMENTS_PER_SPAN_MAX]),
-        moments_dropped=place.moments_dropped,
+        moments=tuple(_moment(event, position) for event in position.moments[:MOMENTS_PER_SPAN_MAX]),
+        moments_dropped=position.moments_dropped,
     )
 
 
 def _model_attributes(run: RunFacts) -> dict[str, Attribute]:
-    found: dict[str, Attribute] = {"gen_ai.provider.name": clean_text(run.provider)}
+    attributes: dict[str, Attribute] = {"gen_ai.provider.name": clean_text(run.provider)}
     if run.model is not None:
-        found["gen_ai.request.model"] = clean_text(run.model)
-    return found
+        attributes["gen_ai.request.model"] = clean_text(run.model)
+    return attributes
 
 
-def _judged(made: Span, attributes: Mapping[str, Attribute], *, facts: Facts, place: Place) -> Span:
+def _with_outcome(
+    span: Span, attributes: Mapping[str, Attribute], *, facts: Facts, position: SpanPosition
+) -> Span:
     """Return a span with its attributes, and with its error if it failed."""
     error = text_in(facts, "code")
     if error is None and facts.get("status") in {"failed", "rejected"}:
@@ -311,47 +315,55 @@ def _judged(made: Span, attributes: Mapping[str, Attribute], *, facts: Facts, pl
     if error is None and facts.get("interrupted"):
         error = INTERRUPTED
     return replace(
-        made,
-        attributes={**made.attributes, **attributes},
+        span,
+        attributes={**span.attributes, **attributes},
         error_type=None if error is None else clean_text(error or OTHER),
-        error_text=None if error is None else _error_text(facts, place),
+        error_text=None if error is None else _error_text(facts, position),
     )
 
 
-def _error_text(facts: Facts, place: Place) -> str | None:
+def _error_text(facts: Facts, position: SpanPosition) -> str | None:
     text = text_in(facts, "message")
-    return None if text is None or place.hide is None else clean_text(place.hide(text), ATTRIBUTE_CHARS_MAX)
+    return (
+        None
+        if text is None or position.hide is None
+        else clean_text(position.hide(text), ATTRIBUTE_CHARS_MAX)
+    )
 
 
-def _moment(event: TraceEvent, place: Place) -> Moment:
+def _moment(event: TraceEvent, position: SpanPosition) -> Moment:
     attributes: dict[str, Attribute] = {}
     for name, value in (event.attrs or {}).items():
         is_text = name in _TEXTS
-        shown = place.hide(value) if is_text and place.hide is not None and isinstance(value, str) else value
-        found = attribute(shown) if place.hide is not None or not is_text else None
-        if found is not None:
-            attributes[f"windlass.{_snake(name)}"] = found
+        masked = (
+            position.hide(value)
+            if is_text and position.hide is not None and isinstance(value, str)
+            else value
+        )
+        attribute_value = attribute(masked) if position.hide is not None or not is_text else None
+        if attribute_value is not None:
+            attributes[f"windlass.{_snake(name)}"] = attribute_value
     return Moment(clean_text(f"windlass.{event.name}"), ms_of(event.at) * NS_PER_MS, attributes)
 
 
 def _snake(name: str) -> str:
-    return re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", name)
+    return re.sub(r"[A-Z]", lambda match: f"_{match[0].lower()}", name)
 
 
 _INPUT = "gen_ai.input.messages"
 _OUTPUT = "gen_ai.output.messages"
 
 
-class Notes:
+class RunContent:
     """The content of one run for spans that have not ended yet."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-        self._asked: JsonObject | None = None
-        self._heard: list[JsonObject] = []
+        self._request: JsonObject | None = None
+        self._new_messages: list[JsonObject] = []
         """The messages that are new in the next model call."""
-        self._heard_chars = 0
-        self._said: list[JsonObject] = []
+        self._new_message_chars = 0
+        self._answer_parts: list[JsonObject] = []
         """Parts of the unfinished answer."""
         self._arguments: dict[str, str] = {}
         self._result: str | None = None
@@ -363,9 +375,9 @@ class Notes:
         match record.type:
             case "message.received":
                 text = _text(data)
-                self._hear(_message("user", text), len(text))
+                self._add_message(_message("user", text), len(text))
             case "message.completed":
-                self._said.append({"type": "text", "content": _text(data)})
+                self._answer_parts.append({"type": "text", "content": _text(data)})
             case "actions.requested":
                 self._ask(data.get("actions"), is_inner="parentCallId" in data)
             case "action.result":
@@ -378,58 +390,62 @@ class Notes:
 
     def chat(self, *, is_done: bool) -> dict[str, Attribute]:
         """Return the new input of a model call, and its output."""
-        found = {_INPUT: self._written(list[JsonValue](self._heard))} if self._heard else {}
+        attributes = (
+            {_INPUT: self._masked_text(list[JsonValue](self._new_messages))} if self._new_messages else {}
+        )
         if is_done:
-            if self._said:
-                answer: JsonObject = {"role": "assistant", "parts": list[JsonValue](self._said)}
-                found[_OUTPUT] = self._written([answer])
-            self._heard, self._said, self._heard_chars = [], [], 0
-        return dict(found)
+            if self._answer_parts:
+                answer: JsonObject = {"role": "assistant", "parts": list[JsonValue](self._answer_parts)}
+                attributes[_OUTPUT] = self._masked_text([answer])
+            self._new_messages, self._answer_parts, self._new_message_chars = [], [], 0
+        return dict(attributes)
 
     def tool(self, call_id: str) -> dict[str, Attribute]:
         """Return the arguments of a call, and its result if the last record was that."""
-        given = {
+        attributes = {
             "gen_ai.tool.call.arguments": self._arguments.pop(call_id, None),
             "gen_ai.tool.call.result": self._result,
         }
         self._result = None
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in attributes.items() if value is not None}
 
     def agent(self) -> dict[str, Attribute]:
         """Return the request and the answer of a run."""
-        found: dict[str, Attribute] = {}
-        if self._asked is not None:
-            found[_INPUT] = self._written([self._asked])
+        attributes: dict[str, Attribute] = {}
+        if self._request is not None:
+            attributes[_INPUT] = self._masked_text([self._request])
         if self._output is not None:
-            found[_OUTPUT] = self._written([_message("assistant", self._output)])
-        return found
+            attributes[_OUTPUT] = self._masked_text([_message("assistant", self._output)])
+        return attributes
 
-    def _hear(self, message: JsonObject, chars: int) -> None:
-        if self._asked is None:
-            self._asked = message
+    def _add_message(self, message: JsonObject, chars: int) -> None:
+        if self._request is None:
+            self._request = message
         # Text after the limit would be cut off anyway.
-        if len(self._heard) < MESSAGES_PER_STEP_MAX and self._heard_chars < CONTENT_CHARS_MAX:
-            self._heard.append(message)
-            self._heard_chars += chars
+        if len(self._new_messages) < MESSAGES_PER_STEP_MAX and self._new_message_chars < CONTENT_CHARS_MAX:
+            self._new_messages.append(message)
+            self._new_message_chars += chars
 
     def _ask(self, actions: JsonValue, *, is_inner: bool) -> None:
         for action in actions if isinstance(actions, list) else ():
             call = action if isinstance(action, dict) else {}
-            call_id, given = text_in(call, "callId") or "", call.get("input")
+            call_id, arguments = text_in(call, "callId") or "", call.get("input")
             name = text_in(call, "toolName") or text_in(call, "name") or ""
-            if len(self._said) < MESSAGES_PER_STEP_MAX and not is_inner:
-                self._said.append({"type": "tool_call", "id": call_id, "name": name, "arguments": given})
+            if len(self._answer_parts) < MESSAGES_PER_STEP_MAX and not is_inner:
+                self._answer_parts.append(
+                    {"type": "tool_call", "id": call_id, "name": name, "arguments": arguments}
+                )
             if len(self._arguments) < MESSAGES_PER_STEP_MAX:
-                self._arguments[call_id] = self._written(given)
+                self._arguments[call_id] = self._masked_text(arguments)
 
     def _return(self, result: Mapping[str, JsonValue], *, is_inner: bool) -> None:
-        text = self._result = self._written(result.get("output"))
+        text = self._result = self._masked_text(result.get("output"))
         if is_inner:
             return  # the model does not see it
         part: JsonObject = {"type": "tool_call_response", "id": text_in(result, "callId"), "response": text}
-        self._hear({"role": "tool", "parts": [part]}, len(text))
+        self._add_message({"role": "tool", "parts": [part]}, len(text))
 
-    def _written(self, value: JsonValue) -> str:
+    def _masked_text(self, value: JsonValue) -> str:
         masked = self._redactor.value(value)
         text = masked if isinstance(masked, str) else json.dumps(masked, ensure_ascii=False, default=str)
         return clean_text(text, CONTENT_CHARS_MAX)

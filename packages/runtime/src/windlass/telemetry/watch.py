@@ -20,9 +20,9 @@ from windlass.telemetry.spans import (
     MOMENTS_PER_SPAN_MAX,
     PAGE_RECORDS,
     SESSIONS_KEPT_MAX,
-    Notes,
-    Place,
+    RunContent,
     RunFacts,
+    SpanPosition,
     agent_span,
     chat_span,
     child_number,
@@ -55,7 +55,7 @@ class _Watched:
 
     run: RunFacts
     state: TraceState
-    notes: Notes | None
+    notes: RunContent | None
     children: dict[str, str] = field(default_factory=dict[str, str])
     """Runs of subagents by the calls that started them."""
     moments: dict[str, list[TraceEvent]] = field(default_factory=dict[str, list[TraceEvent]])
@@ -105,21 +105,23 @@ class Watch:
             return []
         unstarted = record.data.get("unstarted") if record.type in RUN_ENDS else None
         # Folding cannot be repeated, so all reads of the store come first.
-        late = [await self._never_begun(record, unstarted)] if isinstance(unstarted, dict) else []
-        return [*await self._taken(record), *late]
+        unstarted_spans = (
+            [await self._unstarted_span(record, unstarted)] if isinstance(unstarted, dict) else []
+        )
+        return [*await self._take_record(record), *unstarted_spans]
 
-    async def _taken(self, record: Record) -> list[Span]:
+    async def _take_record(self, record: Record) -> list[Span]:
         if record.type == "session.started":
             _put(self._begun, record.session_id, session_context(record))
         if record.type == "run.started":
             watched = self._sessions[record.session_id] = await self._begin(record)
         else:
-            found = self._sessions.get(record.session_id)
-            if found is None:
-                found = await self._read_again(record)
-            if found is None:
+            session = self._sessions.get(record.session_id)
+            if session is None:
+                session = await self._read_again(record)
+            if session is None:
                 return []
-            watched = self._sessions[record.session_id] = found
+            watched = self._sessions[record.session_id] = session
         self._sessions.move_to_end(record.session_id)
         spans = self._fold(watched, record)
         if watched.has_ended:
@@ -132,43 +134,43 @@ class Watch:
         """Return whether a record belongs to a run that a fork copied."""
         run_id = run_id_of(record)
         is_first = record.type == "run.started" or "unstarted" in record.data
-        if is_first and run_id is not None and record.seq <= await self._forked_at(record.session_id):
+        if is_first and run_id is not None and record.seq <= await self._fork_seq(record.session_id):
             _put(self._copied, record.session_id, run_id)
         return run_id is not None and self._copied.get(record.session_id) == run_id
 
-    async def _forked_at(self, session_id: str) -> int:
+    async def _fork_seq(self, session_id: str) -> int:
         """Return the last copied record of a session; the original may be deleted."""
-        known = self._forked.get(session_id)
-        if known is None:
+        copied_seq = self._forked.get(session_id)
+        if copied_seq is None:
             session = await self._store.listed_session(session_id)
-            known = 0 if session is None else session.predecessor_seq or 0
-            _put(self._forked, session_id, known)
-        return known
+            copied_seq = 0 if session is None else session.predecessor_seq or 0
+            _put(self._forked, session_id, copied_seq)
+        return copied_seq
 
-    async def _begin(self, started: Record) -> _Watched:
-        data = started.data
-        context, key = await self._context(started)
+    async def _begin(self, run_start: Record) -> _Watched:
+        data = run_start.data
+        context, key = await self._context(run_start)
         run = RunFacts(
             run_id=str(data["runId"]),
-            session_id=started.session_id,
-            agent_id=str(data.get("agentId") or started.agent_id or ""),
+            session_id=run_start.session_id,
+            agent_id=str(data.get("agentId") or run_start.agent_id or ""),
             provider=text_in(data, "routeId") or "windlass",
             model=text_in(data, "modelId"),
             version=text_in(data, "packageFingerprint"),
             context=context,
             key=key,
         )
-        notes = Notes(self._redactor) if self._with_content else None
+        notes = RunContent(self._redactor) if self._with_content else None
         return _Watched(run, TraceState(run_id=run.run_id), notes)
 
-    async def _never_begun(self, record: Record, unstarted: Mapping[str, JsonValue]) -> Span:
+    async def _unstarted_span(self, record: Record, unstarted: Mapping[str, JsonValue]) -> Span:
         """Return the span of a run that ended while it was queued."""
         watched = await self._begin(replace(record, data=unstarted))
         run_id, at = watched.run.run_id, record.at
         span = TraceSpan(span_id=run_id, name="run", start_at=at, end_at=at)
         outcome = record.type.removeprefix("run.")
-        place = Place(watched.root_id, watched.root_id, hide=self._hide)
-        return agent_span(watched.run, span, place=place, end=record.data, outcome=outcome)
+        position = SpanPosition(watched.root_id, watched.root_id, hide=self._hide)
+        return agent_span(watched.run, span, position=position, end=record.data, outcome=outcome)
 
     async def _read_again(self, record: Record) -> _Watched | None:
         """Return the run of a record as it was before; None without a current run."""
@@ -181,13 +183,13 @@ class Watch:
             return None
         watched: _Watched | None = None
         while page := await self._store.read(record.session_id, after=after, limit=PAGE_RECORDS):
-            for one in page:
-                if one.seq >= record.seq:
+            for earlier in page:
+                if earlier.seq >= record.seq:
                     return watched
-                if one.type == "run.started" and one.data.get("runId") == run_id:
-                    watched = await self._begin(one)
+                if earlier.type == "run.started" and earlier.data.get("runId") == run_id:
+                    watched = await self._begin(earlier)
                 if watched is not None:
-                    self._fold(watched, one)
+                    self._fold(watched, earlier)
                     watched = None if watched.has_ended else watched
             after = page[-1].seq
         return watched
@@ -202,15 +204,15 @@ class Watch:
         state = fold_trace([record], watched.state)
         for event in state.events:
             _keep(watched, event)
-        watched.state, ended = _settled(state)
-        made = (self._made(watched, span, record) for span in ended)
-        return [span for span in made if span is not None]
+        watched.state, ended_spans = _split_ended_spans(state)
+        built = (self._build_span(watched, span, record) for span in ended_spans)
+        return [span for span in built if span is not None]
 
-    def _made(self, watched: _Watched, span: TraceSpan, record: Record) -> Span | None:
+    def _build_span(self, watched: _Watched, span: TraceSpan, record: Record) -> Span | None:
         run, operation = watched.run, operation_of(span)
         call_id = text_in(span.attrs, "callId") or ""
         child = watched.children.pop(call_id, None) if operation is Operation.EXECUTE_TOOL else None
-        place = Place(
+        position = SpanPosition(
             span_number(run.key, span.span_id) if child is None else child_number(run.key, child),
             watched.root_id,
             watched.moments.pop(span.span_id, ()),
@@ -221,93 +223,97 @@ class Watch:
         match operation:
             case Operation.INVOKE_AGENT:
                 outcome = record.type.removeprefix("run.")
-                made = agent_span(run, span, place=place, end=record.data, outcome=outcome)
-                said = {} if notes is None else notes.agent()
+                built = agent_span(run, span, position=position, end=record.data, outcome=outcome)
+                content = {} if notes is None else notes.agent()
             case Operation.CHAT:
-                made = chat_span(run, span, place=place)
-                said = {} if notes is None else notes.chat(is_done=record.type == "step.completed")
+                built = chat_span(run, span, position=position)
+                content = {} if notes is None else notes.chat(is_done=record.type == "step.completed")
             case Operation.EXECUTE_TOOL:
-                made = tool_span(run, span, place=place)
-                said = {} if notes is None else notes.tool(call_id)
+                built = tool_span(run, span, position=position)
+                content = {} if notes is None else notes.tool(call_id)
             case Operation.WAIT:
-                made, said = wait_span(run, span, place=place), {}
+                built, content = wait_span(run, span, position=position), {}
             case None:
                 return None
-        return replace(made, attributes={**made.attributes, **said}) if said else made
+        return replace(built, attributes={**built.attributes, **content}) if content else built
 
     # traces of runs
 
-    async def _context(self, started: Record, *, depth: int = 0) -> tuple[TraceContext, str]:
+    async def _context(self, run_start: Record, *, depth: int = 0) -> tuple[TraceContext, str]:
         """Return the trace of a run, and the key of its ids."""
-        run_id, key = str(started.data["runId"]), run_key(started)
-        parent_id = text_in(_object(started.data.get("parent")), "runId")
+        run_id, key = str(run_start.data["runId"]), run_key(run_start)
+        parent_id = text_in(_object(run_start.data.get("parent")), "runId")
         caller = None if parent_id is None else await self._caller(parent_id, depth=depth + 1)
         if caller is not None:
             above, caller_key = caller
-            made = replace(above, parent_id=child_number(caller_key, run_id), is_remote=False)
+            context = replace(above, parent_id=child_number(caller_key, run_id), is_remote=False)
         else:
-            made = context_in(_object(started.data.get("metadata"))) or await self._of_session(started)
-        return made or TraceContext(trace_number(key)), key
+            context = context_in(_object(run_start.data.get("metadata"))) or await self._of_session(run_start)
+        return context or TraceContext(trace_number(key)), key
 
-    async def _of_session(self, started: Record) -> TraceContext | None:
-        if started.session_id in self._begun:
-            return self._begun[started.session_id]
-        first = await self._store.read(started.session_id, limit=1)
+    async def _of_session(self, run_start: Record) -> TraceContext | None:
+        if run_start.session_id in self._begun:
+            return self._begun[run_start.session_id]
+        first = await self._store.read(run_start.session_id, limit=1)
         return session_context(first[0]) if first else None
 
     async def _caller(self, run_id: str, *, depth: int) -> tuple[TraceContext, str] | None:
         """Return the trace of the run that called a subagent, and the key of its ids."""
-        known = self._contexts.get(run_id)
-        if known is None and depth <= ANCESTORS_MAX:
+        context = self._contexts.get(run_id)
+        if context is None and depth <= ANCESTORS_MAX:
             row = await self._store.run(run_id)
             page = (
                 ()
                 if row is None or not row.first_seq
                 else await self._store.read(row.session_id, after=row.first_seq - 1, limit=PAGE_RECORDS)
             )
-            started = (one for one in page if one.type == "run.started" and one.data.get("runId") == run_id)
-            found = next(started, None)
-            known = None if found is None else await self._context(found, depth=depth)
-        if known is not None:
-            _put(self._contexts, run_id, known)
-        return known
+            run_starts = (
+                record
+                for record in page
+                if record.type == "run.started" and record.data.get("runId") == run_id
+            )
+            run_start = next(run_starts, None)
+            context = None if run_start is None else await self._context(run_start, depth=depth)
+        if context is not None:
+            _put(self._contexts, run_id, context)
+        return context
 
 
-def _put(kept: OrderedDict[str, T], name: str, value: T) -> None:
+def _put(cache: OrderedDict[str, T], name: str, value: T) -> None:
     """Add a value as the newest, and drop the oldest above the limit."""
-    kept[name] = value
-    kept.move_to_end(name)
-    while len(kept) > CONTEXTS_KEPT_MAX:
-        kept.popitem(last=False)
+    cache[name] = value
+    cache.move_to_end(name)
+    while len(cache) > CONTEXTS_KEPT_MAX:
+        cache.popitem(last=False)
 
 
 def _keep(watched: _Watched, event: TraceEvent) -> None:
     """Keep an event for its span; the turn is the run itself."""
     run_id = watched.run.run_id
     span_id = run_id if event.span_id.startswith(f"{run_id}/turn/") else event.span_id
-    kept = watched.moments.setdefault(span_id, [])
-    if len(kept) < MOMENTS_PER_SPAN_MAX:
-        kept.append(event)
+    moments = watched.moments.setdefault(span_id, [])
+    if len(moments) < MOMENTS_PER_SPAN_MAX:
+        moments.append(event)
     else:
         watched.dropped[span_id] = watched.dropped.get(span_id, 0) + 1
 
 
-def _settled(state: TraceState) -> tuple[TraceState, list[TraceSpan]]:
+def _split_ended_spans(state: TraceState) -> tuple[TraceState, list[TraceSpan]]:
     """Return a trace without its finished spans, and those spans."""
     is_over = state.trace is not None and state.trace.ended_at is not None
     still = set(state.open_spans.values())
-    ended = [span for at, span in enumerate(state.spans) if at not in still and (at or is_over)]
+    ended_spans = [span for at, span in enumerate(state.spans) if at not in still and (at or is_over)]
     # The ids of later spans start with that of the first, so it stays as long as the run is unfinished.
-    kept = [at for at in range(len(state.spans)) if at in still or not at]
-    places = {at: number for number, at in enumerate(kept)}
-    rest = replace(
+    kept_indexes = [at for at in range(len(state.spans)) if at in still or not at]
+    new_indexes = {at: number for number, at in enumerate(kept_indexes)}
+    open_state = replace(
         state,
-        spans=tuple(state.spans[at] for at in kept),
+        spans=tuple(state.spans[at] for at in kept_indexes),
         events=(),
-        touched=tuple(state.touched[at] for at in kept),
-        open_spans={key: places[at] for key, at in state.open_spans.items()},
+        touched=tuple(state.touched[at] for at in kept_indexes),
+        open_spans={key: new_indexes[at] for key, at in state.open_spans.items()},
     )
-    return rest, ended
+    return open_state, ended_spans
 
 
 def _object(value: JsonValue) -> Mapping[str, JsonValue]:

@@ -238,15 +238,15 @@ class TemporalWakes:
                 del self._unsent[session_id]
             for session_id in doubted:
                 del self._doubted[session_id]
-            sent = await asyncio.gather(
+            results = await asyncio.gather(
                 *(self._send_one(client, session) for session in some),
                 *(self._repair(client, session) for session in doubted),
             )
             unsent = [
-                session for session, is_sent in zip(some, sent[: len(some)], strict=True) if not is_sent
+                session for session, is_sent in zip(some, results[: len(some)], strict=True) if not is_sent
             ]
             left = [
-                session for session, is_sent in zip(doubted, sent[len(some) :], strict=True) if not is_sent
+                session for session, is_sent in zip(doubted, results[len(some) :], strict=True) if not is_sent
             ]
             self._unsent.update(dict.fromkeys(unsent))
             self._doubted.update(dict.fromkeys(left))

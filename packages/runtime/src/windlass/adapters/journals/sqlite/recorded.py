@@ -28,8 +28,8 @@ from windlass.adapters.journals.sqlite.schema import (
     translate,
 )
 from windlass.adapters.journals.sqlite.spool import Leftover, is_living, leftovers, spool_folder
-from windlass.adapters.journals.sqlite.transactions import CHECKPOINT_BYTES, JOB_PAGES
-from windlass.adapters.journals.sqlite.writes import OwnerLocks, SqliteTransaction
+from windlass.adapters.journals.sqlite.transaction import OwnerLocks, SqliteTransaction
+from windlass.adapters.journals.sqlite.writer import CHECKPOINT_BYTES, JOB_PAGES
 from windlass.errors import AgentError, Conflict
 from windlass.ports.recorded import NumberedRow, by_session
 from windlass.private_files import make_database

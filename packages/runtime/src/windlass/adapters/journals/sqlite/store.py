@@ -31,8 +31,8 @@ from windlass.adapters.journals.sqlite.schema import (
     translate,
 )
 from windlass.adapters.journals.sqlite.search import BATCH_BYTES_MAX
-from windlass.adapters.journals.sqlite.transactions import CHECKPOINT_BYTES, SqliteWriter
-from windlass.adapters.journals.sqlite.writes import OwnerLocks, SqliteTransaction
+from windlass.adapters.journals.sqlite.transaction import OwnerLocks, SqliteTransaction
+from windlass.adapters.journals.sqlite.writer import CHECKPOINT_BYTES, SqliteWriter
 from windlass.errors import AgentError, Corrupt
 from windlass.limits import REFUSED_STARTS_MAX
 from windlass.private_files import make_database

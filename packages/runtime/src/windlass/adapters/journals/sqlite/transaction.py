@@ -1,4 +1,4 @@
-"""Writes of the SQLite store: owner locks, and transactions that one connection makes at a time."""
+"""Transactions of the SQLite store, one at a time per connection, and the lock files of owners."""
 
 import os
 import time

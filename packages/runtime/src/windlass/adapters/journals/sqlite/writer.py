@@ -38,7 +38,7 @@ from windlass.adapters.journals.sqlite.schema import (
     wait_at_most,
 )
 from windlass.adapters.journals.sqlite.search import BATCH_BYTES_MAX
-from windlass.adapters.journals.sqlite.writes import SqliteTransaction
+from windlass.adapters.journals.sqlite.transaction import SqliteTransaction
 from windlass.errors import AgentError, Ambiguous, Corrupt, Unavailable
 
 T = TypeVar("T")

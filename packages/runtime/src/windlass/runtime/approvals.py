@@ -109,10 +109,10 @@ class ApprovalDesk:
         # Read the journal after the inbox: an item that left the inbox is in the journal by now.
         state = (await load(store, store, session_id=session_id)).state
         run = state.run
-        known = {str(item.body["requestId"]) for item in items}
-        known |= {note.asked_as or "" for note in state.notes.values() if note.is_dispatched}
+        dispatched_ids = {str(item.body["requestId"]) for item in items}
+        dispatched_ids |= {note.asked_as or "" for note in state.notes.values() if note.is_dispatched}
         for request in () if run is None else state.session.requests.values():
-            if request.request_id not in known:
+            if request.request_id not in dispatched_ids:
                 self._take(request, session_id, "" if run is None else run.run_id)
 
     def _take(self, request: InputRequest, session_id: str, run_id: str) -> None:
@@ -124,10 +124,10 @@ class ApprovalDesk:
 
     async def _bring(self, request: InputRequest, session_id: str, run_id: str) -> None:
         async with self._gate:
-            asked = await self._ask(request, session_id, run_id)
-        if asked is None:
+            returned = await self._ask(request, session_id, run_id)
+        if returned is None:
             return
-        response = asked.value
+        response = returned.value
         if response is None:
             self._begin(self._note(request.request_id, session_id), is_note=True)
             return
@@ -154,8 +154,8 @@ class ApprovalDesk:
         self, request: InputRequest, session_id: str, run_id: str
     ) -> Returned[InputResponse | None] | None:
         """Call the dispatcher; the request stays open if it fails."""
-        asked = self._dispatch(request, session_id, run_id)
-        match await run_with_deadline(asked, self._timeout_s):
+        dispatching = self._dispatch(request, session_id, run_id)
+        match await run_with_deadline(dispatching, self._timeout_s):
             case Returned() as returned:
                 return returned
             case Raised(error):

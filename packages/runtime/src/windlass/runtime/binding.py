@@ -61,16 +61,16 @@ class RuntimeBinder:
             Unavailable: no provider serves the model, the content store cannot be reached, or the
                 dependencies cannot be made.
         """
-        binding = await self._bound_to(run)
+        binding = await self._bind(run)
         if run.playground is not None:
             binding = await rehearsed(binding, run, self._ports)
             if run.playground.calls == "recorded":
                 # Output validators may use dependencies, which a run without effects does not have.
                 return replace(binding, output=None)
-        named = self._ports.deps.outputs.get(run.run_id)
-        if named is not None and (binding.output is None or binding.output.kind is not named):
-            contract = output_contract(named, run.agent_id)
-            binding = replace(binding, output=OutputType(named, contract_hash(contract)))
+        output_type = self._ports.deps.outputs.get(run.run_id)
+        if output_type is not None and (binding.output is None or binding.output.kind is not output_type):
+            contract = output_contract(output_type, run.agent_id)
+            binding = replace(binding, output=OutputType(output_type, contract_hash(contract)))
         registered = self._ports.registry.agent(run.agent_id)
         agent = None if registered is None else registered.agent
         if agent is None or agent.deps is None or run.result is not None:
@@ -87,8 +87,8 @@ class RuntimeBinder:
         if run.run_id in deps.given:
             return deps.given[run.run_id]
         above = [self._agent(name) for name in reversed((parent and parent.agents) or ())]
-        callers = [one for one in above if one is not None and one.deps is agent.deps]
-        factory = next((found for one in (agent, *callers) if (found := deps.factory(one))), None)
+        callers = [candidate for candidate in above if candidate is not None and candidate.deps is agent.deps]
+        factory = next(filter(None, map(deps.factory, (agent, *callers))), None)
         if factory is None:
             raise missing_deps(agent.name)
         info = RunInfo(
@@ -101,16 +101,16 @@ class RuntimeBinder:
             tenant=self._ports.tenant,
         )
         try:
-            made: object = await await_within(factory(info), DEPS_TIMEOUT_MS)
+            value: object = await await_within(factory(info), DEPS_TIMEOUT_MS)
             expected = deps_class(agent.deps)
-            if expected is None or isinstance(made, expected):
-                return made
-            problem = f"it made {kind_of(made)}, expected {expected.__name__}"
+            if expected is None or isinstance(value, expected):
+                return value
+            problem = f"it made {kind_of(value)}, expected {expected.__name__}"
         except BaseException as error:  # host code: any exception leaves the run for a later attempt
             if is_for_us(error):
                 raise
-            what = f"the dependencies of agent {agent.name} could not be made"
-            log_failure(what, error, redactor=self._ports.scribe.redactor)
+            failure = f"the dependencies of agent {agent.name} could not be made"
+            log_failure(failure, error, redactor=self._ports.scribe.redactor)
             problem = type(error).__name__
         raise missing_deps(agent.name, problem)
 
@@ -118,7 +118,7 @@ class RuntimeBinder:
         registered = self._ports.registry.agent(agent_id)
         return None if registered is None else registered.agent
 
-    async def _bound_to(self, run: RunState) -> Binding:
+    async def _bind(self, run: RunState) -> Binding:
         package, notes = await self._package(run)
         provider = provider_of(self._ports, package, run_id=run.run_id)
         summarises = summary_provider_of(self._ports, package, run_id=run.run_id)
@@ -126,18 +126,22 @@ class RuntimeBinder:
         policy = self._policy(package, run)
         registered = self._ports.registry.agent(run.agent_id)
         if registered is None or registered.package is not package:
-            made = self._binding(run, package, provider, summarises=summarises, policy=policy, notes=notes)
-            return replace(made, fallbacks=fallbacks)
-        known = self._bound.get(run.agent_id)
-        if known is not None and known[0] is registered:
-            found = known[1]
-            same = found.provider is provider and found.summarises is summarises and found.policy is policy
-            if same and found.fallbacks == fallbacks:
-                return found
-        made = self._binding(run, package, provider, summarises=summarises, policy=policy)
-        made = replace(made, fallbacks=fallbacks)
-        self._bound[run.agent_id] = registered, made
-        return made
+            binding = self._binding(run, package, provider, summarises=summarises, policy=policy, notes=notes)
+            return replace(binding, fallbacks=fallbacks)
+        cached = self._bound.get(run.agent_id)
+        if cached is not None and cached[0] is registered:
+            cached_binding = cached[1]
+            has_same_parts = (
+                cached_binding.provider is provider
+                and cached_binding.summarises is summarises
+                and cached_binding.policy is policy
+            )
+            if has_same_parts and cached_binding.fallbacks == fallbacks:
+                return cached_binding
+        binding = self._binding(run, package, provider, summarises=summarises, policy=policy)
+        binding = replace(binding, fallbacks=fallbacks)
+        self._bound[run.agent_id] = registered, binding
+        return binding
 
     def _binding(
         self,
@@ -150,12 +154,12 @@ class RuntimeBinder:
         notes: tuple[Body, ...] = (),
     ) -> Binding:
         ports = self._ports
-        known = hooks_of(ports, package)
+        hooks = hooks_of(ports, package)
         settings = package.provider_route.settings or {}
         temperature = settings.get("temperature")
         return Binding(
             package,
-            _moved_to(notes) or run.package_fingerprint or "",
+            _fingerprint_moved_to(notes) or run.package_fingerprint or "",
             provider,
             tools=tools_of(ports, package),
             policy=policy,
@@ -167,7 +171,7 @@ class RuntimeBinder:
             policy_timeout_ms=ports.policy_timeout_ms,
             redactor=ports.scribe.redactor,
             hooks=Hooks(
-                (BoundHook(spec, known.get(spec.hook_id)) for spec in package.hooks or ()),
+                (BoundHook(spec, hooks.get(spec.hook_id)) for spec in package.hooks or ()),
                 redactor=ports.scribe.redactor,
             ),
             sinks=ports.sinks,
@@ -199,10 +203,10 @@ class RuntimeBinder:
         if self._ports.tool_policy is not None:
             return self._ports.tool_policy
         registered, parent = self._ports.registry.agent(package.agent.agent_id), run.parent
-        own = _rules_in(registered)
+        own_rules = _rules_in(registered)
         agents = dict.fromkeys(reversed(() if parent is None else parent.agents or ()))
         above = [self._rules_of(agent_id) for agent_id in agents if agent_id != run.agent_id]
-        return InheritedPolicy(own, above) if above else own
+        return InheritedPolicy(own_rules, above) if above else own_rules
 
     def _rules_of(self, agent_id: str) -> RulesPolicy:
         registered = self._ports.registry.agent(agent_id)
@@ -218,7 +222,7 @@ class RuntimeBinder:
             return registered.package, ()
         if pinned is None:
             raise invalid_package("the run started without a package and cannot continue", run.run_id)
-        old = await self._pinned(pinned, run.run_id)
+        old = await self._pinned_package(pinned, run.run_id)
         is_kept = run.result is not None or run.playground is not None
         if self._ports.package_change is PackageChange.CONTINUE or is_kept:
             # A run that has ended keeps the package it ended with, and a playground run is about its package.
@@ -233,19 +237,19 @@ class RuntimeBinder:
             raise invalid_package(f"the agent has changed since the run started: {changes}", run.run_id)
         return new, (await self._move(pinned, new, changes),)
 
-    async def _pinned(self, pinned: str, run_id: str) -> RuntimePackage:
+    async def _pinned_package(self, pinned: str, run_id: str) -> RuntimePackage:
         if pinned in self._read:
             return self._read[pinned]
         content = self._content()
         try:
-            found = await package_of(content, pinned)
+            package = await package_of(content, pinned)
         except Rejected:
             raise invalid_package(
                 "the package that the run started with is not stored any more", run_id
             ) from None
         if len(self._read) >= PACKAGES_MAX:
             self._read.clear()
-        self._read[pinned] = found
+        self._read[pinned] = package
         return self._read[pinned]
 
     async def _today(self, run: RunState) -> RuntimePackage:
@@ -283,5 +287,5 @@ def difference(old: RuntimePackage, new: RuntimePackage) -> str:
     return text if len(text) <= CHANGES_CHARS_MAX else text[: CHANGES_CHARS_MAX - 1] + "…"
 
 
-def _moved_to(notes: tuple[Body, ...]) -> str | None:
+def _fingerprint_moved_to(notes: tuple[Body, ...]) -> str | None:
     return next((note.to_fingerprint for note in notes if isinstance(note, records.SessionMoved)), None)

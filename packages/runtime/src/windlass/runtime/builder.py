@@ -123,22 +123,22 @@ class AgentRuntimeBuilder(Generic[R]):
     def deps(self, factories: Mapping[AnyAgent, DepsFactory[object]], *, replace: bool = False) -> Self:
         """Set the functions that make the dependencies of agents."""
         check_part(factories, Mapping, what="deps", words="a dictionary of agents and functions of a RunInfo")
-        known = dict(self._ports.deps.factories)
+        all_factories = dict(self._ports.deps.factories)
         for agent, factory in factories.items():
             check_part(agent, Agent, what="a key of deps", words="an Agent(…)")
             if agent.deps is None:
                 raise bad_setup(f"deps: agent {agent.name} has no dependencies; write Agent(…, deps=Type)")
-            if agent.name in known and not replace:
-                raise _given_before("factory of agent", agent.name)
-            words = "a function of a RunInfo"
-            check_callable(factory, what=f"the factory of agent {agent.name}", words=words)
+            if agent.name in all_factories and not replace:
+                raise _duplicate_error("factory of agent", agent.name)
+            expected = "a function of a RunInfo"
+            check_callable(factory, what=f"the factory of agent {agent.name}", words=expected)
             if not can_provide(factory, agent.deps):
                 raise bad_setup(
                     f"deps: the factory of agent {agent.name} makes {name_of(factory)}, and the agent needs "
                     f"{name_of(agent.deps)}"
                 )
-            known[agent.name] = factory
-        self._ports = changed(self._ports, deps=Dependencies(known))
+            all_factories[agent.name] = factory
+        self._ports = changed(self._ports, deps=Dependencies(all_factories))
         return self
 
     def agent(self, agent: AnyAgent, *, replace: bool = False) -> Self:
@@ -212,8 +212,8 @@ class AgentRuntimeBuilder(Generic[R]):
         replace: bool = False,
     ) -> Self:
         """Set the dispatcher that brings requests to people; a runtime with a dispatcher is attended."""
-        words = "an object with dispatch(request, session_id=…, run_id=…)"
-        check_port(dispatcher, "an approval dispatcher", has=("dispatch",), words=words)
+        expected = "an object with dispatch(request, session_id=…, run_id=…)"
+        check_port(dispatcher, "an approval dispatcher", has=("dispatch",), words=expected)
         return self._with(
             replace=replace, approvals=ApprovalPort(dispatcher, check_ms(timeout_ms, "timeout_ms"))
         )
@@ -286,8 +286,8 @@ class AgentRuntimeBuilder(Generic[R]):
 
     def output_sink(self, sink: OutputSink, *, replace: bool = False) -> Self:
         """Add a sink that output is delivered to, for every package that names it."""
-        words = "an object with a sink_id and deliver(output)"
-        check_port(sink, "an output sink", has=("deliver",), words=words)
+        expected = "an object with a sink_id and deliver(output)"
+        check_port(sink, "an output sink", has=("deliver",), words=expected)
         name = check_name(getattr(sink, "sink_id", None), "sink_id")
         return self._add("sinks", self._ports.sinks, {name: sink}, what="output sink", replace=replace)
 
@@ -295,8 +295,8 @@ class AgentRuntimeBuilder(Generic[R]):
 
     def clock(self, clock: Clock) -> Self:
         """Use this clock instead of the machine's."""
-        words = "a Clock: an object with now(), monotonic() and sleep()"
-        check_port(clock, "the clock", has=("now", "monotonic", "sleep"), words=words)
+        expected = "a Clock: an object with now(), monotonic() and sleep()"
+        check_port(clock, "the clock", has=("now", "monotonic", "sleep"), words=expected)
         return self._machine(changed(self._ports.machine, clock=clock))
 
     def ids(self, new_id: IdFactory) -> Self:
@@ -335,13 +335,13 @@ class AgentRuntimeBuilder(Generic[R]):
 
     def secrets(self, secrets: Iterable[str]) -> Self:
         """Add texts that must never reach a record, event, trace or error."""
-        known = [*self._secrets, *check_items(secrets, str, what="secrets", words="texts")]
+        all_secrets = [*self._secrets, *check_items(secrets, str, what="secrets", words="texts")]
         try:
-            RedactingScribe(known)
+            RedactingScribe(all_secrets)
         except ValueError as error:  # its text holds counts and lengths, no secret
             problem = str(error)
         else:
-            self._secrets = known
+            self._secrets = all_secrets
             return self
         raise bad_setup(f"secrets: {problem}")
 
@@ -386,19 +386,19 @@ class AgentRuntimeBuilder(Generic[R]):
         for name, value in ports.items():
             good = checked(name, value)
             if name in self._given and not replace:
-                raise _given_before("port", name)
+                raise _duplicate_error("port", name)
             self._given.add(name)
             self._ports = changed(self._ports, **{name: good})
         return self
 
     def _add(
-        self, field: str, known: Mapping[K, V], more: Mapping[K, V], *, what: str, replace: bool
+        self, field: str, values: Mapping[K, V], more: Mapping[K, V], *, what: str, replace: bool
     ) -> Self:
         """Add a value to a port that holds several."""
         for key in more:
-            if key in known and not replace:
-                raise _given_before(what, key)
-        self._ports = changed(self._ports, **{field: {**known, **more}})
+            if key in values and not replace:
+                raise _duplicate_error(what, key)
+        self._ports = changed(self._ports, **{field: {**values, **more}})
         return self
 
     def _machine(self, machine: Machine) -> Self:
@@ -420,9 +420,9 @@ _NAMED: Final = frozenset(
 """Options that are not a port of the same name."""
 
 
-def _given_before(what: str, key: object) -> Exception:
-    shown = str(key)
+def _duplicate_error(kind: str, key: object) -> Exception:
+    name = str(key)
     if isinstance(key, tuple):
-        package_id, name = cast(tuple[str | None, str], key)
-        shown = name if package_id is None else f"{name} of package {package_id}"
-    return bad_setup(f"the {what} {shown} was given before; write replace=True to replace it")
+        package_id, tool_name = cast(tuple[str | None, str], key)
+        name = tool_name if package_id is None else f"{tool_name} of package {package_id}"
+    return bad_setup(f"the {kind} {name} was given before; write replace=True to replace it")

@@ -82,8 +82,8 @@ class Opening(Coroutine[object, object, RuntimeT], Generic[RuntimeT]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            words = "the runtime is not open yet: write `async with AgentRuntime.open(…) as runtime:`"
-            raise AttributeError(f"{words} and use runtime.{name}")
+            problem = "the runtime is not open yet: write `async with AgentRuntime.open(…) as runtime:`"
+            raise AttributeError(f"{problem} and use runtime.{name}")
 
     async def __aenter__(self) -> RuntimeT:
         self._runtime = await self._work
@@ -202,10 +202,10 @@ class AgentRuntime(CoreRuntime):
             Rejected: the file is not a store, or a newer version wrote it; an option cannot be used.
             Corrupt: the store is damaged.
         """
-        return Opening(cls._opened(path, agents, durability=durability, options=options))
+        return Opening(cls._open_runtime(path, agents, durability=durability, options=options))
 
     @classmethod
-    async def _opened(
+    async def _open_runtime(
         cls, path: str | Path, agents: Iterable[AnyAgent], *, durability: Durability, options: RuntimeOptions
     ) -> Self:
         from windlass.runtime.opening import open_store  # noqa: PLC0415 - slow to import
@@ -214,7 +214,7 @@ class AgentRuntime(CoreRuntime):
         check_options(options, RuntimeOptions, what="open", beside=("agents", "durability"))
         store = await open_store(path, durability=durability)
         try:
-            runtime = cls._made(store, agents, options)
+            runtime = cls._build(store, agents, options)
             await runtime.resume()
         except BaseException:
             await store.aclose()
@@ -234,10 +234,10 @@ class AgentRuntime(CoreRuntime):
         from windlass.runtime.options import RuntimeOptions  # noqa: PLC0415 - slow to import
 
         check_options(options, RuntimeOptions, what="in_memory")
-        return cls._made(MemoryStore(), agents, options)
+        return cls._build(MemoryStore(), agents, options)
 
     @classmethod
-    def _made(
+    def _build(
         cls,
         store: WholeStore,
         agents: Iterable[AnyAgent],
@@ -248,25 +248,27 @@ class AgentRuntime(CoreRuntime):
         from windlass.feed import Feed  # noqa: PLC0415 - slow to import
         from windlass.runtime import rooms  # noqa: PLC0415 - slow to import
 
-        given: RuntimeOptions = {"start_policy": allow_start, "is_attended": True, **options}
-        if given.get("provider_source") is None:
-            given["provider_source"] = rooms.RoomProviders()
-        wakes = given.get("wakes")
+        settings: RuntimeOptions = {"start_policy": allow_start, "is_attended": True, **options}
+        if settings.get("provider_source") is None:
+            settings["provider_source"] = rooms.RoomProviders()
+        wakes = settings.get("wakes")
         if isinstance(wakes, str):
-            given["wakes"] = rooms.wakes(wakes, getattr(store, "public_id", None), tenant=given.get("tenant"))
-        builder = cls.builder().options(**given)
+            settings["wakes"] = rooms.wakes(
+                wakes, getattr(store, "public_id", None), tenant=settings.get("tenant")
+            )
+        builder = cls.builder().options(**settings)
         clock = options["machine"].clock if "machine" in options else SystemClock()
         builder.journal(store).event_bus(Feed(store, clock)).content(store)
-        known = check_items(agents, Agent, what="agents", words="agents")
-        if given.get("interpreter") is None and any(agent.writes_programs for agent in known):
+        agent_list = check_items(agents, Agent, what="agents", words="agents")
+        if settings.get("interpreter") is None and any(agent.writes_programs for agent in agent_list):
             builder.interpreter(rooms.interpreter())
         path = getattr(store, "path", None)
         root = None if path is None else path.with_name(f"{path.name}.sandboxes")
         # Without such an agent, sessions that have folders can be deleted.
-        has_sandboxes = any(agent.has_sandbox for agent in known) or (root is not None and root.is_dir())
-        if given.get("sandboxes") is None and has_sandboxes:
+        has_sandboxes = any(agent.has_sandbox for agent in agent_list) or (root is not None and root.is_dir())
+        if settings.get("sandboxes") is None and has_sandboxes:
             builder.sandboxes(rooms.sandboxes(root))
-        for agent in known:
+        for agent in agent_list:
             builder.agent(agent)
         return builder.build()
 
@@ -321,8 +323,8 @@ class AgentRuntime(CoreRuntime):
         return RunHandle(self, run_id, options.get("output") or kind)
 
     def _check_deps(self, agent: AnyAgent | str, deps: object, run_id: str) -> None:
-        known = self._registered(agent, run_id).agent
-        kind = None if known is None else cast(object, known.deps)
+        registered_agent = self._registration(agent, run_id).agent
+        kind = None if registered_agent is None else cast(object, registered_agent.deps)
         if kind is None:
             raise bad_request("deps: the agent has no dependencies; write Agent(…, deps=Type)", run_id)
         expected = deps_class(kind)
@@ -386,8 +388,8 @@ class AgentRuntime(CoreRuntime):
         try:
             return dict(zip(tasks, await asyncio.gather(*waiting), strict=True))
         finally:
-            for one in waiting:
-                one.cancel()
+            for future in waiting:
+                future.cancel()
 
     @overload
     async def run_typed(self, agent: RunRequest, message: type[T]) -> TypedResult[T]: ...
@@ -427,15 +429,20 @@ class AgentRuntime(CoreRuntime):
 
         if isinstance(agent, runs.RunRequest) and not output and not options:
             contract = output_contract(message, agent.agent_id)
-            request, wanted = agent.model_copy(update={"output_contract": contract}), cast("Output", message)
+            request, output_type = (
+                agent.model_copy(update={"output_contract": contract}),
+                cast("Output", message),
+            )
         elif isinstance(agent, runs.RunRequest) or len(output) != 1 or cast(object, output[0]) is None:
             raise bad_request("run_typed takes (agent, message, output) or (request, output)")
         else:
-            wanted = output[0]
-            request = await self._request(agent, message, {**options, "output": wanted}, what="run_typed")
-        with self._ports.deps.keep(request.run_id, output=output_type_of(wanted)):
+            output_type = output[0]
+            request = await self._request(
+                agent, message, {**options, "output": output_type}, what="run_typed"
+            )
+        with self._ports.deps.keep(request.run_id, output=output_type_of(output_type)):
             handle = await self.start_run(request)
-        return typed_result(await handle.wait(), wanted)
+        return typed_result(await handle.wait(), output_type)
 
     async def steer(
         self,
@@ -476,14 +483,16 @@ class AgentRuntime(CoreRuntime):
         try:
             if responses and message_id is not None:
                 raise bad_request("message_id: not with responses; a message with answers cannot be repeated")
-            known = self._ports.machine.new_id() if message_id is None else check_id(message_id, "message_id")
-            options["run_id"] = within_limit(f"steer/{check_id(session_id, 'session_id')}/{known}")
+            steer_id = (
+                self._ports.machine.new_id() if message_id is None else check_id(message_id, "message_id")
+            )
+            options["run_id"] = within_limit(f"steer/{check_id(session_id, 'session_id')}/{steer_id}")
         except AgentError as error:
             await self._audit(error, agent, options)
             raise
         request = await self._request(agent, message, options, what="steer")
-        await self.steer_session(request, message_id=known, responses=responses)
-        return known
+        await self.steer_session(request, message_id=steer_id, responses=responses)
+        return steer_id
 
     async def session_state(self, session_id: str) -> JsonObject:
         """Return a copy of the authored state of a session, see `ToolContext.state`.
@@ -513,17 +522,17 @@ class AgentRuntime(CoreRuntime):
         from windlass_harness.loop.events import StateChange  # noqa: PLC0415 - slow to import
 
         try:
-            change = StateChange({key: state_value(key, one) for key, one in values.items()}, removed)
+            change = StateChange({key: state_value(key, value) for key, value in values.items()}, removed)
         except (TypeError, ToolFailed) as error:
             problem = str(error)
         else:
-            return StateChange(await self._masked(change.values), removed)
+            return StateChange(await self._mask(change.values), removed)
         raise bad_request(problem)
 
     async def _request(self, agent: object, message: object, options: RunOptions, *, what: str) -> RunRequest:
         """Return the request of a run; a refusal is written to the audit of the store."""
         try:
-            return self._made_request(agent, message, options, what=what)
+            return self._make_request(agent, message, options, what=what)
         except AgentError as error:
             await self._audit(error, agent, options)
             raise
@@ -535,22 +544,22 @@ class AgentRuntime(CoreRuntime):
         agent_id = agent.agent_id if isinstance(agent, Agent) else agent
         await record_refusal(self._ports, error, {**options, "agent_id": agent_id})
 
-    def _made_request(self, agent: object, message: object, options: RunOptions, *, what: str) -> RunRequest:
+    def _make_request(self, agent: object, message: object, options: RunOptions, *, what: str) -> RunRequest:
         """Return the request of a run; invalid arguments are refused."""
         from windlass.agent.package import budget_limits  # noqa: PLC0415 - slow to import
         from windlass.runtime.options import RunOptions  # noqa: PLC0415 - slow to import
 
         check_options(options, RunOptions, what=what)
-        given = options.get("run_id")
-        run_id = self._ports.machine.new_id() if given is None else check_id(given, "run_id")
-        registered = self._registered(agent, run_id)
+        given_id = options.get("run_id")
+        run_id = self._ports.machine.new_id() if given_id is None else check_id(given_id, "run_id")
+        registered = self._registration(agent, run_id)
         agent_id = registered.package.agent.agent_id
         budget, output = options.get("budget"), options.get("output")
         if not isinstance(message, str | list | tuple):
             raise bad_request(
                 f"the message must be a string or a list of parts, found {kind_of(message)}", run_id
             )
-        asked: dict[str, object] = {
+        fields: dict[str, object] = {
             **{name: options.get(name) for name in _PLAIN},
             "run_id": run_id,
             "agent_id": agent_id,
@@ -560,12 +569,12 @@ class AgentRuntime(CoreRuntime):
             "output_contract": None if output is None else output_contract(output, agent_id),
         }
         try:
-            return runs.RunRequest.model_validate(asked)
+            return runs.RunRequest.model_validate(fields)
         except ValidationError as error:
-            problem = misfit(error, "start", value=asked)
+            problem = misfit(error, "start", value=fields)
         raise bad_request(problem, run_id)
 
-    def _registered(self, agent: object, run_id: str) -> Registered:
+    def _registration(self, agent: object, run_id: str) -> Registered:
         """Return the registration of exactly this agent."""
         if not isinstance(agent, Agent | str):
             raise bad_request(f"start takes an Agent or the name of an agent, found {kind_of(agent)}", run_id)

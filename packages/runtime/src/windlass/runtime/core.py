@@ -455,18 +455,18 @@ class CoreRuntime(RuntimeViews):
             run_id = request.run_id
             await self._keeper.keep(effective, run_id)
             session_id = request.session_id or f"session:{run_id}"
-            asked = start.asked_for(request)
+            wire_request = start.asked_for(request)
             if playground is not None:
-                asked["playground"] = playground.asked
+                wire_request["playground"] = playground.asked
             at = moment(self._ports.machine.clock).at
-            new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=asked, at=at)
+            new_run = NewRun(run_id, request.agent_id, effective.fingerprint, request=wire_request, at=at)
             opening, origin = start.session_opening(effective), None
             if playground is not None:
                 origin = playground.origin.model_dump(mode="json", by_alias=True)
                 opening = {**opening, **playground.opening}
                 await self._open_playground_session(playground)
             begun = start.start_body(request, effective, retry_of=retry_of, undo=undo, playground=origin)
-            body = await self._masked({**begun, "session": opening})
+            body = await self._mask({**begun, "session": opening})
             key = item_key(START, run_id)
             try:
                 posted = await self._store().post(session_id, kind=START, key=key, body=body, run=new_run)
@@ -486,18 +486,22 @@ class CoreRuntime(RuntimeViews):
         """Refuse the session of a playground run: its messages were edited, and its run is its only one."""
         if session_id is None or not session_id.startswith(PLAYGROUND_PREFIX):
             return
-        known = await self._store().listed_session(session_id)
-        if known is not None and known.is_playground:
+        session = await self._store().listed_session(session_id)
+        if session is not None and session.is_playground:
             raise playground_session(session_id)
 
     async def _open_playground_session(self, playground: PlaygroundStart) -> None:
         """Create the session of a playground run, unless an earlier attempt did."""
-        made = playground.session
+        session = playground.session
         try:
-            await self._store().keep(made)
+            await self._store().keep(session)
         except Conflict:
-            known = await self._store().listed_session(made.session_id)
-            if known is None or known.predecessor_id != made.told.predecessor or not known.is_playground:
+            existing = await self._store().listed_session(session.session_id)
+            if (
+                existing is None
+                or existing.predecessor_id != session.told.predecessor
+                or not existing.is_playground
+            ):
                 raise
 
     async def start_playground_run(self, request: RunRequest, playground: PlaygroundStart) -> RunHandle:
@@ -513,8 +517,8 @@ class CoreRuntime(RuntimeViews):
         from windlass.runtime import start  # noqa: PLC0415 - slow to import
 
         if isinstance(request, runs.RunRequest):
-            asked = {name: getattr(request, name) for name in start.ASKED}
-            await start.record_refusal(self._ports, error, asked)
+            fields = {name: getattr(request, name) for name in start.ASKED}
+            await start.record_refusal(self._ports, error, fields)
 
     async def steer_session(
         self, request: RunRequest, *, message_id: str, responses: Sequence[InputResponse] = ()
@@ -539,10 +543,10 @@ class CoreRuntime(RuntimeViews):
             effective = await start.check_start(self._ports, request, message_id=message_id)
             await self.resume()
             session_id = check_id(request.session_id, "session_id")
-            await self._runs.known(session_id)
+            await self._runs.check_session_exists(session_id)
             await self._check_session(session_id)
             await self._keeper.keep(effective, request.run_id)
-            body = await self._masked({**start.start_body(request, effective), "messageId": message_id})
+            body = await self._mask({**start.start_body(request, effective), "messageId": message_id})
         except AgentError as error:
             await self._record_refusal(error, request)
             raise
@@ -550,7 +554,7 @@ class CoreRuntime(RuntimeViews):
             key = item_key(STEER, message_id)
             asking: tuple[Asking, ...] = ()
             if responses:
-                asking = await self._checked_answers(session_id, responses, answer_id=key)
+                asking = await self._check_answers(session_id, responses, answer_id=key)
             for answers in asking:
                 if answers.session_id == session_id:
                     # In one item: a message that is refused answers nothing.
@@ -569,7 +573,7 @@ class CoreRuntime(RuntimeViews):
         await self._rouse(session_id)
         await self._check_first(posted)
 
-    async def _masked(self, body: JsonObject) -> JsonObject:
+    async def _mask(self, body: JsonObject) -> JsonObject:
         """Return the body of an inbox item with its secrets masked."""
         # An inbox item is as durable as a record, so it must not hold a secret either.
         return await self._ports.scribe.masked(body)
@@ -748,11 +752,11 @@ class CoreRuntime(RuntimeViews):
                 check_given(value, str, what=name, words="a text")
         if row.status in TERMINAL:
             return
-        given: JsonObject = {name: value for name, value in body.items() if value is not None}
+        facts: JsonObject = {name: value for name, value in body.items() if value is not None}
         # An earlier cancel may have another reason; the run ends in any case.
         with suppress(Conflict):
             await self._store().post(
-                row.session_id, kind=CANCEL, key=item_key(CANCEL, run_id), body=await self._masked(given)
+                row.session_id, kind=CANCEL, key=item_key(CANCEL, run_id), body=await self._mask(facts)
             )
         await self._rouse(row.session_id)
 
@@ -812,10 +816,10 @@ class CoreRuntime(RuntimeViews):
         ended = (RunStatus.FAILED, RunStatus.CANCELLED)
         while True:
             new_id = within_limit(f"undo:{run_id}" if number == 1 else f"undo:{number}:{run_id}")
-            known = await self._store().run(new_id)
-            if known is None:
+            undo_run = await self._store().run(new_id)
+            if undo_run is None:
                 break
-            if known.status not in ended:
+            if undo_run.status not in ended:
                 return RunHandle(self, new_id)
             number += 1
         request = await self._runs.undo_request(row, new_id)
@@ -854,7 +858,7 @@ class CoreRuntime(RuntimeViews):
         Raises:
             Conflict: the session is unknown.
         """
-        await self._runs.known(session_id)
+        await self._runs.check_session_exists(session_id)
         return tuple((await self._runs.requests(session_id)).values())
 
     async def descendants(self, session_id: str) -> tuple[ChildSession, ...]:
@@ -906,9 +910,7 @@ class CoreRuntime(RuntimeViews):
         from windlass.engine.inbox import ANSWER, item_key  # noqa: PLC0415 - slow to import
 
         name = self._ports.machine.new_id() if key is None else check_id(key, "key")
-        check = partial(
-            self._checked_answers, session_id, responses, run_id, answer_id=item_key(ANSWER, name)
-        )
+        check = partial(self._check_answers, session_id, responses, run_id, answer_id=item_key(ANSWER, name))
         async with self._answering(check_id(session_id, "session_id")):
             try:
                 posted = [await self._post_answers(answers) for answers in await check()]
@@ -979,7 +981,7 @@ class CoreRuntime(RuntimeViews):
             if tool is not None and changed is not None and not has_mask(changed):
                 await read_arguments(tool, changed)
 
-    async def _checked_answers(
+    async def _check_answers(
         self,
         session_id: str,
         responses: Sequence[InputResponse],
@@ -995,20 +997,18 @@ class CoreRuntime(RuntimeViews):
         from windlass.runtime.runs import check_answers  # noqa: PLC0415 - slow to import
         from windlass_protocol import InputResponse  # noqa: PLC0415 - made on first use
 
-        given = check_items(responses, InputResponse, what="responses", words="InputResponses")
-        await self._runs.known(session_id)
+        answers_given = check_items(responses, InputResponse, what="responses", words="InputResponses")
+        await self._runs.check_session_exists(session_id)
         now_ms = moment(self._ports.machine.clock).ms
-        dumped: list[JsonObject] = [answer.model_dump(mode="json", by_alias=True) for answer in given]
+        dumped: list[JsonObject] = [answer.model_dump(mode="json", by_alias=True) for answer in answers_given]
         for value in (value for answer in dumped for value in answer.values()):
             # An answer may have fields that this version does not know.
             check_free_json(value, "an answer")
-        masked = [
-            InputResponse.model_validate(await self._masked(answer), by_alias=True) for answer in dumped
-        ]
+        masked = [InputResponse.model_validate(await self._mask(answer), by_alias=True) for answer in dumped]
         asking = await self._runs.sort(
             masked, session_id, run_id=run_id, answer_id=answer_id, given_ms=now_ms
         )
-        plain = {answer.request_id: answer for answer in given}
+        plain = {answer.request_id: answer for answer in answers_given}
         new: list[Asking] = []
         for answers in asking:
             check_answers(answers.responses, answers.requests, session_id=answers.session_id, now_ms=now_ms)

@@ -64,10 +64,12 @@ class DecisionsFold:
         if records:
             self.seq = records[-1].seq
             records = self._of_run(records)
-            self.resolved += [one for one in records if one.type == _RESOLVED and one.run_id == self._run_id]
+            self.resolved += [
+                record for record in records if record.type == _RESOLVED and record.run_id == self._run_id
+            ]
             self.can_ask = self.can_ask and _can_ask(records, self._run_id)
             self._state = fold_decisions(records, self._state)
-            self._recorded_bytes += sum(weight(one.data) for one in records if one.type in _RECORDED)
+            self._recorded_bytes += sum(weight(record.data) for record in records if record.type in _RECORDED)
 
     def _of_run(self, records: Sequence[Record]) -> Sequence[Record]:
         for at, record in enumerate(records):
@@ -129,26 +131,34 @@ async def decisions_of(
         run = run.model_copy(update={"decisions": run.decisions[after:end]})
     before = min(row.first_seq - 1, _OPENING_RECORDS)
     first = await journal.read(row.session_id, after=0, limit=before) if before > 0 else ()
-    added = await _added([one for one in first if one.seq < row.first_seq], fold.resolved, content)
-    return with_options(run, await _offered(run, content, can_ask=fold.can_ask), added)
+    added = await _resolved_tools(
+        [record for record in first if record.seq < row.first_seq], fold.resolved, content
+    )
+    return with_options(run, await _offered_tools(run, content, can_ask=fold.can_ask), added)
 
 
 async def _judgements(journal: Journal, run_id: str) -> list[Record]:
     """Return the judgements of a run: records outside of its session."""
     session_id = evaluation_session(run_id)
-    found: list[Record] = []
-    while more := await journal.read(session_id, after=found[-1].seq if found else 0, limit=RECORDS_PER_READ):
-        found += more
-    return found
+    judgements: list[Record] = []
+    while more := await journal.read(
+        session_id, after=judgements[-1].seq if judgements else 0, limit=RECORDS_PER_READ
+    ):
+        judgements += more
+    return judgements
 
 
-async def _added(
+async def _resolved_tools(
     first: Iterable[Record], resolved: Iterable[Record], content: ContentStore
 ) -> Callable[[int], Sequence[ToolSpec]]:
     """Return a function that gives the tools of resolvers at a step."""
-    own = [(one.step_index or 0, one.body) for one in resolved if isinstance(one.body, records.AgentResolved)]
-    known = [(0, one.body) for one in first if isinstance(one.body, records.AgentResolved)]
-    values = [*(one for one in known if one[1].scope is ResolverScope.SESSION), *own]
+    run_values = [
+        (record.step_index or 0, record.body)
+        for record in resolved
+        if isinstance(record.body, records.AgentResolved)
+    ]
+    session_values = [(0, record.body) for record in first if isinstance(record.body, records.AgentResolved)]
+    values = [*(value for value in session_values if value[1].scope is ResolverScope.SESSION), *run_values]
     tools: list[tuple[int, str, tuple[ToolSpec, ...]]] = []
     for index, value in values:
         if value.part is ResolverPart.TOOLS:
@@ -156,7 +166,7 @@ async def _added(
                 body = from_json(await content.get(content_model(value.content_ref)))
             except AgentError:  # it is not stored any more
                 continue
-            specs = tuple(ToolSpec.model_validate(one) for one in body.get("tools", ()))
+            specs = tuple(ToolSpec.model_validate(tool) for tool in body.get("tools", ()))
             tools.append((index, value.resolver, specs))
 
     def at(step: int) -> Sequence[ToolSpec]:
@@ -166,11 +176,13 @@ async def _added(
     return at
 
 
-async def _offered(run: DecisionRun, content: ContentStore, *, can_ask: bool) -> dict[str, list[ToolSpec]]:
+async def _offered_tools(
+    run: DecisionRun, content: ContentStore, *, can_ask: bool
+) -> dict[str, list[ToolSpec]]:
     """Return the tools that were offered, by version of the agent."""
-    named = [(decision.input_context or {}).get("packageFingerprint") for decision in run.decisions]
+    fingerprints = [(decision.input_context or {}).get("packageFingerprint") for decision in run.decisions]
     offered: dict[str, list[ToolSpec]] = {}
-    for fingerprint in dict.fromkeys(name for name in named if isinstance(name, str)):
+    for fingerprint in dict.fromkeys(name for name in fingerprints if isinstance(name, str)):
         try:
             package = await package_of(content, fingerprint)
         except Rejected:  # the package is not stored any more
@@ -179,6 +191,6 @@ async def _offered(run: DecisionRun, content: ContentStore, *, can_ask: bool) ->
         agents = package.subagents or ()
         offered[fingerprint] = [
             *tools,
-            *(ToolSpec(name=one.name, description=one.description, input_schema={}) for one in agents),
+            *(ToolSpec(name=agent.name, description=agent.description, input_schema={}) for agent in agents),
         ]
     return offered

@@ -16,7 +16,7 @@ def is_postgres(address: object) -> bool:
 
 
 async def open_store(
-    place: str | Path, *, durability: Literal["power", "process"] = "power"
+    address: str | Path, *, durability: Literal["power", "process"] = "power"
 ) -> rooms.OpenedStore:
     """Open a store, and take in what recorders of dead processes left beside a file.
 
@@ -27,9 +27,9 @@ async def open_store(
         Corrupt: the store is damaged.
         Unavailable: it cannot be reached now.
     """
-    if is_postgres(place):
-        return await rooms.open_postgres(str(place))
-    if isinstance(place, str) and "://" in place:
+    if is_postgres(address):
+        return await rooms.open_postgres(str(address))
+    if isinstance(address, str) and "://" in address:
         # Not a path: it would be shown in messages, with a password.
         raise misconfiguration(
             "a store is a file or postgresql://user@host/database, found an address of another form"
@@ -37,7 +37,7 @@ async def open_store(
     from windlass.adapters.journals.sqlite.spool import spool_folder  # noqa: PLC0415 - slow to import
     from windlass.adapters.journals.sqlite.store import SqliteStore  # noqa: PLC0415 - slow to import
 
-    store = await SqliteStore.open(place, durability=durability)
+    store = await SqliteStore.open(address, durability=durability)
     if spool_folder(store.path).is_dir():
         from windlass.adapters.journals.sqlite.recorded import take_in_left  # noqa: PLC0415 - slow to import
 

@@ -120,19 +120,23 @@ class Registry:
             Rejected: the id or the agent is taken.
         """
         package, agent_id = registered.package, registered.package.agent.agent_id
-        known = self._agents.get(agent_id)
-        if known is None or agent_id not in self._implied or known.fingerprint != registered.fingerprint:
-            self._put(registered, replace=replace)
+        existing = self._agents.get(agent_id)
+        if (
+            existing is None
+            or agent_id not in self._implied
+            or existing.fingerprint != registered.fingerprint
+        ):
+            self._store_registered(registered, replace=replace)
         self._implied.discard(agent_id)
         for agent in () if registered.agent is None else registered.agent.subagents:
             self._imply(register_agent(agent), called_by=package.package_id, replace=replace)
 
     def _imply(self, registered: Registered, *, called_by: str, replace: bool) -> None:
         agent_id = registered.package.agent.agent_id
-        known = self._agents.get(agent_id)
-        if known is not None and known.fingerprint == registered.fingerprint:
+        existing = self._agents.get(agent_id)
+        if existing is not None and existing.fingerprint == registered.fingerprint:
             return
-        if known is not None and not (replace and agent_id in self._implied):
+        if existing is not None and not (replace and agent_id in self._implied):
             raise invalid_package(
                 f"agent {called_by} has a subagent {agent_id}, and another agent has the same name; "
                 "give each its own name"
@@ -140,14 +144,14 @@ class Registry:
         self.add(registered, replace=replace)
         self._implied.add(agent_id)
 
-    def _put(self, registered: Registered, *, replace: bool) -> None:
+    def _store_registered(self, registered: Registered, *, replace: bool) -> None:
         package = registered.package
         same_id = self._packages.get(package.package_id)
         same_agent = self._agents.get(package.agent.agent_id)
         if not replace and same_id is not None:
-            what = "package" if registered.agent is None else "agent or package"
+            noun = "package" if registered.agent is None else "agent or package"
             raise invalid_package(
-                f"duplicate {what} {package.package_id}; give each its own name, or replace "
+                f"duplicate {noun} {package.package_id}; give each its own name, or replace "
                 "the other: AgentRuntime.builder() takes replace=True"
             )
         if not replace and same_agent is not None:
@@ -194,10 +198,13 @@ class Registry:
 
     def model(self, route: ProviderRoute, first: Registered) -> LLMProvider | None:
         """Return the object that an agent brings for exactly this model; that of `first` if it has one."""
-        for one in (first, *self._agents.values()):
-            own = one.package.provider_route
-            if one.provider is not None and (own.route_id, own.model_id) == (route.route_id, route.model_id):
-                return one.provider
+        for candidate in (first, *self._agents.values()):
+            candidate_route = candidate.package.provider_route
+            if candidate.provider is not None and (candidate_route.route_id, candidate_route.model_id) == (
+                route.route_id,
+                route.model_id,
+            ):
+                return candidate.provider
         return None
 
     def event_hooks(self, agent_id: str) -> tuple[EventHook, ...]:
@@ -217,8 +224,8 @@ class Registry:
             Rejected: a resolver has no function, or its function resolves another part.
         """
         registered = self.agent(package.agent.agent_id)
-        known = () if registered is None else registered.resolvers.values()
-        placed = {one.dynamic.name: one for one in known}
+        resolver_parts = () if registered is None else registered.resolvers.values()
+        placed = {part.dynamic.name: part for part in resolver_parts}
         for spec in package.resolvers or ():
             if spec.name not in placed or placed[spec.name].spec != spec:
                 problem = f"has no function for resolver {spec.name}"
@@ -231,10 +238,10 @@ class Registry:
         Raises:
             Rejected: the package is unknown.
         """
-        found = self._packages.get(package_id)
-        if found is None:
+        registered = self._packages.get(package_id)
+        if registered is None:
             raise invalid_package(f"unknown runtime package: {package_id}")
-        return found.package
+        return registered.package
 
     def __len__(self) -> int:
         return len(self._packages)
@@ -264,14 +271,14 @@ class Dependencies:
 
         `is_given` says whether the start gave an object for the first of the callers.
         """
-        above = [one for one in callers if one.deps is agent.deps]
+        above = [caller for caller in callers if caller.deps is agent.deps]
         has_object = is_given and len(above) == len(callers)
         if agent.deps is not None and not has_object and not any(map(self.factory, (agent, *above))):
             return agent.name
         for below in agent.subagents:
-            found = self.missing(below, is_given=is_given, callers=(*callers, agent))
-            if found is not None:
-                return found
+            missing_name = self.missing(below, is_given=is_given, callers=(*callers, agent))
+            if missing_name is not None:
+                return missing_name
         return None
 
     @contextmanager
@@ -294,7 +301,9 @@ class Dependencies:
     def forget(self, started: Collection[str], *, current: str | None) -> None:
         """Forget the objects of runs that have ended."""
         for objects in (self.given, self.outputs):
-            for run_id in [one for one in objects if one in started and one != current]:
+            for run_id in [
+                object_id for object_id in objects if object_id in started and object_id != current
+            ]:
                 del objects[run_id]
 
 
@@ -343,24 +352,26 @@ class ApprovalPort:
 
 
 def _package_change(value: object) -> PackageChange:
-    known = [member.value for member in PackageChange]
-    if value not in known:
-        raise bad_setup(f"package_change must be one of {', '.join(known)}; found {value!r}")
+    choices = [member.value for member in PackageChange]
+    if value not in choices:
+        raise bad_setup(f"package_change must be one of {', '.join(choices)}; found {value!r}")
     return PackageChange(value)
 
 
 def _tool_policy(value: object) -> object:
-    words = "an object with version, before() and after(), such as RulesPolicy of windlass.parts"
-    check_port(value, "tool_policy", has=("before", "after"), words=words)
+    expected = "an object with version, before() and after(), such as RulesPolicy of windlass.parts"
+    check_port(value, "tool_policy", has=("before", "after"), words=expected)
     check_part(getattr(value, "version", None), str, what="the version of a tool_policy", words="a text")
     return value
 
 
 def _sandboxes(value: object) -> object:
-    words = "a dictionary of adapters by name"
-    for one in cast(dict[str, object], check_part(value, dict, what="sandboxes", words=words)).values():
+    expected = "a dictionary of adapters by name"
+    for adapter in cast(
+        dict[str, object], check_part(value, dict, what="sandboxes", words=expected)
+    ).values():
         check_port(
-            one, "a sandbox adapter", has=("check", "open", "remove", "aclose"), words="a SandboxAdapter"
+            adapter, "a sandbox adapter", has=("check", "open", "remove", "aclose"), words="a SandboxAdapter"
         )
     return value
 

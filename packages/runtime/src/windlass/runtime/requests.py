@@ -155,7 +155,12 @@ class Approval(_Asked):
         return await self._answer(APPROVE_SESSION if for_session else APPROVE, by)
 
     async def modify(
-        self, changes: Mapping[str, JsonValue] | None = None, /, *, by: str | None = None, **named: JsonValue
+        self,
+        changes: Mapping[str, JsonValue] | None = None,
+        /,
+        *,
+        by: str | None = None,
+        **changed: JsonValue,
     ) -> bool:
         """Approve the call with other arguments: `request.modify(cents=2000, by="ann")`.
 
@@ -166,8 +171,8 @@ class Approval(_Asked):
         Raises:
             Rejected: the arguments do not fit the tool.
         """
-        given = self.arguments if isinstance(self.arguments, dict) else {}
-        return await self._answer(APPROVE, by, arguments={**given, **(changes or {}), **named})
+        arguments = self.arguments if isinstance(self.arguments, dict) else {}
+        return await self._answer(APPROVE, by, arguments={**arguments, **(changes or {}), **changed})
 
     async def deny(self, reason: str | None = None, *, by: str | None = None) -> bool:
         """Deny the call; the model sees the reason. Returns whether this answer was the first."""
@@ -238,18 +243,20 @@ async def requests_of(host: RunHost, run_id: str) -> AsyncGenerator[Request]:
     The journal decides, not the events: each `input.requested`, old or new, makes it read the requests that
     are open now. So a loop that starts again after a crash gets those that nobody has answered yet.
     """
-    given: set[str] = set()
+    yielded_ids: set[str] = set()
     async with aclosing(host.subscribe_run(run_id, until_terminal=True)) as events:
         async for event in events:
             if event.type != _ASKED:
                 continue
-            while fresh := [one for one in await host.run_requests(run_id) if _is_fresh(one, given)]:
-                given.add(fresh[0].request_id)
+            while fresh := [
+                request for request in await host.run_requests(run_id) if _is_fresh(request, yielded_ids)
+            ]:
+                yielded_ids.add(fresh[0].request_id)
                 yield typed_request(host, run_id, fresh[0])
 
 
-def _is_fresh(request: InputRequest, given: set[str]) -> bool:
-    return not request.is_answered and request.request_id not in given
+def _is_fresh(request: InputRequest, yielded_ids: set[str]) -> bool:
+    return not request.is_answered and request.request_id not in yielded_ids
 
 
 def makes_call(request: InputRequest, response: InputResponse) -> bool:

@@ -112,7 +112,9 @@ class Asking:
     @property
     def body(self) -> dict[str, JsonValue]:
         """The answers as the body of an inbox item."""
-        responses: list[JsonValue] = [one.model_dump(mode="json", by_alias=True) for one in self.responses]
+        responses: list[JsonValue] = [
+            response.model_dump(mode="json", by_alias=True) for response in self.responses
+        ]
         return {"responses": responses, "givenMs": self.given_ms}
 
 
@@ -199,7 +201,7 @@ class Runs:
         Raises:
             Conflict: the session is unknown.
         """
-        await self.known(session_id)
+        await self.check_session_exists(session_id)
         await self._store.post(session_id, kind=COMPACT, key=f"{COMPACT}:{key}", body={})
 
     async def state(self, session_id: str) -> JsonObject:
@@ -208,7 +210,7 @@ class Runs:
         Raises:
             Conflict: the session is unknown.
         """
-        await self.known(session_id)
+        await self.check_session_exists(session_id)
         return dict(SessionValues((await self._folds.session(session_id)).authored))
 
     async def change_state(self, session_id: str, change: StateChange, *, key: str) -> None:
@@ -242,23 +244,23 @@ class Runs:
             raise not_retryable(row.run_id, "it never started, or its session has gone on; start a new run")
         if newest.parent is not None:
             raise not_retryable(row.run_id, "it is one of a subagent; retry the run that called it")
-        facts, said = await self._opening(row)
+        facts, message = await self._opening(row)
         if "undo" in facts:
             raise not_retryable(row.run_id, "it reversed calls, without a model; undo the run again instead")
-        asked: JsonObject = {name: facts[name] for name in _RETRIED if name in facts}
-        asked |= {"runId": run_id, "agentId": row.agent_id, "sessionId": row.session_id}
+        fields: JsonObject = {name: facts[name] for name in _RETRIED if name in facts}
+        fields |= {"runId": run_id, "agentId": row.agent_id, "sessionId": row.session_id}
         continued = {row.run_id}
         while isinstance(first := facts.get("retryOf"), str):
             continued.add(first)
-            facts, said = await self._opening(await self.row(first))
+            facts, message = await self._opening(await self.row(first))
         limits = budget or newest.budget
         if limits is not None:
             # The own budget of a run is what those before it have left.
             counted = {row.run_id} if budget is None else continued
-            left = await self._budget_left(row, limits, counted)
-            asked["budget"] = {name: limit for name, limit in left.items() if limit is not None}
-        asked["input"] = said.get("parts") or said.get("message") or ""
-        return RunRequest.model_validate(asked, by_alias=True, by_name=False)
+            remaining_limits = await self._budget_left(row, limits, counted)
+            fields["budget"] = {name: limit for name, limit in remaining_limits.items() if limit is not None}
+        fields["input"] = message.get("parts") or message.get("message") or ""
+        return RunRequest.model_validate(fields, by_alias=True, by_name=False)
 
     async def _budget_left(
         self, row: RunRow, limits: BudgetLimits, counted: Set[str]
@@ -268,7 +270,7 @@ class Runs:
         Raises:
             Conflict: nothing is left of one that the next model call needs.
         """
-        state, left = LoopState(), limits_of(limits)
+        state, remaining_limits = LoopState(), limits_of(limits)
         while state.session.run is None or state.session.run.run_id != row.run_id or state.run is not None:
             # Records after the end, such as feedback, take none of its time.
             records = await self._store.read(row.session_id, after=state.seq, limit=_FOLDED_RECORDS)
@@ -276,15 +278,15 @@ class Runs:
             for record in records:
                 state.apply(record)
                 if record.type in RUN_ENDS and record.run_id in counted:
-                    left = remaining(state.run_notes.spent, left)
+                    remaining_limits = remaining(state.run_notes.spent, remaining_limits)
                 if record.type in RUN_ENDS and record.run_id == row.run_id:
                     break
         names = {
-            "maxTokens": left.max_tokens,
-            "maxSteps": left.max_steps,
-            "maxToolCalls": left.max_tool_calls,
-            "maxCostMicros": left.max_cost_micros,
-            "maxWallMs": left.max_wall_ms,
+            "maxTokens": remaining_limits.max_tokens,
+            "maxSteps": remaining_limits.max_steps,
+            "maxToolCalls": remaining_limits.max_tool_calls,
+            "maxCostMicros": remaining_limits.max_cost_micros,
+            "maxWallMs": remaining_limits.max_wall_ms,
         }
         is_exhausted = row.status is RunStatus.BUDGET_EXHAUSTED
         used_up = [
@@ -310,18 +312,18 @@ class Runs:
         facts, _ = await self._opening(row)
         if "undo" in facts:
             raise not_undoable(row.run_id, "it is one that reversed calls")
-        asked: JsonObject = {name: facts[name] for name in _UNDONE if name in facts}
-        asked |= {"runId": run_id, "agentId": row.agent_id, "sessionId": row.session_id}
-        asked["input"] = f"Undo run {row.run_id}."
-        return RunRequest.model_validate(asked, by_alias=True, by_name=False)
+        fields: JsonObject = {name: facts[name] for name in _UNDONE if name in facts}
+        fields |= {"runId": run_id, "agentId": row.agent_id, "sessionId": row.session_id}
+        fields["input"] = f"Undo run {row.run_id}."
+        return RunRequest.model_validate(fields, by_alias=True, by_name=False)
 
     async def _opening(self, row: RunRow) -> tuple[JsonObject, JsonObject]:
         """Return how a run started, and its message."""
         records = await self._store.read(row.session_id, after=row.first_seq - 1, limit=_OPENING_RECORDS)
-        data = {one.type: one.data for one in reversed(records) if one.run_id == row.run_id}
+        data = {record.type: record.data for record in reversed(records) if record.run_id == row.run_id}
         return data["run.started"], data.get("message.received", {})
 
-    async def known(self, session_id: str) -> None:
+    async def check_session_exists(self, session_id: str) -> None:
         """Check that a session exists.
 
         Raises:
@@ -349,7 +351,7 @@ class Runs:
             # A start that left the inbox meanwhile has begun: read its records.
             snapshot = await self._begun(row if row.first_seq else await self.row(run_id))
         else:
-            snapshot = _queued(row, start)
+            snapshot = _queued_snapshot(row, start)
         if not is_cancelled or snapshot.status in TERMINAL:
             return snapshot
         # The cancel is durable, though no driver has recorded it yet.
@@ -419,16 +421,16 @@ class Runs:
         run = RunState(run_id, row.agent_id, row.session_id, started_at=event.meta.at)
         result = advance_run(run, record_of(event, row.session_id)).result
         assert result is not None, "the last event of a run seals its result"
-        return _placed(result, row)
+        return _with_error_ids(result, row)
 
     async def _not_ended(self, run_id: str, timeout_s: float | None) -> str:
         """Return the text of the TimeoutError: the state of a run that has not ended."""
         row = await self.row(run_id)
-        words = f"not ended after {timeout_s:g} s: {row.status}"
+        problem = f"not ended after {timeout_s:g} s: {row.status}"
         count = len(await self.requests(row.session_id, run_id))
         if not count:
-            return words
-        return f"{words}, {count} {'request' if count == 1 else 'requests'} open, see handle.requests()"
+            return problem
+        return f"{problem}, {count} {'request' if count == 1 else 'requests'} open, see handle.requests()"
 
     async def deliveries(self, run_id: str) -> tuple[DeliveryState, ...]:
         """Return the delivery of a run's output to each of its sinks.
@@ -438,7 +440,7 @@ class Runs:
         """
         row = await self.row(run_id)
         state = await self._folds.session(row.session_id)
-        return tuple(one for one in state.deliveries.by_id.values() if one.run_id == run_id)
+        return tuple(delivery for delivery in state.deliveries.by_id.values() if delivery.run_id == run_id)
 
     async def requests(self, session_id: str, run_id: str | None = None) -> Mapping[str, InputRequest]:
         """Return the open requests of a session or of one run of it, subagents included."""
@@ -465,8 +467,8 @@ class Runs:
         if state is None:
             return {}, set()
         proxied = state.family.proxied
-        open_ = {**state.requests, **{name: asked.request for name, asked in proxied.items()}}
-        homes = {session_id, *(asked.session_id for asked in proxied.values())}
+        open_ = {**state.requests, **{name: proxy.request for name, proxy in proxied.items()}}
+        homes = {session_id, *(proxy.session_id for proxy in proxied.values())}
         if not open_ or await self._is_cancelled(session_id):
             return {}, set()
         return open_, homes
@@ -621,27 +623,27 @@ class Runs:
         if not responses:
             raise bad_request("responses is empty: give an InputResponse for each request that is answered")
         state = await self._state(session_id, run_id)
-        own: Mapping[str, InputRequest] = {} if state is None else {**state.requests}
+        own_requests: Mapping[str, InputRequest] = {} if state is None else {**state.requests}
         proxied = {} if state is None else state.family.proxied
         sorted_: dict[str, list[InputResponse]] = {}
         for response in responses:
-            asked = proxied.get(response.request_id)
-            home = session_id if asked is None else asked.session_id
+            proxy = proxied.get(response.request_id)
+            home = session_id if proxy is None else proxy.session_id
             sorted_.setdefault(home, []).append(response)
-        found: list[Asking] = []
-        for home, given in sorted_.items():
+        askings: list[Asking] = []
+        for home, answers in sorted_.items():
             below = None if home == session_id else await self._state(home, None)
             asks = below or state
-            requests = own if below is None else {**below.requests}
+            requests = own_requests if below is None else {**below.requests}
             run, after = (None, 0) if asks is None else (asks.run, asks.seq)
             new = [
                 response
-                for response in given
+                for response in answers
                 if response.request_id in requests or not await self._settles(response, home, answer_id)
             ]
             if new and await self._is_cancelled(home):
                 raise refused_answer(None, new[0], problem=_CANCELLED, session_id=home)
-            found.append(
+            askings.append(
                 Asking(
                     home,
                     answer_id,
@@ -653,7 +655,7 @@ class Runs:
                     run_id=None if run is None else run.run_id,
                 )
             )
-        return tuple(found)
+        return tuple(askings)
 
     async def _settles(self, response: InputResponse, session_id: str, answer_id: str) -> bool:
         """Return whether a request was settled by the answer with this id, which is repeated.
@@ -688,8 +690,15 @@ class Runs:
         """Return whether two sessions have the same root session."""
         if session_id == other_id:
             return True
-        one, other = await self._store.listed_session(session_id), await self._store.listed_session(other_id)
-        return one is not None and other is not None and one.root_session_id == other.root_session_id
+        session, other_session = (
+            await self._store.listed_session(session_id),
+            await self._store.listed_session(other_id),
+        )
+        return (
+            session is not None
+            and other_session is not None
+            and session.root_session_id == other_session.root_session_id
+        )
 
     async def descendants(self, session_id: str) -> tuple[ChildSession, ...]:
         """Return the sessions of all subagents below a session, callers first.
@@ -697,17 +706,17 @@ class Runs:
         Raises:
             Conflict: the session is unknown.
         """
-        await self.known(session_id)
-        found: list[ChildSession] = []
+        await self.check_session_exists(session_id)
+        children_below: list[ChildSession] = []
         waiting = [session_id]
         while waiting:
             state = await self._folds.session(waiting.pop(0))
-            children = [await self._seen(child) for child in [*state.family.children.values()]]
-            found += children
+            children = [await self._with_own_status(child) for child in [*state.family.children.values()]]
+            children_below += children
             waiting += [child.session_id for child in children]
-        return tuple(found)
+        return tuple(children_below)
 
-    async def _seen(self, child: ChildSession) -> ChildSession:
+    async def _with_own_status(self, child: ChildSession) -> ChildSession:
         """Return a subagent with its own status: the caller has no record of an end after its own."""
         row = (
             None if child.status is not None or child.run_id is None else await self._store.run(child.run_id)
@@ -729,19 +738,19 @@ def check_answers(
         Denied: this responder may not answer.
         Rejected: an answer does not fit its request, or a request is answered twice.
     """
-    seen: set[str] = set()
-    for given in responses:
-        request = requests.get(given.request_id)
-        response = given if request is None else matched(request, given)
+    answered_ids: set[str] = set()
+    for answer in responses:
+        request = requests.get(answer.request_id)
+        response = answer if request is None else matched(request, answer)
         problem = refusal(request, response, now_ms=now_ms)
-        if problem is None and response.request_id in seen:
+        if problem is None and response.request_id in answered_ids:
             problem = "the request is answered twice in one call"
         if problem is not None:
             raise refused_answer(request, response, problem=problem, session_id=session_id)
-        seen.add(response.request_id)
+        answered_ids.add(response.request_id)
 
 
-def _placed(result: RunResult, row: RunRow) -> RunResult:
+def _with_error_ids(result: RunResult, row: RunRow) -> RunResult:
     """Return a result with an error that names its run and its session.
 
     The record of a run that never started does not name them, nor do records of earlier releases.
@@ -749,18 +758,18 @@ def _placed(result: RunResult, row: RunRow) -> RunResult:
     error = result.error
     if error is None:
         return result
-    known = {} if error.causal_ids is None else error.causal_ids.model_dump()
+    error_ids = {} if error.causal_ids is None else error.causal_ids.model_dump()
     ids = CausalIds(session_id=row.session_id, run_id=row.run_id).model_dump()
-    ids = CausalIds.model_validate({**ids, **known})
+    ids = CausalIds.model_validate({**ids, **error_ids})
     return result.model_copy(update={"error": error.model_copy(update={"causal_ids": ids})})
 
 
-def _queued(row: RunRow, body: JsonObject) -> RunSnapshot:
+def _queued_snapshot(row: RunRow, body: JsonObject) -> RunSnapshot:
     """Return the snapshot of a run that waits in the inbox; `body` is that of its start."""
-    given = ("packageId", "packageFingerprint", "routeId", "modelId", "turnId", "source")
+    copied_names = ("packageId", "packageFingerprint", "routeId", "modelId", "turnId", "source")
     return RunSnapshot.model_validate(
         {
-            **{name: body[name] for name in given if name in body},
+            **{name: body[name] for name in copied_names if name in body},
             "runId": row.run_id,
             "agentId": row.agent_id,
             "status": RunStatus.PENDING,
@@ -865,8 +874,8 @@ class RunHandle(Generic[OutputT]):
         Raises:
             Conflict: the run has not failed, its session has gone on since, or nothing is left of its budget.
         """
-        again = await self._host.retry_run(self.run_id, budget=budget)
-        return RunHandle(self._host, again.run_id, self._output)
+        continued = await self._host.retry_run(self.run_id, budget=budget)
+        return RunHandle(self._host, continued.run_id, self._output)
 
     async def undo(self) -> "RunHandle[str]":
         """Reverse the calls of the run, newest first, in a new run of its session; return its handle.
@@ -948,7 +957,7 @@ class RunHandle(Generic[OutputT]):
             Denied: this responder may not answer.
             Rejected: the answer does not fit the request.
         """
-        given = {
+        fields = {
             "request_id": request_id,
             "option_id": option_id,
             "text": text,
@@ -956,9 +965,9 @@ class RunHandle(Generic[OutputT]):
             "arguments": arguments,
         }
         try:
-            response = InputResponse.model_validate(given)
+            response = InputResponse.model_validate(fields)
         except ValidationError as error:
-            problem = misfit(error, "answer", value=given)
+            problem = misfit(error, "answer", value=fields)
         else:
             return await self._host.answer_run(self.run_id, (response,))
         raise bad_request(problem)
@@ -970,8 +979,8 @@ def _cursor(run_id: str, after: object) -> Cursor | str | None:
     if not isinstance(after, int) or isinstance(after, bool):
         raise refused(f"after must be the seq of an event or a cursor, found {kind_of(after)}")
     if not 0 <= after <= INTEGER_MAX:
-        found = after if after < 0 else "more"
-        raise refused(f"after must be the seq of an event, 0 to {INTEGER_MAX:,}, found {found}")
+        shown_number = after if after < 0 else "more"
+        raise refused(f"after must be the seq of an event, 0 to {INTEGER_MAX:,}, found {shown_number}")
     return RunCursor(run_id=run_id, seq=after)
 
 
@@ -1057,9 +1066,9 @@ def typed_result(result: RunResult, output: Output) -> TypedResult[object]:
     Raises:
         AgentError: as for `TypedResult.output`.
     """
-    made = TypedResult[object](result, output)
-    _ = made.output
-    return made
+    typed = TypedResult[object](result, output)
+    _ = typed.output
+    return typed
 
 
 def _name_of(output: object) -> str:

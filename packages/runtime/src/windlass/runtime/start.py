@@ -100,8 +100,8 @@ ID_READ_CHARS_MAX: Final = 65_536
 """Characters of an invalid id that are searched for secrets before it is cut."""
 
 
-async def record_refusal(ports: RuntimePorts, error: AgentError, asked: Mapping[str, object]) -> None:
-    """Write a refused start to the audit of the store; `asked` holds the fields of `ASKED` that are known.
+async def record_refusal(ports: RuntimePorts, error: AgentError, fields: Mapping[str, object]) -> None:
+    """Write a refused start to the audit of the store; `fields` holds the fields of `ASKED` that are known.
 
     The caller raises `error` whatever happens here: a failure of the store is logged.
     """
@@ -111,14 +111,14 @@ async def record_refusal(ports: RuntimePorts, error: AgentError, asked: Mapping[
         _LOG.warning("a start was refused, and the store cannot record it: %s", type(error).__name__)
         return
     try:
-        await await_within(store.record_refusal(_refused(ports, error, asked)), REFUSAL_TIMEOUT_MS)
+        await await_within(store.record_refusal(_refused_start(ports, error, fields)), REFUSAL_TIMEOUT_MS)
     except BaseException as failure:  # the error and the store may be host code; the caller gets the error
         if is_for_us(failure):
             raise
         _LOG.warning("a refused start was not recorded: %s", type(failure).__name__)
 
 
-def _refused(ports: RuntimePorts, error: AgentError, asked: Mapping[str, object]) -> RefusedStart:
+def _refused_start(ports: RuntimePorts, error: AgentError, fields: Mapping[str, object]) -> RefusedStart:
     hide = ports.scribe.redactor.text
 
     def name(value: object) -> str | None:
@@ -131,15 +131,15 @@ def _refused(ports: RuntimePorts, error: AgentError, asked: Mapping[str, object]
         except Rejected:
             return shown(hidden, ID_CHARS_MAX) or None
 
-    source = asked.get("source")
+    source = fields.get("source")
     if isinstance(source, SourceRef):
         source = SourceRef(kind=source.kind, id=name(source.id) or "", trust=source.trust)
     return RefusedStart(
         at=moment(ports.machine.clock).at,
-        run_id=name(asked.get("run_id") or error.causal_ids.run_id),
-        session_id=name(asked.get("session_id")),
-        agent_id=name(asked.get("agent_id")),
-        owner=name(asked.get("owner")),
+        run_id=name(fields.get("run_id") or error.causal_ids.run_id),
+        session_id=name(fields.get("session_id")),
+        agent_id=name(fields.get("agent_id")),
+        owner=name(fields.get("owner")),
         source=source if isinstance(source, SourceRef) else None,
         code=error.code,
         kind=error.kind,
@@ -158,14 +158,14 @@ def check_ids(ports: RuntimePorts, request: RunRequest, *, message_id: str | Non
             owner is the Builder.
     """
     names = ("run_id", "agent_id", "session_id", "turn_id", "owner")
-    given = {name: getattr(request, name) for name in names} | {"message_id": message_id}
-    for name, value in given.items():
+    ids = {name: getattr(request, name) for name in names} | {"message_id": message_id}
+    for name, value in ids.items():
         if value is not None:
             check_id(value, name)
     if request.owner == BUILDER and request.agent_id != BUILDER:
         raise bad_request(f"owner must not be {BUILDER}: it is reserved for the sessions of the Builder")
     hide = ports.scribe.redactor.text
-    hidden = [name for name, value in given.items() if value is not None and hide(value) != value]
+    hidden = [name for name, value in ids.items() if value is not None and hide(value) != value]
     if hidden:
         raise Rejected(
             f"{' and '.join(hidden)} would be masked: it is a registered secret or "
@@ -270,21 +270,21 @@ async def effective_package(ports: RuntimePorts, request: RunRequest) -> Effecti
             package = with_contract(package, request.output_contract)
         registered = ports.registry.package(package.package_id)
         if registered is not None and registered.package is package:
-            found = registered.fingerprint
+            fingerprint = registered.fingerprint
         else:
             check_package(package)
-            found = None
+            fingerprint = None
         if package.agent.agent_id != request.agent_id:
             raise invalid_package("runtime package agent snapshot must match the run request agent_id")
-        return EffectivePackage(package, found or fingerprint_of(package))
+        return EffectivePackage(package, fingerprint or fingerprint_of(package))
     except AgentError as error:
         raise error.caused_by(CausalIds(run_id=request.run_id)) from None
 
 
 async def _resolve(ports: RuntimePorts, request: RunRequest) -> RuntimePackage:
     registered = ports.registry.agent(request.agent_id)
-    own = None if registered is None else registered.package.package_id
-    package_id = request.package_id or own or ports.default_package_id
+    agent_package_id = None if registered is None else registered.package.package_id
+    package_id = request.package_id or agent_package_id or ports.default_package_id
     if package_id is None and len(ports.registry):
         raise unknown_agent(ports.scribe.redactor.text(request.agent_id), ports.registry.names)
     if package_id is None:
@@ -333,8 +333,10 @@ def with_contract(package: RuntimePackage, contract: OutputContract) -> RuntimeP
 
     The other contracts of the package stay, except one with the same schema id.
     """
-    others = (one for one in package.output_contracts or () if one.schema_id != contract.schema_id)
-    return package.model_copy(update={"output_contracts": (contract, *others)})
+    other_contracts = (
+        other for other in package.output_contracts or () if other.schema_id != contract.schema_id
+    )
+    return package.model_copy(update={"output_contracts": (contract, *other_contracts)})
 
 
 async def check_start(
@@ -441,10 +443,10 @@ def provider_of(ports: RuntimePorts, package: RuntimePackage, *, run_id: str | N
         is_same = registered.package.provider_route.route_id == route_id
         brought = ports.registry.model(package.provider_route, registered)
         provider = brought or (registered.provider if is_same else None)
-    return _served(ports, package.provider_route, run_id) if provider is None else provider
+    return _routed_provider(ports, package.provider_route, run_id) if provider is None else provider
 
 
-def _served(ports: RuntimePorts, route: ProviderRoute, run_id: str | None) -> LLMProvider:
+def _routed_provider(ports: RuntimePorts, route: ProviderRoute, run_id: str | None) -> LLMProvider:
     """Return the model of a route that no agent brings."""
     provider = ports.providers.get(route.route_id)
     if provider is None and ports.provider_source is not None:
@@ -467,14 +469,16 @@ def fallbacks_of(
     """
     registered = ports.registry.agent(package.agent.agent_id)
     agent = None if registered is None else registered.agent
-    own = {} if agent is None else dict(zip(agent.fallback_routes, agent.fallback_models, strict=True))
-    found: dict[str, LLMProvider] = {}
+    agent_models = (
+        {} if agent is None else dict(zip(agent.fallback_routes, agent.fallback_models, strict=True))
+    )
+    providers: dict[str, LLMProvider] = {}
     for route in fallback_routes(package):
-        model = own.get((route.route_id, route.model_id))
+        model = agent_models.get((route.route_id, route.model_id))
         if model is None or isinstance(model, str):
-            model = _served(ports, route, run_id)
-        found[f"{route.route_id}/{route.model_id}"] = model
-    return found
+            model = _routed_provider(ports, route, run_id)
+        providers[f"{route.route_id}/{route.model_id}"] = model
+    return providers
 
 
 def _routes(ports: RuntimePorts) -> list[str]:
@@ -494,28 +498,34 @@ def summary_provider_of(
     registered = ports.registry.agent(package.agent.agent_id)
     if route is None:
         return provider_of(ports, package, run_id=run_id)
-    known = None if registered is None else registered.summary_provider
-    if registered is not None and known is not None and compaction_route(registered.package) == route:
-        return known
+    summary_provider = None if registered is None else registered.summary_provider
+    if (
+        registered is not None
+        and summary_provider is not None
+        and compaction_route(registered.package) == route
+    ):
+        return summary_provider
     return provider_of(ports, package.model_copy(update={"provider_route": route}), run_id=run_id)
 
 
 def hooks_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Hook]:
     """Return the functions behind the hooks of a package; the agent's own come first."""
     registered = ports.registry.agent(package.agent.agent_id)
-    known = {**ports.hooks, **(_NO_HOOKS if registered is None else registered.hooks)}
-    return {spec.hook_id: known[spec.hook_id] for spec in package.hooks or () if spec.hook_id in known}
+    all_hooks = {**ports.hooks, **(_NO_HOOKS if registered is None else registered.hooks)}
+    return {
+        spec.hook_id: all_hooks[spec.hook_id] for spec in package.hooks or () if spec.hook_id in all_hooks
+    }
 
 
 def _check_hooks(ports: RuntimePorts, package: RuntimePackage, run_id: str) -> None:
-    known = hooks_of(ports, package)
+    hooks = hooks_of(ports, package)
     for spec in package.hooks or ():
         problem = None
         try:
             check_hook(spec)
         except Rejected as error:
             problem = error.message
-        if problem is None and spec.hook_id not in known:
+        if problem is None and spec.hook_id not in hooks:
             problem = f"package {package.package_id} has no executor for hook {spec.hook_id}"
         if problem is not None:
             raise invalid_package(problem, run_id)
@@ -539,17 +549,17 @@ def _check_sinks(ports: RuntimePorts, package: RuntimePackage, run_id: str) -> N
 def _check_tools(ports: RuntimePorts, package: RuntimePackage, run_id: str) -> None:
     if package.programs and ports.interpreter is None:
         raise missing_port("interpreter", run_id)
-    known = tools_of(ports, package)
+    tools = tools_of(ports, package)
     for spec in package.tools or ():
-        if spec.name not in known:
+        if spec.name not in tools:
             raise invalid_package(
                 f"package {package.package_id} has no executor for tool {spec.name}", run_id
             )
-    for one in package.subagents or ():
-        if ports.resolver is None and ports.registry.package(one.package_id) is None:
+    for subagent in package.subagents or ():
+        if ports.resolver is None and ports.registry.package(subagent.package_id) is None:
             raise invalid_package(
-                f"package {package.package_id} has subagent {one.name}, and the runtime has no package "
-                f"{one.package_id} for it",
+                f"package {package.package_id} has subagent {subagent.name}, and the runtime has no package "
+                f"{subagent.package_id} for it",
                 run_id,
             )
 
@@ -563,12 +573,12 @@ async def _check_sandbox(ports: RuntimePorts, spec: SandboxSpec, run_id: str) ->
 
 
 def _adapter_of(ports: RuntimePorts, spec: SandboxSpec) -> SandboxAdapter:
-    found = ports.sandboxes.get(spec.adapter)
-    if found is None:
+    adapter = ports.sandboxes.get(spec.adapter)
+    if adapter is None:
         raise bad_setup(
             f"the runtime has no sandbox adapter {spec.adapter}; give one with sandboxes={{name: adapter}}"
         )
-    return found
+    return adapter
 
 
 def sandbox_of(ports: RuntimePorts, run: RunState, package: RuntimePackage) -> SandboxPlace | None:
@@ -588,7 +598,7 @@ def sandbox_of(ports: RuntimePorts, run: RunState, package: RuntimePackage) -> S
     return None if spec is None else SandboxPlace(spec, _adapter_of(ports, spec), key)
 
 
-def _shared_with(task: Task, ports: RuntimePorts, package: RuntimePackage) -> JsonObject | None:
+def _shared_sandbox(task: Task, ports: RuntimePorts, package: RuntimePackage) -> JsonObject | None:
     """Return the sandbox of the caller if its subagent shares it.
 
     It does if it declares no sandbox, or is a copy of the caller.
@@ -610,24 +620,26 @@ def tools_of(ports: RuntimePorts, package: RuntimePackage) -> dict[str, Tool[...
     A route for this very package comes first, then the agent's own tools, then routes for any package.
     """
     registered = ports.registry.agent(package.agent.agent_id)
-    own = _NO_TOOLS if registered is None else registered.tools
-    found: dict[str, Tool[..., object]] = {}
+    agent_tools = _NO_TOOLS if registered is None else registered.tools
+    tools: dict[str, Tool[..., object]] = {}
     for spec in package.tools or ():
         tool = (
             ports.routes.get((package.package_id, spec.name))
-            or own.get(spec.name)
+            or agent_tools.get(spec.name)
             or ports.routes.get((None, spec.name))
         )
         if tool is not None:
-            found[spec.name] = as_pinned(spec, tool)
-    for one in package.subagents or ():
-        found[one.name] = subagent_tool(one.name, one.description or "", package_id=one.package_id)
+            tools[spec.name] = as_pinned(spec, tool)
+    for subagent in package.subagents or ():
+        tools[subagent.name] = subagent_tool(
+            subagent.name, subagent.description or "", package_id=subagent.package_id
+        )
     if package.programs:
         from windlass.tools.programs import program_tools  # noqa: PLC0415 - few agents have programs
 
-        kept = bool(package.keeps_variables)
-        found |= program_tools(package.programs, found.values(), keeps_variables=kept)
-    return with_undo_tools(found)
+        keeps_variables = bool(package.keeps_variables)
+        tools |= program_tools(package.programs, tools.values(), keeps_variables=keeps_variables)
+    return with_undo_tools(tools)
 
 
 _TRACE: Final = ("traceparent", "tracestate")
@@ -636,11 +648,11 @@ _TRACE: Final = ("traceparent", "tracestate")
 
 def asked_for(request: RunRequest) -> JsonObject:
     """Return the fields that two equal requests share, as wire data."""
-    asked = request.model_dump(mode="json", by_alias=True)
-    metadata = asked.get("metadata")
+    fields = request.model_dump(mode="json", by_alias=True)
+    metadata = fields.get("metadata")
     if metadata and any(name in metadata for name in _TRACE):
-        asked["metadata"] = {name: value for name, value in metadata.items() if name not in _TRACE} or None
-    return asked
+        fields["metadata"] = {name: value for name, value in metadata.items() if name not in _TRACE} or None
+    return fields
 
 
 _KEPT: Final = (
@@ -679,11 +691,11 @@ def start_body(
         "routeId": package.provider_route.route_id,
         "modelId": package.provider_route.model_id,
     }
-    given = request.model_dump(mode="json", by_alias=True)
+    fields = request.model_dump(mode="json", by_alias=True)
     for name in _KEPT:
-        if given.get(name) is not None:
-            body[name] = given[name]
-    content = given["input"]
+        if fields.get(name) is not None:
+            body[name] = fields[name]
+    content = fields["input"]
     if retry_of is not None:
         body["retryOf"] = retry_of
     elif isinstance(content, str):
@@ -711,12 +723,12 @@ SESSION_AGENT_BYTES_MAX: Final = 65_536
 
 def session_opening(effective: EffectivePackage) -> JsonObject:
     """Return the data of `session.started`: the identity of the runtime, the agent and its compaction."""
-    known = _OPENINGS.get(effective.fingerprint)
-    if known is None:
+    opening = _OPENINGS.get(effective.fingerprint)
+    if opening is None:
         if len(_OPENINGS) >= _OPENINGS_MAX:
             _OPENINGS.clear()
-        known = _OPENINGS[effective.fingerprint] = _opening(effective)
-    return known
+        opening = _OPENINGS[effective.fingerprint] = _opening(effective)
+    return opening
 
 
 _OPENINGS: Final[dict[str, JsonObject]] = {}
@@ -749,9 +761,9 @@ def _opening(effective: EffectivePackage) -> JsonObject:
         "runtime": identity.model_dump(mode="json", by_alias=True),
         "compaction": compaction.model_dump(mode="json", by_alias=True),
     }
-    told = agent.model_dump(mode="json", by_alias=True)
-    if len(to_json(told)) <= SESSION_AGENT_BYTES_MAX:
-        opening["agent"] = told
+    agent_data = agent.model_dump(mode="json", by_alias=True)
+    if len(to_json(agent_data)) <= SESSION_AGENT_BYTES_MAX:
+        opening["agent"] = agent_data
     return opening
 
 
@@ -773,14 +785,19 @@ class PackageKeeper:
             Rejected: it holds a registered secret.
             Unavailable: the store cannot be reached.
         """
-        content, store, found = self._ports.content, self._ports.store, effective.fingerprint
-        if found in self._kept or content is None or store is None or await store.run(run_id) is not None:
+        content, store, fingerprint = self._ports.content, self._ports.store, effective.fingerprint
+        if (
+            fingerprint in self._kept
+            or content is None
+            or store is None
+            or await store.run(run_id) is not None
+        ):
             return
         check_no_secret(self._ports, effective.content, run_id=run_id)
         await content.put(effective.content)
         if len(self._kept) >= KEPT_MAX:
             self._kept.clear()
-        self._kept.add(found)
+        self._kept.add(fingerprint)
 
 
 class RuntimeDelegator:
@@ -792,7 +809,7 @@ class RuntimeDelegator:
 
     async def __call__(self, task: Task) -> JsonObject:
         """Return the start of a subagent's run; see `Delegator`."""
-        asked: dict[str, object] = {
+        refusal_fields: dict[str, object] = {
             "run_id": task.child.run_id,
             # The calling session: the entry is deleted with it. The session of the subagent does not exist.
             "session_id": task.run.session_id,
@@ -800,15 +817,15 @@ class RuntimeDelegator:
             "source": task.run.source,
         }
         try:
-            return await self._start(task, asked)
+            return await self._start(task, refusal_fields)
         except AgentError as error:
-            await record_refusal(self._ports, error, asked)
+            await record_refusal(self._ports, error, refusal_fields)
             raise
 
-    async def _start(self, task: Task, asked: dict[str, object]) -> JsonObject:
+    async def _start(self, task: Task, refusal_fields: dict[str, object]) -> JsonObject:
         package = await resolve_package(self._ports, task.package_id)
-        asked["agent_id"] = package.agent.agent_id
-        agent, child, wanted = package.agent, task.child, task.output_schema
+        refusal_fields["agent_id"] = package.agent.agent_id
+        agent, child, schema = package.agent, task.child, task.output_schema
         request = RunRequest(
             run_id=child.run_id,
             agent_id=agent.agent_id,
@@ -819,12 +836,12 @@ class RuntimeDelegator:
             source=task.run.source,
             # A run that cannot ask people must not ask them through a subagent either.
             capabilities=None if task.run.can_ask else SessionCapabilities(request_input=False),
-            output_contract=None if wanted is None else output_contract(wanted, child.name),
+            output_contract=None if schema is None else output_contract(schema, child.name),
         )
         effective = await check_start(self._ports, request)
         assert self._ports.store is not None, "a start was checked, so there is one"
         await check_unused(self._ports.store, child)
         await self._keeper.keep(effective, child.run_id)
         body: JsonObject = {**start_body(request, effective), "session": session_opening(effective)}
-        shared = _shared_with(task, self._ports, package)
+        shared = _shared_sandbox(task, self._ports, package)
         return body if shared is None else {**body, "parent": {"sandbox": shared}}

@@ -56,9 +56,9 @@ class _Calls:
             case "action.started" if record.run_id == self.run_id:
                 self._begin(data)
             case "subagent.called" if record.run_id == self.run_id:
-                made = self.made.get(self._open.get(str(data["callId"]), ""))
-                if made is not None:
-                    made.child_run_id = str(data.get("childRunId"))
+                call = self.made.get(self._open.get(str(data["callId"]), ""))
+                if call is not None:
+                    call.child_run_id = str(data.get("childRunId"))
             case "action.result":
                 self._end(record)
             case _:
@@ -80,15 +80,15 @@ class _Calls:
         call_id, is_done = str(result["callId"]), data.get("status") == "completed"
         if call_id in self._reversed and is_done:
             self.made[self._reversed[call_id]].status = UndoStatus.REVERSED
-        made = self.made.get(self._open.get(call_id, "")) if record.run_id == self.run_id else None
-        if made is None or made.status is UndoStatus.REVERSED:
+        call = self.made.get(self._open.get(call_id, "")) if record.run_id == self.run_id else None
+        if call is None or call.status is UndoStatus.REVERSED:
             return
         error, content = data.get("error"), data.get("contentRef")
         if isinstance(error, dict) and error.get("code") == UNDONE:
-            made.status = UndoStatus.REVERSED
+            call.status = UndoStatus.REVERSED
         elif is_done:
-            made.status = UndoStatus.NO_UNDO if made.undo_name is None else UndoStatus.REVERSIBLE
-            made.result, made.content = result.get("output"), content if isinstance(content, dict) else None
+            call.status = UndoStatus.NO_UNDO if call.undo_name is None else UndoStatus.REVERSIBLE
+            call.result, call.content = result.get("output"), content if isinstance(content, dict) else None
 
 
 async def calls_of(store: Store, row: RunRow) -> list[tuple[str, _Made]]:
@@ -105,14 +105,14 @@ def plan_of(run_id: str, calls: list[tuple[str, _Made]]) -> UndoPlan:
     """Return the calls of a run as a person sees them before they are reversed."""
     items = [
         UndoItem(
-            call_id=one.call_id,
-            tool_name=one.tool_name,
-            arguments=one.arguments,
-            status=one.status,
-            undo_name=one.undo_name,
-            child_run_id=one.child_run_id,
+            call_id=call.call_id,
+            tool_name=call.tool_name,
+            arguments=call.arguments,
+            status=call.status,
+            undo_name=call.undo_name,
+            child_run_id=call.child_run_id,
         )
-        for _, one in calls
+        for _, call in calls
     ]
     return UndoPlan(run_id=run_id, calls=tuple(items))
 
@@ -126,19 +126,19 @@ async def undo_facts(
         Conflict: there is none, or they are too large.
     """
     items: list[JsonValue] = []
-    for key, one in calls:
-        if one.status is not UndoStatus.REVERSIBLE:
+    for key, call in calls:
+        if call.status is not UndoStatus.REVERSIBLE:
             continue
-        result = one.result
-        if one.content is not None:
-            ref = ContentRef.model_validate(one.content)
+        result = call.result
+        if call.content is not None:
+            ref = ContentRef.model_validate(call.content)
             result = from_json(await retry_store_call(lambda ref=ref: content.get(ref), clock))
         items.append(
             {
-                "callId": one.call_id,
-                "toolName": one.tool_name,
-                "undoName": one.undo_name,
-                "arguments": one.arguments,
+                "callId": call.call_id,
+                "toolName": call.tool_name,
+                "undoName": call.undo_name,
+                "arguments": call.arguments,
                 "result": result,
                 "idempotencyKey": key,
             }

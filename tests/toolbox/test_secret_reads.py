@@ -216,6 +216,8 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "src" / "-").symlink_to("../.env")
     (folder / "evil.csv").symlink_to("userTokens.csv")
     (folder / "x.md").symlink_to("../outside/x")
+    (folder / "maven").symlink_to(".m2")
+    (folder / "settings.xml").write_text("public\n")
     git(folder, "remote", "add", "origin", "https://user:CANARY-url@example.com/x.git")
     with (folder / ".git" / "logs" / "HEAD").open("a") as log:
         log.write(

@@ -193,6 +193,9 @@ def _check_words(grammar: Grammar, words: Sequence[Word], use: Use) -> None:
         text = word.text
         if operands and use.program in programs.OPTIONS_FIRST:
             raise Outside("unknown/option", text)
+        if operands and use.program == "awk" and text.startswith("-") and text != "-":
+            # A file: there are no options after the program.
+            raise Outside("unknown/option", text)
         if text == "--":
             operands.extend(words[at:])
             break
@@ -211,18 +214,22 @@ def _check_words(grammar: Grammar, words: Sequence[Word], use: Use) -> None:
             _check_value(words[at], grammar.separate[option], use)
             at += 1
     if use.program == "diff":
-        _check_diff(operands)
+        _check_diff(operands, use)
     kinds = grammar.operands
     if not used.isdisjoint(programs.PATTERN_OPTIONS.get(use.program, ())):
         kinds = kinds[1:]
     _check_operands(operands, kinds, use, repeats=grammar.repeats)
 
 
-def _check_diff(operands: Sequence[Word]) -> None:
-    """Refuse a folder beside a file: the file in it that has the same name is read."""
-    texts = [word.text for word in operands]
-    if any(is_secret(f"{left}/{right.rpartition('/')[2]}") for left in texts for right in texts):
-        raise Outside("read/secret", " ".join(texts))
+def _check_diff(operands: Sequence[Word], use: Use) -> None:
+    """Add the files that are read in a folder beside a file: those that have the same name."""
+    places = [word for word in operands if word.text not in ("-", "/dev/null")]
+    for folder in places:
+        for file in places:
+            path = f"{folder.text}/{file.text.rpartition('/')[2]}"
+            if is_secret(path):
+                raise Outside("read/secret", path)
+            use.paths.append(Word(path, folder.start, folder.end, folder.is_glob or file.is_glob))
 
 
 def _split_option(grammar: Grammar, text: str) -> tuple[str, str | None]:

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tools.tidy import FUNCTION_LINES_MAX, PUBLIC_NAMES_MAX, violations
+from tools.tidy import (
+    FUNCTION_LINES_MAX,
+    PUBLIC_NAMES_MAX,
+    VAGUE_NAMES_MAX,
+    vague_name_violations,
+    vague_names,
+    violations,
+)
 
 MODULE = Path("packages/runtime/src/windlass/part.py")
 PACKAGE = MODULE.with_name("__init__.py")
@@ -59,3 +66,19 @@ def test_a_package_offers_at_most_forty_names(offer: Callable[[list[str]], str])
     assert found == f"{PACKAGE}:1: 41 public names, limit 40"
     protocol = Path("packages/protocol/src/windlass_protocol/__init__.py")
     assert not list(violations(protocol, offering(PUBLIC_NAMES_MAX + 1)))
+
+
+def test_vague_names_count_where_a_function_binds_them() -> None:
+    text = (
+        "def outer(given):\n    def inner(call):\n        one = call\n        return [one for one in given]\n"
+    )
+    assert vague_names(text) == {"given": 1, "one": 2}
+    assert not vague_names("class Row:\n    place: int\n\nfound = place\n")
+
+
+def test_a_package_binds_vague_names_no_more_often_than_before() -> None:
+    limits = VAGUE_NAMES_MAX["runtime"]
+    assert not list(vague_name_violations("runtime", limits))
+    [problem] = vague_name_violations("runtime", {**limits, "found": limits["found"] + 1})
+    assert problem.startswith(f"packages/runtime: local name found: {limits['found'] + 1} times")
+    assert list(vague_name_violations("new", {"one": 1}))

@@ -107,19 +107,21 @@ class Schedule:
                 check_given(value, str, what=f"{option} of schedule {self.name}", words="a text")
         if not self.message:
             raise bad_setup(f"the message of schedule {self.name} is empty")
-        given = [one for one in ("cron", "every_s", "at") if getattr(self, one) is not None]
-        if len(given) != 1:
-            found = " and ".join(given) or "none"
-            raise bad_setup(f"schedule {self.name} needs one of cron, every_s and at, found {found}")
+        times = [
+            option_name for option_name in ("cron", "every_s", "at") if getattr(self, option_name) is not None
+        ]
+        if len(times) != 1:
+            shown_times = " and ".join(times) or "none"
+            raise bad_setup(f"schedule {self.name} needs one of cron, every_s and at, found {shown_times}")
         for option, values in (("missed", Missed), ("overlap", Overlap)):
             if getattr(self, option) not in get_args(values):
-                words = ", ".join(get_args(values))
-                raise bad_setup(f"{option} of schedule {self.name} is one of {words}")
+                expected = ", ".join(get_args(values))
+                raise bad_setup(f"{option} of schedule {self.name} is one of {expected}")
         for option, least, most in (("every_s", 1, _SECONDS_MAX), ("jitter_s", 0, JITTER_S_MAX)):
             value = getattr(self, option)
             if value is not None and (type(value) is not int or not least <= value <= most):
-                words = f"a whole number of seconds from {least} to {most:,}"
-                raise bad_setup(f"{option} of schedule {self.name} is {words}")
+                expected = f"a whole number of seconds from {least} to {most:,}"
+                raise bad_setup(f"{option} of schedule {self.name} is {expected}")
         # It reads the expression, the zone and the moment; no tick is looked for.
         self.ticks(0)
 
@@ -133,13 +135,15 @@ class Schedule:
             return iter([at_ms] if at_ms > after_ms else [])
         return self._complete(map(_ms_of, self._cron(_time_of(after_ms))), after_ms)
 
-    def _complete(self, found: Iterator[int], after_ms: int) -> Iterator[int]:
+    def _complete(self, ticks: Iterator[int], after_ms: int) -> Iterator[int]:
         """Yield ticks with those between them that the library finds only backwards.
 
         Forwards it goes by whole hours, and misses a tick after clocks were set by half an hour.
         """
-        for tick_ms in found:
-            between = takewhile(lambda one, least=after_ms: one > least, self.ticks_back(tick_ms - 1_000))
+        for tick_ms in ticks:
+            between = takewhile(
+                lambda earlier_ms, least=after_ms: earlier_ms > least, self.ticks_back(tick_ms - 1_000)
+            )
             yield from [*between][::-1]
             yield tick_ms
             after_ms = tick_ms
@@ -232,16 +236,16 @@ def decide(schedule: Schedule, state: ScheduleState, now_ms: int, *, is_busy: bo
     At most one tick is to be started afterwards; the others stay in the queue for the next decision.
     """
     back = takewhile(lambda tick_ms: tick_ms > state.until_ms, schedule.ticks_back(now_ms))
-    known = [*islice(back, SCHEDULE_TICKS_MAX)][::-1]
-    passed = [*takewhile(lambda tick_ms: schedule.starts_ms(tick_ms) <= now_ms, known)]
+    due_ticks = [*islice(back, SCHEDULE_TICKS_MAX)][::-1]
+    passed = [*takewhile(lambda tick_ms: schedule.starts_ms(tick_ms) <= now_ms, due_ticks)]
     if schedule.missed == "all":
-        taken = passed
+        due = passed
     else:
-        taken = [one for one in passed if now_ms - schedule.starts_ms(one) <= SCHEDULE_LATE_MS]
-        if schedule.missed == "once" and not taken:
-            taken = passed[-1:]
-    queue = [*state.queued, *taken]
-    skipped = len(passed) - len(taken)
+        due = [tick_ms for tick_ms in passed if now_ms - schedule.starts_ms(tick_ms) <= SCHEDULE_LATE_MS]
+        if schedule.missed == "once" and not due:
+            due = passed[-1:]
+    queue = [*state.queued, *due]
+    skipped = len(passed) - len(due)
     if is_busy and schedule.overlap == "skip":
         skipped, queue = skipped + len(queue), []
     elif is_busy and schedule.overlap == "cancel":
@@ -372,7 +376,7 @@ class Schedules:
         Raises:
             Conflict: there is none with this name.
         """
-        return (await self._known(name)).info()
+        return (await self._existing(name)).info()
 
     async def ticks(self, name: str) -> ScheduleTicks:
         """Return the next ticks of a schedule and the last ones, each with its run.
@@ -382,18 +386,18 @@ class Schedules:
         Raises:
             Conflict: there is none with this name.
         """
-        found = await self._known(name)
-        now_ms, schedule = self._now_ms(), found.schedule
-        known = found.state.started + found.state.skipped + len(found.state.queued)
+        stored = await self._existing(name)
+        now_ms, schedule = self._now_ms(), stored.schedule
+        decided = stored.state.started + stored.state.skipped + len(stored.state.queued)
         last: builtins.list[ScheduleTick] = []
         for tick_ms in islice(schedule.ticks_back(now_ms), _TICKS_SHOWN):
             row = await self._store.run(schedule.run_id(tick_ms))
             # Ticks from before the schedule was made, or during a pause, were never decided on.
-            if row is not None or len(last) < known:
+            if row is not None or len(last) < decided:
                 facts = {} if row is None else {"runId": row.run_id, "status": row.status}
                 last.append(ScheduleTick.model_validate({"at": stamp_of(tick_ms), **facts}))
-        ahead = () if found.state.is_paused else islice(schedule.ticks(now_ms), _TICKS_SHOWN)
-        return ScheduleTicks(next=tuple(stamp_of(one) for one in ahead), last=tuple(last))
+        ahead = () if stored.state.is_paused else islice(schedule.ticks(now_ms), _TICKS_SHOWN)
+        return ScheduleTicks(next=tuple(stamp_of(tick_ms) for tick_ms in ahead), last=tuple(last))
 
     async def list(
         self, *, owner: str | None = None, after: str | None = None, limit: int = 100
@@ -402,12 +406,12 @@ class Schedules:
         from windlass.catalog.reading import documents_page  # noqa: PLC0415 - slow to import
 
         def made(document: Document) -> ScheduleInfo | None:
-            found = self._listed(document)
-            return found if owner in (None, found.owner) else None
+            info = self._listed_info(document)
+            return info if owner in (None, info.owner) else None
 
         return await documents_page(self._store, SCHEDULE, made, after=after, limit=limit)
 
-    def _listed(self, document: Document) -> ScheduleInfo:
+    def _listed_info(self, document: Document) -> ScheduleInfo:
         """Return a schedule of a list; one that cannot be read on this machine has an error that says why."""
         try:
             return _Stored.read(document).info()
@@ -428,10 +432,10 @@ class Schedules:
             Conflict: there is no schedule with this name.
             AgentError: the run was refused, or its provider is away.
         """
-        found = await self._known(name)
+        stored = await self._existing(name)
         now_ms = self._now_ms()
         # Ids have whole seconds, and so has the request: otherwise the second one would be another request.
-        request = _request(replace(found, state=replace(found.state, tick_ms=now_ms - now_ms % 1_000)))
+        request = _request(replace(stored, state=replace(stored.state, tick_ms=now_ms - now_ms % 1_000)))
         await self._starter.start(request)
         return request.run_id
 
@@ -465,7 +469,7 @@ class Schedules:
             Conflict: there is no schedule with this name.
         """
         for _ in range(WRITES_MAX):
-            before = await self._known(name)
+            before = await self._existing(name)
             try:
                 return await self._store.drop_document(before.document())
             except Conflict:
@@ -536,7 +540,7 @@ class Schedules:
 
     async def _change(self, name: str, change: Callable[[int, _Stored], _Stored]) -> ScheduleInfo:
         for _ in range(WRITES_MAX):
-            before = await self._known(name)
+            before = await self._existing(name)
             after = change(self._now_ms(), before)
             if after is before or await self._write(after):
                 return after.info()
@@ -554,11 +558,11 @@ class Schedules:
         document = await self._store.document(SCHEDULE, name)
         return None if document is None else _Stored.read(document)
 
-    async def _known(self, name: str) -> _Stored:
-        found = await self._find(check_id(name, "the name of a schedule"))
-        if found is None:
+    async def _existing(self, name: str) -> _Stored:
+        stored = await self._find(check_id(name, "the name of a schedule"))
+        if stored is None:
             raise unknown_document("schedule", name)
-        return found
+        return stored
 
     def _now_ms(self) -> int:
         return _ms_of(self._clock.now())

@@ -80,8 +80,8 @@ def output_contract(output: object, name: str) -> OutputContract:
         return output
     if isinstance(output, Mapping):
         schema = cast(JsonObject, dict(cast(Mapping[str, object], output)))
-        given = schema.get("$id") or schema.get("title")
-        return _contract(given if isinstance(given, str) else name, schema)
+        schema_name = schema.get("$id") or schema.get("title")
+        return _contract(schema_name if isinstance(schema_name, str) else name, schema)
     return _contract(getattr(output, "__name__", name), _schema_of(output))
 
 
@@ -104,21 +104,22 @@ def _contract(schema_id: str, schema: JsonObject) -> OutputContract:
 
 
 def _schema_of(output: object) -> JsonObject:
-    made: JsonObject = {}
+    schema: JsonObject = {}
     try:
         if not isinstance(output, str | bytes):
             # pydantic would evaluate a string as the name of a type.
-            made = TypeAdapter(cast(type[object], output)).json_schema(schema_generator=PlainSchema)
+            schema = TypeAdapter(cast(type[object], output)).json_schema(schema_generator=PlainSchema)
     except (PydanticUserError, PydanticInvalidForJsonSchema, TypeError):
-        made = {}
-    if not made:
+        schema = {}
+    if not schema:
         raise wrong(
-            f"output must be a model, a dataclass, a JSON Schema or an OutputContract, found {_named(output)}"
+            f"output must be a model, a dataclass, a JSON Schema or an OutputContract, "
+            f"found {_type_name(output)}"
         )
-    return plain_schema(made)
+    return plain_schema(schema)
 
 
-def _named(output: object) -> str:
+def _type_name(output: object) -> str:
     return getattr(output, "__name__", type(output).__name__)
 
 
@@ -159,10 +160,10 @@ def subagent_tool(name: str, description: str, *, package_id: str) -> Tool[..., 
 
     The call itself has mode read: the policy decides about each call of the subagent.
     """
-    told = description or f"Give work to the agent {name}."
+    text = description or f"Give work to the agent {name}."
     effect = EffectClass.IDEMPOTENT
-    made = library_tool(_delegate, name=name, description=told, mode=ToolMode.READ, effect=effect)
-    return replace(made, delegates=package_id)
+    tool = library_tool(_delegate, name=name, description=text, mode=ToolMode.READ, effect=effect)
+    return replace(tool, delegates=package_id)
 
 
 if TYPE_CHECKING:
@@ -289,8 +290,8 @@ class Agent(Generic[DepsT, OutputT]):
             if not self.model:
                 raise wrong(f"{where}: model must not be an empty list")
             object.__setattr__(self, "model", tuple(self.model))
-        for one in (self.first_model, *self.fallback_models):
-            _check_model(one, f"{where}: model")
+        for model in (self.first_model, *self.fallback_models):
+            _check_model(model, f"{where}: model")
         check_unique(["/".join(route) for route in (self.route, *self.fallback_routes)], f"{where}: model")
         if self.compaction_model is not None:
             _check_model(self.compaction_model, f"{where}: compaction_model")
@@ -335,10 +336,10 @@ class Agent(Generic[DepsT, OutputT]):
 
     @property
     def _models(self) -> tuple[str | LLMProvider, ...]:
-        given = self.model
-        if isinstance(given, list | tuple):
-            return tuple(cast("Sequence[str | LLMProvider]", given))
-        return (cast("str | LLMProvider", given),)
+        model = self.model
+        if isinstance(model, list | tuple):
+            return tuple(cast("Sequence[str | LLMProvider]", model))
+        return (cast("str | LLMProvider", model),)
 
     @property
     def compaction_route(self) -> tuple[str, str] | None:
@@ -359,9 +360,9 @@ class Agent(Generic[DepsT, OutputT]):
     def offered_tools(self) -> tuple[Tool[..., object], ...]:
         """The tools for the model: the agent's tools, and `load_skill`."""
         skills = self.loaded_skills
-        own = tuple(tool for tool in self.tools if isinstance(tool, Tool))
-        tools = cast("tuple[Tool[..., object], ...]", own)
-        has_skills = len(skills) or any(isinstance(one, Dynamic) for one in self.skills)
+        own_tools = tuple(tool for tool in self.tools if isinstance(tool, Tool))
+        tools = cast("tuple[Tool[..., object], ...]", own_tools)
+        has_skills = len(skills) or any(isinstance(skill, Dynamic) for skill in self.skills)
         return (*tools, skills.tool) if has_skills else tools
 
     @property
@@ -378,11 +379,11 @@ class Agent(Generic[DepsT, OutputT]):
     @property
     def resolvers(self) -> tuple[Placed, ...]:
         """The dynamic parts of the agent."""
-        words = [self.instructions] if isinstance(self.instructions, Dynamic) else []
+        instructions = [self.instructions] if isinstance(self.instructions, Dynamic) else []
         return (
-            *(Placed(ResolverPart.INSTRUCTIONS, one) for one in words),
-            *(Placed(ResolverPart.TOOLS, one) for one in self.tools if isinstance(one, Dynamic)),
-            *(Placed(ResolverPart.SKILLS, one) for one in self.skills if isinstance(one, Dynamic)),
+            *(Placed(ResolverPart.INSTRUCTIONS, part) for part in instructions),
+            *(Placed(ResolverPart.TOOLS, part) for part in self.tools if isinstance(part, Dynamic)),
+            *(Placed(ResolverPart.SKILLS, part) for part in self.skills if isinstance(part, Dynamic)),
         )
 
     @property
@@ -391,15 +392,15 @@ class Agent(Generic[DepsT, OutputT]):
 
         The values of resolvers are added in a run.
         """
-        words = self.instructions if isinstance(self.instructions, str) else ""
+        instructions = self.instructions if isinstance(self.instructions, str) else ""
         files = "" if self.sandbox is None else _ATTACHED
-        return "\n\n".join(part for part in (words, self.loaded_skills.words, files) if part)
+        return "\n\n".join(part for part in (instructions, self.loaded_skills.words, files) if part)
 
     @property
     def skill_refs(self) -> tuple[str, ...]:
         """The skills as data: names, with the hashes of loaded ones."""
-        named = (skill for skill in self.skills if not isinstance(skill, Dynamic))
-        return tuple(skill.ref if isinstance(skill, Skill) else skill for skill in named)
+        static_skills = (skill for skill in self.skills if not isinstance(skill, Dynamic))
+        return tuple(skill.ref if isinstance(skill, Skill) else skill for skill in static_skills)
 
     @property
     def programs(self) -> tuple[ProgramKind, ...]:
@@ -413,8 +414,8 @@ class Agent(Generic[DepsT, OutputT]):
     @property
     def sandbox_spec(self) -> packages.SandboxSpec | None:
         """The sandbox as data."""
-        given = self.sandbox
-        return given if given is None or isinstance(given, packages.SandboxSpec) else given.spec
+        sandbox = self.sandbox
+        return sandbox if sandbox is None or isinstance(sandbox, packages.SandboxSpec) else sandbox.spec
 
     @property
     def has_sandbox(self) -> bool:
@@ -535,7 +536,7 @@ class Agent(Generic[DepsT, OutputT]):
         if unknown:
             raise wrong(f"agent {self.name}: no subagent is named {', '.join(sorted(unknown))}")
         return replace(
-            self, model=model, subagents=tuple(_with_models(one, models) for one in self.subagents)
+            self, model=model, subagents=tuple(_with_models(subagent, models) for subagent in self.subagents)
         )
 
     def tool(self, name: str) -> Tool[..., object] | None:
@@ -553,11 +554,11 @@ class Agent(Generic[DepsT, OutputT]):
             ("output_sinks", lambda: (packages.OutputSinkSpec,), "output sinks"),
             ("skills", lambda: (str, Skill, Dynamic), "skills or names of skills"),
         )
-        for name, kind, words in kinds:
-            items = _items(getattr(self, name), f"{where}: {name}", words)
+        for name, kind, expected in kinds:
+            items = _items(getattr(self, name), f"{where}: {name}", expected)
             for at, item in enumerate(items):
                 if not isinstance(item, kind()):
-                    raise wrong(f"{where}: {name} must be {words}; number {at} is {kind_of(item)}")
+                    raise wrong(f"{where}: {name} must be {expected}; number {at} is {kind_of(item)}")
             object.__setattr__(self, name, items)
         validators = _items(self.output_validators, f"{where}: output_validators", "functions")
         for validator in validators:
@@ -568,7 +569,7 @@ class Agent(Generic[DepsT, OutputT]):
                 )
             if not takes_context_and_output(validator):
                 raise wrong(
-                    f"{where}: output validator {_named(validator)} must take two parameters, an "
+                    f"{where}: output validator {_type_name(validator)} must take two parameters, an "
                     "OutputContext and the output"
                 )
         object.__setattr__(self, "output_validators", validators)
@@ -578,7 +579,7 @@ class Agent(Generic[DepsT, OutputT]):
         check_unique(self.call_names, f"{where}: tools and subagents")
         hooks = (*self.hook_specs, *self.event_hooks)
         check_unique([hook.hook_id for hook in hooks], f"{where}: hooks")
-        check_unique([one.dynamic.name for one in self.resolvers], f"{where}: resolvers")
+        check_unique([resolver.dynamic.name for resolver in self.resolvers], f"{where}: resolvers")
         check_count(len(self.resolvers), RESOLVERS_PER_AGENT_MAX, f"{where}: resolvers")
         check_unique([sink.sink_id for sink in self.output_sinks], f"{where}: output sinks")
         check_count(len(self.offered_tools), TOOLS_PER_AGENT_MAX, f"{where}: tools")
@@ -591,9 +592,9 @@ class Agent(Generic[DepsT, OutputT]):
     @property
     def deps_factory(self) -> DepsFactory[object] | None:
         """The function that makes the dependencies; None if the agent has none, or names their type alone."""
-        given = cast(object, self.deps)
-        is_type = given is None or isinstance(given, type) or get_origin(given) is not None
-        return None if is_type else cast(DepsFactory[object], given)
+        deps = cast(object, self.deps)
+        is_type = deps is None or isinstance(deps, type) or get_origin(deps) is not None
+        return None if is_type else cast(DepsFactory[object], deps)
 
     @property
     def output_type(self) -> type[object] | None:
@@ -611,7 +612,7 @@ class Agent(Generic[DepsT, OutputT]):
             if isinstance(tool, Tool):
                 check_tool_deps(cast("Tool[..., object]", tool), deps, where=where)
         for validator in self.output_validators:
-            what = f"{where}: output validator {_named(validator)}"
+            what = f"{where}: output validator {_type_name(validator)}"
             _check_fits(what, "OutputContext", wanted_deps(validator), deps=deps)
 
     def _check_parts(self, where: str) -> None:
@@ -628,8 +629,8 @@ class Agent(Generic[DepsT, OutputT]):
             check_whole(self.retry_for_ms, f"{where}: retry_for_ms", most=WAIT_MS_MAX)
         for spec in self.hook_specs:
             check_hook(spec)
-        for one in self.event_hooks:
-            _check_recorded(one, where)
+        for event_hook in self.event_hooks:
+            _check_recorded(event_hook, where)
         for sink in self.output_sinks:
             check_sink(sink)
         if self.temperature is not None and not _is_temperature(self.temperature):
@@ -650,13 +651,13 @@ def check_tool_deps(tool: Tool[..., object], deps: object, *, where: str) -> Non
             _check_fits(f"{where}: tool {part.name}", "ToolContext", part.shape.signature.deps, deps=deps)
 
 
-def _check_fits(what: str, context: str, wanted: object, *, deps: object) -> None:
-    if wanted in (None, object, Any):
+def _check_fits(what: str, context: str, needed: object, *, deps: object) -> None:
+    if needed in (None, object, Any):
         return
-    takes = f"{what} takes {context}[{name_of(wanted)}]"
+    takes = f"{what} takes {context}[{name_of(needed)}]"
     if deps is None:
-        raise wrong(f"{takes}, and the agent has no dependencies; write Agent(…, deps={name_of(wanted)})")
-    if not can_provide(deps, wanted):
+        raise wrong(f"{takes}, and the agent has no dependencies; write Agent(…, deps={name_of(needed)})")
+    if not can_provide(deps, needed):
         raise wrong(f"{takes}, and the dependencies of the agent are {name_of(deps)}")
 
 
@@ -665,13 +666,13 @@ AnyAgent: TypeAlias = Agent[Never, object]
 
 
 def _names_below(agent: AnyAgent) -> set[str]:
-    return {name for one in agent.subagents for name in (one.name, *_names_below(one))}
+    return {name for subagent in agent.subagents for name in (subagent.name, *_names_below(subagent))}
 
 
 def _with_models(
     agent: AnyAgent, models: Mapping[str, str | LLMProvider | Sequence[str | LLMProvider]]
 ) -> AnyAgent:
-    below = tuple(_with_models(one, models) for one in agent.subagents)
+    below = tuple(_with_models(subagent, models) for subagent in agent.subagents)
     return replace(agent, model=models.get(agent.name, agent.model), subagents=below)
 
 
@@ -723,19 +724,19 @@ def _check_output(contract: OutputContract, output: object, *, where: str) -> No
         raise wrong(f"{where}: output is not a usable JSON Schema: {problem}")
 
 
-def _items(value: object, where: str, words: str) -> tuple[object, ...]:
+def _items(value: object, where: str, expected: str) -> tuple[object, ...]:
     if not isinstance(value, list | tuple):
-        raise wrong(f"{where} must be a list of {words}, found {kind_of(value)}")
+        raise wrong(f"{where} must be a list of {expected}, found {kind_of(value)}")
     return tuple(cast(Iterable[object], value))
 
 
 def check_unique(names: Sequence[str], where: str) -> None:
     """Refuse a name that is given twice."""
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for name in names:
-        if name in seen:
+        if name in earlier:
             raise wrong(f"{where}: duplicate name {name}; give each its own name")
-        seen.add(name)
+        earlier.add(name)
 
 
 def check_count(count: int, most: int, where: str) -> None:

@@ -42,21 +42,21 @@ class Unreadable:
     problem: str
 
 
-def read_place(place: str) -> Address | Inline | Unreadable:
+def read_place(address: str) -> Address | Inline | Unreadable:
     """Return the address or the bytes that a part of a message refers to."""
-    if _ADDRESS.match(place):
-        return Address(place)
-    found = _DATA_URL.match(place)
-    if found is None:
+    if _ADDRESS.match(address):
+        return Address(address)
+    data_url = _DATA_URL.match(address)
+    if data_url is None:
         return Unreadable("it is neither an http address nor a data URL")
-    escapes = place.count("%", found.end())
+    escapes = address.count("%", data_url.end())
     if escapes > ESCAPES_MAX:
         return Unreadable(f"its data URL has {escapes:,} escapes, limit {ESCAPES_MAX:,}: use base64")
-    raw = unquote_to_bytes(place[found.end() :])
-    if not found["options"].lower().endswith(";base64"):
-        return Inline(found["media"], raw)
+    raw = unquote_to_bytes(address[data_url.end() :])
+    if not data_url["options"].lower().endswith(";base64"):
+        return Inline(data_url["media"], raw)
     try:
-        return Inline(found["media"], binascii.a2b_base64(raw, strict_mode=True))
+        return Inline(data_url["media"], binascii.a2b_base64(raw, strict_mode=True))
     except binascii.Error:
         return Unreadable("its data URL is not valid base64")
 
@@ -65,12 +65,12 @@ def parts_chars(request: RunRequest) -> int:
     """Return the characters of the images and files in a message."""
     if isinstance(request.input, str):
         return 0
-    places = (
+    addresses = (
         part.image if isinstance(part, ImagePart) else part.data
         for part in request.input
         if isinstance(part, ImagePart | FilePart)
     )
-    return sum(map(len, places))
+    return sum(map(len, addresses))
 
 
 def check_parts(request: RunRequest) -> None:
@@ -83,9 +83,9 @@ def check_parts(request: RunRequest) -> None:
         return
     for number, part in enumerate(request.input):
         match part:
-            case ImagePart(image=place) | FilePart(data=place):
-                found = read_place(place)
+            case ImagePart(image=address) | FilePart(data=address):
+                content = read_place(address)
             case _:
                 continue
-        if isinstance(found, Unreadable) and not _CONTENT_ID.fullmatch(place):
-            raise bad_request(f"message.{number} is not valid: {found.problem}", request.run_id)
+        if isinstance(content, Unreadable) and not _CONTENT_ID.fullmatch(address):
+            raise bad_request(f"message.{number} is not valid: {content.problem}", request.run_id)

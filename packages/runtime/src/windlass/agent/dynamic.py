@@ -96,14 +96,16 @@ def dynamic(
     """
     if not callable(resolver) or isinstance(resolver, type):
         raise wrong(f"a resolver must be a function, found {kind_of(resolver)}")
-    known = name if name is not None else getattr(resolver, "__name__", type(resolver).__name__)
-    where = f"resolver {check_name(known, 'a resolver')}"
+    resolver_name = name if name is not None else getattr(resolver, "__name__", type(resolver).__name__)
+    where = f"resolver {check_name(resolver_name, 'a resolver')}"
     if at not in tuple(ResolverScope):
         raise wrong(f"{where}: at must be one of {', '.join(ResolverScope)}; found {at!r}")
     if type(fails_open) is not bool:
         raise wrong(f"{where}: fails_open must be True or False, found {kind_of(fails_open)}")
     limit = check_whole(timeout_ms, f"{where}: timeout_ms", most=RESOLVER_TIMEOUT_MS_MAX)
-    return Dynamic(resolver, name=known, scope=ResolverScope(at), timeout_ms=limit, fails_open=fails_open)
+    return Dynamic(
+        resolver, name=resolver_name, scope=ResolverScope(at), timeout_ms=limit, fails_open=fails_open
+    )
 
 
 def words_of(instructions: object, where: str) -> str | Dynamic:

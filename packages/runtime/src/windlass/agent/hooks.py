@@ -185,11 +185,11 @@ def on_event(
     if not types or callable(types[0]):
         raise wrong('@on_event takes types of events, such as @on_event("run.completed"), or "*" for all')
     # Looked up here: few agents have event hooks, and the catalogue is slow to import.
-    known = [ANY_EVENT, *windlass_protocol.EVENT_DATA]
-    for one in types:
-        if one not in known:
-            close = meant([one], known) if isinstance(cast(object, one), str) else ""
-            raise wrong(f'@on_event: unknown type of event {one!r}; "*" stands for all types{close}')
+    known_types = [ANY_EVENT, *windlass_protocol.EVENT_DATA]
+    for event_type in types:
+        if event_type not in known_types:
+            close = meant([event_type], known_types) if isinstance(cast(object, event_type), str) else ""
+            raise wrong(f'@on_event: unknown type of event {event_type!r}; "*" stands for all types{close}')
 
     def make(function: EventFunction) -> EventHook:
         name = _hook_id(function, hook_id, "@on_event")

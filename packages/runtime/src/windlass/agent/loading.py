@@ -44,18 +44,20 @@ def load(place: str, kind: type[T], *, folder: str | Path = ".") -> tuple[T, ...
             the type; the message names the line of a failed import.
     """
     where, _, name = place.partition(":")
-    module = _imported(where, Path(folder).absolute())
-    one = kind.__name__
+    module = _import_module(where, Path(folder).absolute())
+    kind_name = kind.__name__
     if not name:
-        found = tuple(value for value in vars(module).values() if isinstance(value, kind))
-        if not found:
-            raise _refused(f"{where} holds no {one}: define one, or name a list of them with module:name")
-        return found
-    value = _named(module, where, name=name, kind=kind)
-    found = _all_of(value, kind)
-    if not found:
-        raise _refused(f"{place} is {type(value).__name__}: expected {one}, or a list of them")
-    return found
+        objects = tuple(value for value in vars(module).values() if isinstance(value, kind))
+        if not objects:
+            raise _load_error(
+                f"{where} holds no {kind_name}: define one, or name a list of them with module:name"
+            )
+        return objects
+    value = _lookup(module, where, name=name, kind=kind)
+    objects = _all_of(value, kind)
+    if not objects:
+        raise _load_error(f"{place} is {type(value).__name__}: expected {kind_name}, or a list of them")
+    return objects
 
 
 def load_tools(places: Iterable[str], folder: str | Path = ".") -> ToolRouter:
@@ -72,27 +74,27 @@ def load_tools(places: Iterable[str], folder: str | Path = ".") -> ToolRouter:
             try:
                 router.register(tool)
             except AgentError as error:
-                raise _refused(f"{place}: {error.message}") from None
+                raise _load_error(f"{place}: {error.message}") from None
     return router
 
 
 def _tools(place: str, folder: Path) -> Sequence[Tool[..., object]]:
     where, _, name = place.partition(":")
-    module = _imported(where, folder)
-    known: object = list(vars(module).values())
-    found = _named(module, where, name=name, kind=Tool) if name else known
-    if isinstance(found, ToolRouter):
-        return found.list_tools()
-    items = cast("Sequence[object]", found) if isinstance(found, list | tuple) else (found,)
+    module = _import_module(where, folder)
+    members: object = list(vars(module).values())
+    target = _lookup(module, where, name=name, kind=Tool) if name else members
+    if isinstance(target, ToolRouter):
+        return target.list_tools()
+    items = cast("Sequence[object]", target) if isinstance(target, list | tuple) else (target,)
     tools = [cast("Tool[..., object]", item) for item in items if isinstance(item, Tool)]
     if not tools:
-        raise _refused(f"{place}: no tools found; define functions with @tool")
+        raise _load_error(f"{place}: no tools found; define functions with @tool")
     return tools
 
 
-def _imported(where: str, folder: Path) -> ModuleType:
+def _import_module(where: str, folder: Path) -> ModuleType:
     if not where:
-        raise _refused("expected module:name or file.py:name, such as app:agent or agents/shop.py:agent")
+        raise _load_error("expected module:name or file.py:name, such as app:agent or agents/shop.py:agent")
     try:
         with while_loading():
             if where.endswith(".py"):
@@ -101,14 +103,16 @@ def _imported(where: str, folder: Path) -> ModuleType:
             return importlib.import_module(where)
     except ModuleNotFoundError as error:
         if error.name is not None and (where == error.name or where.startswith(f"{error.name}.")):
-            raise _refused(f"no module named {where}: looked in {folder}") from None
+            raise _load_error(f"no module named {where}: looked in {folder}") from None
         raise _broken(where, error) from error
     except _NoFile:
-        raise _refused(f"no such file: {folder / where}") from None
+        raise _load_error(f"no such file: {folder / where}") from None
     except Exception as error:
         raise _broken(where, error) from error
     except SystemExit as error:
-        raise _refused(f"{where} cannot be imported: it exits the program{_place(error)}; {_GUARD}") from None
+        raise _load_error(
+            f"{where} cannot be imported: it exits the program{_place(error)}; {_GUARD}"
+        ) from None
 
 
 class _NoFile(Exception):
@@ -140,13 +144,13 @@ def _look_in(folder: Path) -> None:
         sys.path.insert(0, str(folder))
 
 
-def _named(module: ModuleType, where: str, *, name: str, kind: type[object]) -> object:
+def _lookup(module: ModuleType, where: str, *, name: str, kind: type[object]) -> object:
     value: object = module
     for part in name.split("."):
         if not hasattr(value, part):
-            found = [name for name, one in vars(module).items() if isinstance(one, (kind, list))]
-            has = ", ".join(found[:NAMES_TOLD_MAX]) or f"no {kind.__name__}"
-            raise _refused(f"{where} has no {name}: it has {has}")
+            candidates = [name for name, member in vars(module).items() if isinstance(member, (kind, list))]
+            has = ", ".join(candidates[:NAMES_TOLD_MAX]) or f"no {kind.__name__}"
+            raise _load_error(f"{where} has no {name}: it has {has}")
         value = cast(object, getattr(value, part))
     return value
 
@@ -154,27 +158,27 @@ def _named(module: ModuleType, where: str, *, name: str, kind: type[object]) -> 
 def _all_of(value: object, kind: type[T]) -> tuple[T, ...]:
     """Return the value, or the items of a list; empty if one of them has another type."""
     items = cast("Sequence[object]", value) if isinstance(value, list | tuple) else (value,)
-    found = tuple(item for item in items if isinstance(item, kind))
-    return found if len(found) == len(items) else ()
+    objects = tuple(item for item in items if isinstance(item, kind))
+    return objects if len(objects) == len(items) else ()
 
 
 def _broken(where: str, error: Exception) -> Rejected:
-    said = error.message if isinstance(error, AgentError) else str(error)
+    reason = error.message if isinstance(error, AgentError) else str(error)
     # A module that starts an agent at import time cannot run inside the event loop of the host application.
-    is_run = isinstance(error, RuntimeError) and "cannot be called from a running event loop" in said
-    what = f"{said}; {_GUARD}" if is_run else said
-    return _refused(f"{where} cannot be imported: {type(error).__name__}: {what}{_place(error)}")
+    is_run = isinstance(error, RuntimeError) and "cannot be called from a running event loop" in reason
+    problem = f"{reason}; {_GUARD}" if is_run else reason
+    return _load_error(f"{where} cannot be imported: {type(error).__name__}: {problem}{_place(error)}")
 
 
 def _place(error: BaseException) -> str:
     """Return the file and line at fault: the last frame outside Windlass and the standard library."""
     frames = traceback.extract_tb(error.__traceback__)
     modules = (asyncio.__file__, importlib.__file__)
-    ours = ("<frozen ", str(_WINDLASS), *(str(Path(one).parent) for one in modules))
-    theirs = [one for one in frames if not one.filename.startswith(ours)]
+    ours = ("<frozen ", str(_WINDLASS), *(str(Path(frame).parent) for frame in modules))
+    theirs = [frame for frame in frames if not frame.filename.startswith(ours)]
     return f" ({theirs[-1].filename}, line {theirs[-1].lineno})" if theirs else ""
 
 
-def _refused(message: str) -> Rejected:
+def _load_error(message: str) -> Rejected:
     kind, retry = ErrorKind.HOST_CONFIGURATION_NEEDED, RetryClass.HOST_CONFIGURATION_NEEDED
     return Rejected(message, kind=kind, retry=retry)

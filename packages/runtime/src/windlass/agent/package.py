@@ -102,14 +102,16 @@ def package_json(package: RuntimePackage) -> bytes:
     return canonical(_stable(package), _LIMITS)
 
 
-async def package_of(content: ContentStore, found: str) -> RuntimePackage:
+async def package_of(content: ContentStore, fingerprint: str) -> RuntimePackage:
     """Return the package with a fingerprint from the content store.
 
     Raises:
         Rejected: the content store does not have it any more.
         Unavailable: the content store cannot be reached.
     """
-    return decode(RuntimePackage, await content.get(ContentRef(content_id=found, hash=found, size_bytes=0)))
+    return decode(
+        RuntimePackage, await content.get(ContentRef(content_id=fingerprint, hash=fingerprint, size_bytes=0))
+    )
 
 
 def policy_ref(policy: PolicySet) -> PolicyRef:
@@ -126,18 +128,18 @@ def policy_ref(policy: PolicySet) -> PolicyRef:
 def package_difference(old: RuntimePackage, new: RuntimePackage) -> tuple[str, ...]:
     """Return the differences between two packages; empty if their fingerprints are equal."""
     before, after = _stable(old), _stable(new)
-    found: list[str] = []
+    differences: list[str] = []
     for key in sorted(before.keys() | after.keys()):
         left, right = before.get(key), after.get(key)
         if left == right:
             continue
         if key in _KEYS:
-            found += _list_difference(key, left, right)
+            differences += _list_difference(key, left, right)
         elif isinstance(left, dict) and isinstance(right, dict):
-            found += [f"{key}.{name} changed" for name in _changed(left, right)]
+            differences += [f"{key}.{name} changed" for name in _changed_fields(left, right)]
         else:
-            found.append(f"{key} {_change(left, right)}")
-    return tuple(found)
+            differences.append(f"{key} {_change(left, right)}")
+    return tuple(differences)
 
 
 def compaction_config(package: RuntimePackage) -> CompactionConfig | None:
@@ -146,8 +148,8 @@ def compaction_config(package: RuntimePackage) -> CompactionConfig | None:
     Raises:
         ValidationError: the settings in the package are not valid.
     """
-    found = (package.provider_route.settings or {}).get("compaction")
-    return None if found is None else CompactionConfig.model_validate(found)
+    settings = (package.provider_route.settings or {}).get("compaction")
+    return None if settings is None else CompactionConfig.model_validate(settings)
 
 
 def compaction_route(package: RuntimePackage) -> ProviderRoute | None:
@@ -156,14 +158,14 @@ def compaction_route(package: RuntimePackage) -> ProviderRoute | None:
     Raises:
         ValidationError: the route in the package is not valid.
     """
-    found = (package.provider_route.settings or {}).get("compactionModel")
-    return None if found is None else ProviderRoute.model_validate(found)
+    route = (package.provider_route.settings or {}).get("compactionModel")
+    return None if route is None else ProviderRoute.model_validate(route)
 
 
 def retry_for_ms(package: RuntimePackage, default: int) -> int:
     """Return how long the agent's model calls are retried while the provider is away."""
-    found = (package.provider_route.settings or {}).get("retryForMs")
-    return found if isinstance(found, int) else default
+    retry_ms = (package.provider_route.settings or {}).get("retryForMs")
+    return retry_ms if isinstance(retry_ms, int) else default
 
 
 def fallback_routes(package: RuntimePackage) -> tuple[ProviderRoute, ...]:
@@ -172,8 +174,8 @@ def fallback_routes(package: RuntimePackage) -> tuple[ProviderRoute, ...]:
     Raises:
         ValidationError: a route in the package is not valid.
     """
-    found = (package.provider_route.settings or {}).get("fallbacks")
-    return tuple(ProviderRoute.model_validate(one) for one in found) if isinstance(found, list) else ()
+    routes = (package.provider_route.settings or {}).get("fallbacks")
+    return tuple(ProviderRoute.model_validate(route) for route in routes) if isinstance(routes, list) else ()
 
 
 def _settings(agent: AnyAgent) -> JsonObject | None:
@@ -218,8 +220,8 @@ def budget_limits(budget: object) -> BudgetLimits | None:
     if budget is None or isinstance(budget, BudgetLimits):
         return budget
     if not isinstance(budget, Budget):
-        found = kind_of(budget)
-        raise bad_request(f"budget must be a Budget, such as Budget(max_steps=20), found {found}")
+        kind = kind_of(budget)
+        raise bad_request(f"budget must be a Budget, such as Budget(max_steps=20), found {kind}")
     return BudgetLimits.model_validate({part.name: getattr(budget, part.name) for part in fields(budget)})
 
 
@@ -266,7 +268,7 @@ def _list_difference(key: str, left: JsonValue, right: JsonValue) -> Iterator[st
         if old is None or new is None:
             yield f"{_WORDS[key]} {name} {_change(old, new)}"
         elif old != new:
-            yield f"{_WORDS[key]} {name} changed: {', '.join(_changed(old, new))}"
+            yield f"{_WORDS[key]} {name} changed: {', '.join(_changed_fields(old, new))}"
 
 
 def _by_name(key: str, items: JsonValue) -> dict[str, JsonObject]:
@@ -275,7 +277,7 @@ def _by_name(key: str, items: JsonValue) -> dict[str, JsonObject]:
     return {str(item[first]): item for item in cast(list[JsonObject], items or [])}
 
 
-def _changed(left: JsonObject, right: JsonObject) -> list[str]:
+def _changed_fields(left: JsonObject, right: JsonObject) -> list[str]:
     return [name for name in sorted(left.keys() | right.keys()) if left.get(name) != right.get(name)]
 
 
@@ -307,7 +309,7 @@ def check_package(package: object) -> RuntimePackage:
         raise invalid_package("runtime package provider_route.model_id is required")
     _check_shape(package)
     _check_names(
-        "tools and subagents", [one.name for one in (*(package.tools or ()), *(package.subagents or ()))]
+        "tools and subagents", [part.name for part in (*(package.tools or ()), *(package.subagents or ()))]
     )
     for contract in package.output_contracts or ():
         check_contract(contract)
@@ -325,19 +327,19 @@ def _check_shape(package: RuntimePackage) -> None:
     except ValidationError as error:
         # The message of pydantic quotes the value, so only the place and the type of the error are used.
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        problem = f"runtime package {place} is not valid ({first['type']})"
+        path = ".".join(str(part) for part in first["loc"])
+        problem = f"runtime package {path} is not valid ({first['type']})"
     else:
         return
     raise invalid_package(problem)
 
 
 def _check_names(what: str, names: Iterable[str]) -> None:
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for name in names:
-        if name in seen:
+        if name in earlier:
             raise invalid_package(f"runtime package {what}: duplicate name {name}; give each its own name")
-        seen.add(name)
+        earlier.add(name)
 
 
 def check_contract(contract: OutputContract) -> None:
@@ -346,8 +348,8 @@ def check_contract(contract: OutputContract) -> None:
     Raises:
         Rejected: its schema is not valid, could not be checked safely, or does not match its content hash.
     """
-    found = schema_hash(contract.json_schema)
-    if contract.content_hash is not None and contract.content_hash != found:
+    digest = schema_hash(contract.json_schema)
+    if contract.content_hash is not None and contract.content_hash != digest:
         raise _unusable(f"output contract {contract.schema_id}: the content hash does not match the schema")
     problem = schema_problem(contract.json_schema)
     if problem is not None:

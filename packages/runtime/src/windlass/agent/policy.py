@@ -108,12 +108,12 @@ class InheritedPolicy(RulesPolicy):
         """Return the strictest decision. Arguments that one policy modifies are passed to the next one."""
         decision = self.all[0].before(call, is_attended=is_attended)
         for policy in self.all[1:]:
-            changed = _changed(decision)
+            changed = _changed_arguments(decision)
             if changed is not None:
                 call = replace(call, arguments=changed)
-            found = policy.before(call, is_attended=is_attended)
-            decision = strongest(decision, found)
-            changed = _changed(found) or changed
+            next_decision = policy.before(call, is_attended=is_attended)
+            decision = strongest(decision, next_decision)
+            changed = _changed_arguments(next_decision) or changed
             if changed is not None and isinstance(decision, ModifyDecision | AskDecision):
                 decision = decision.model_copy(update={"arguments": changed})
         return decision
@@ -121,18 +121,18 @@ class InheritedPolicy(RulesPolicy):
     def granting(self, tools: tuple[str, ...]) -> "RulesPolicy":
         """Return the policy of a session in which people granted some tools."""
         policy = copy(self)
-        policy.all = tuple(one.granting(tools) for one in self.all)
+        policy.all = tuple(rules.granting(tools) for rules in self.all)
         return policy
 
 
 def decides_by_rules(policy: object) -> bool:
     """Return whether rules alone decide: a subclass of the application may look at more."""
     if type(policy) is InheritedPolicy:
-        return all(decides_by_rules(one) for one in policy.all)
+        return all(decides_by_rules(part) for part in policy.all)
     return type(policy) is RulesPolicy
 
 
-def _changed(decision: PolicyDecision) -> dict[str, JsonValue] | None:
+def _changed_arguments(decision: PolicyDecision) -> dict[str, JsonValue] | None:
     return decision.arguments if isinstance(decision, ModifyDecision | AskDecision) else None
 
 

@@ -37,7 +37,7 @@ class Bubblewrap:
     def __post_init__(self) -> None:
         hosts: object = self.network
         if not isinstance(hosts, list | tuple) or not all(
-            isinstance(one, str) and one for one in cast(Iterable[object], hosts)
+            isinstance(host, str) and host for host in cast(Iterable[object], hosts)
         ):
             raise wrong('Bubblewrap: network must be a list of host names, such as ["api.example.com"]')
         if len(self.network) > SANDBOX_HOSTS_MAX:

@@ -60,11 +60,11 @@ def read_skill_text(text: str, where: str) -> SkillText:
     end = next((at for at, line in enumerate(lines[1:], 1) if line.rstrip() == _FENCE), None)
     if end is None:
         raise wrong(f"{where}: the front matter does not end; write {_FENCE} on a line of its own")
-    found = _fields("\n".join(lines[1:end]), where)
-    missing = [key for key in _READ if not found.get(key)]
+    fields = _fields("\n".join(lines[1:end]), where)
+    missing = [key for key in _READ if not fields.get(key)]
     if missing:
         raise wrong(f"{where}: the front matter has no {' and no '.join(missing)}")
-    return SkillText(found["name"], found["description"], "\n".join(lines[end + 1 :]).strip())
+    return SkillText(fields["name"], fields["description"], "\n".join(lines[end + 1 :]).strip())
 
 
 def _fields(text: str, where: str) -> dict[str, str]:
@@ -84,18 +84,18 @@ def _fields(text: str, where: str) -> dict[str, str]:
         return {}
     if not isinstance(root, yaml.MappingNode):
         raise wrong(f"{where}: line {_FIRST_LINE}: expected `key: text`")
-    found: dict[str, str] = {}
+    front_matter: dict[str, str] = {}
     for key, value in root.value:
         line = key.start_mark.line + _FIRST_LINE
         name = key.value if isinstance(key, yaml.ScalarNode) else ""
-        if name in found:
+        if name in front_matter:
             raise wrong(f"{where}: line {line}: duplicate key {name}")
         if name not in _READ:
             continue
         if not isinstance(value, yaml.ScalarNode) or value.tag != _TEXT_TAG:
             raise wrong(f"{where}: line {line}: {name} is not a string; put it in double quotes")
-        found[name] = value.value.strip()
-    return found
+        front_matter[name] = value.value.strip()
+    return front_matter
 
 
 SKILL_FILE: Final = "SKILL.md"
@@ -144,10 +144,10 @@ def load_skills(folder: str | Path) -> tuple[Skill, ...]:
     """
     root = Path(folder)
     try:
-        found = [entry for entry in _entries(root) if not entry.is_file(follow_symlinks=False)]
-        if len(found) > SKILLS_MAX:
-            raise wrong(f"skills in {root}: found {len(found):,}, limit {SKILLS_MAX}")
-        return tuple(_skill(Path(entry.path)) for entry in found)
+        folders = [entry for entry in _entries(root) if not entry.is_file(follow_symlinks=False)]
+        if len(folders) > SKILLS_MAX:
+            raise wrong(f"skills in {root}: found {len(folders):,}, limit {SKILLS_MAX}")
+        return tuple(_skill(Path(entry.path)) for entry in folders)
     except OSError as error:
         raise _unreadable(root, error) from None
 
@@ -155,8 +155,8 @@ def load_skills(folder: str | Path) -> tuple[Skill, ...]:
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
     """Return the entries of a folder by name, without hidden ones."""
     with os.scandir(folder) as entries:
-        found = [entry for entry in entries if not entry.name.startswith(".")]
-    return sorted(found, key=lambda entry: entry.name)
+        visible = [entry for entry in entries if not entry.name.startswith(".")]
+    return sorted(visible, key=lambda entry: entry.name)
 
 
 def _skill(folder: Path) -> Skill:
@@ -165,19 +165,19 @@ def _skill(folder: Path) -> Skill:
     hashes = dict(walked.walk(folder, "", level=1))
     if walked.text is None:
         raise wrong(f"{where}: there is no {SKILL_FILE} in {folder}")
-    told = read_skill_text(walked.text, f"{where}: {SKILL_FILE}")
-    name = _checked(told.name)
+    skill_text = read_skill_text(walked.text, f"{where}: {SKILL_FILE}")
+    name = _check_name(skill_text.name)
     if name != folder.name:
         raise wrong(f"{where}: the name in {SKILL_FILE} is {name}; give folder and skill the same name")
     description = check_text(
-        " ".join(told.description.split()),
+        " ".join(skill_text.description.split()),
         f"{where}: the description",
         chars_max=SKILL_DESCRIPTION_CHARS_MAX,
     )
     files = tuple(sorted(hashes))
     digests = tuple(hashes[path] for path in files)
     return Skill(
-        name, description, body=told.body, files=files, file_digests=digests, folder=folder.absolute()
+        name, description, body=skill_text.body, files=files, file_digests=digests, folder=folder.absolute()
     )
 
 
@@ -248,7 +248,7 @@ def _unreadable(path: Path, error: OSError) -> Rejected:
     return wrong(f"{path} cannot be read: {error.strerror or type(error).__name__}")
 
 
-def _checked(name: str) -> str:
+def _check_name(name: str) -> str:
     """Return a valid name of a skill, such as `fill-forms`."""
     if len(name) > NAME_CHARS_MAX or not _NAME.fullmatch(name):
         raise wrong(
@@ -306,20 +306,22 @@ class Skills:
         Args:
             skill: The name of the skill, as in the list of your skills.
         """
-        found = self._skills.get(skill)
-        if found is None:
+        loaded_skill = self._skills.get(skill)
+        if loaded_skill is None:
             raise ToolFailed(self._unknown(skill))
-        loaded: JsonObject = {"skill": found.name, "instructions": found.body}
-        if found.files:
-            loaded |= {"files": list(found.files), "folder": str(found.folder)}
+        loaded: JsonObject = {"skill": loaded_skill.name, "instructions": loaded_skill.body}
+        if loaded_skill.files:
+            loaded |= {"files": list(loaded_skill.files), "folder": str(loaded_skill.folder)}
         return loaded
 
     def _unknown(self, name: str) -> str:
-        asked, names = shown(name, NAME_CHARS_MAX), sorted(self._skills)
+        shown_name, names = shown(name, NAME_CHARS_MAX), sorted(self._skills)
         from difflib import get_close_matches  # noqa: PLC0415 - slow to import
 
         close = get_close_matches(name[:NAME_CHARS_MAX], names, n=CLOSE_NAMES_MAX, cutoff=0.5)
         if close:
-            return f"there is no skill {asked}; did you mean {', '.join(close)}?"
+            return f"there is no skill {shown_name}; did you mean {', '.join(close)}?"
         more = f" and {len(names) - NAMES_SHOWN_MAX} more" if len(names) > NAMES_SHOWN_MAX else ""
-        return f"there is no skill {asked}; there are {', '.join(names[:NAMES_SHOWN_MAX]) or 'none'}{more}"
+        return (
+            f"there is no skill {shown_name}; there are {', '.join(names[:NAMES_SHOWN_MAX]) or 'none'}{more}"
+        )

@@ -109,7 +109,7 @@ class AgentSessions:
         """
         name = self._machine.new_id() if session_id is None else check_id(session_id, "session_id")
         self._check_name(name)
-        given: dict[str, JsonValue] = {
+        fields: dict[str, JsonValue] = {
             "chatId": chat_id,
             "userId": user_id or LOCAL_USER,
             "currentStage": current_stage or FIRST_STAGE,
@@ -117,9 +117,9 @@ class AgentSessions:
             "stageData": None if stage_data is None else dict(stage_data),
             "projectId": project_id,
         }
-        check_free_json(given["stageData"], "stageData")
+        check_free_json(fields["stageData"], "stageData")
         at = moment(self._machine.clock).at
-        facts: JsonObject = {key: value for key, value in given.items() if value is not None}
+        facts: JsonObject = {key: value for key, value in fields.items() if value is not None}
         # The size is checked before the content is looked at.
         problem = _problem(name, facts, at) or state_problem({}, StateChange({FACTS_KEY: facts}))
         if problem is not None:
@@ -130,11 +130,11 @@ class AgentSessions:
             entry = Told(at, at, agent_id=agent_id, owner=owner)
             await self._store.keep(SessionCopy(name, (StoredAppend((record,), epoch=0),), entry))
         except Conflict:
-            known = await self._store.listed_session(name)
-            if known is None:
+            existing = await self._store.listed_session(name)
+            if existing is None:
                 raise
             if await self.facts(name) != change.values[FACTS_KEY]:
-                raise _taken(name) from None
+                raise _taken_id_error(name) from None
         self._bus.notify()
         return await self.get(name)
 
@@ -158,9 +158,9 @@ class AgentSessions:
             Conflict: there is no such session.
             Rejected: the change has the wrong type, or the state of the session would be too large.
         """
-        given = check_given(change, AgentSessionChange, what="change", words="an AgentSessionChange")
+        checked_change = check_given(change, AgentSessionChange, what="change", words="an AgentSessionChange")
         await self._sessions.get(session_id)
-        fields: JsonObject = given.model_dump(mode="json", by_alias=True)
+        fields: JsonObject = checked_change.model_dump(mode="json", by_alias=True)
         check_free_json(fields.get("stageData"), "stageData")
         if fields:
             fields["updatedAt"] = moment(self._machine.clock).at
@@ -191,7 +191,7 @@ class AgentSessions:
         """
         most = check_limit(limit, LISTED_MAX)
         wanted_user, wanted_chat = name_of(user_id, "user_id"), name_of(chat_id, "chat_id")
-        found: list[AgentSession] = []
+        sessions: list[AgentSession] = []
         after: str | None = None
         while True:
             page = await self._sessions.list(after=after, limit=PAGE_ITEMS_MAX, owner=owner)
@@ -206,11 +206,11 @@ class AgentSessions:
                     and (session.is_active or not active_only)
                 ):
                     # Only these are read whole: `update` changes nothing that is filtered by.
-                    found.append(_document(info, {**facts, **await self._stages(info.session_id)}))
-                if len(found) == most:
-                    return found
+                    sessions.append(_document(info, {**facts, **await self._stages(info.session_id)}))
+                if len(sessions) == most:
+                    return sessions
             if page.next is None:
-                return found
+                return sessions
             after = page.next
 
     async def facts(self, session_id: str) -> JsonObject:
@@ -256,14 +256,14 @@ def _facts_in(record: Record) -> JsonObject:
 
 
 def _document(info: SessionInfo, facts: JsonObject) -> AgentSession:
-    known: JsonObject = {
+    defaults: JsonObject = {
         "userId": info.owner or LOCAL_USER,
         "chatId": info.session_id,
         "currentStage": FIRST_STAGE,
         "projectId": None,
     }
     fields = {
-        **known,
+        **defaults,
         **facts,
         "sessionId": info.session_id,
         "isActive": info.status not in _ENDED,
@@ -283,7 +283,7 @@ def _problem(session_id: str, facts: JsonObject, at: str) -> str | None:
     return None
 
 
-def _taken(session_id: str) -> Conflict:
+def _taken_id_error(session_id: str) -> Conflict:
     return Conflict(
         f"another session has the id {session_id}: its chat, user, stage or project differs",
         kind=ErrorKind.INVALID_STATE_TRANSITION,

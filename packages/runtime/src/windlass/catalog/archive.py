@@ -90,7 +90,7 @@ async def _lines(
     while after < last_seq:
         appends = await store.appends(session_id, after=after, limit=_APPENDS_PER_EXPORT)
         if not appends:
-            raise _gone(session_id)
+            raise _deleted_error(session_id)
         for append in appends:
             after = append.records[-1].seq
             if after > last_seq:
@@ -122,10 +122,10 @@ async def _own(store: Store, content: ContentStore, *, session_id: str, ref: Con
 
 async def _check_kept(store: Store, session_id: str) -> None:
     if await store.session(session_id) is None:
-        raise _gone(session_id)
+        raise _deleted_error(session_id)
 
 
-def _gone(session_id: str) -> Conflict:
+def _deleted_error(session_id: str) -> Conflict:
     return Conflict(
         "the session was deleted during the export: the lines so far are incomplete",
         kind=ErrorKind.INVALID_STATE_TRANSITION,
@@ -136,13 +136,13 @@ def _gone(session_id: str) -> Conflict:
 
 def fingerprints(records: Iterable[Record]) -> list[str]:
     """Return the fingerprints of packages that runs were started with, or moved to."""
-    named = (
+    values = (
         record.data.get(name)
         for record in records
         if record.type in ("run.started", "session.moved")
         for name in ("packageFingerprint", "toFingerprint")
     )
-    return [one for one in named if isinstance(one, str)]
+    return [value for value in values if isinstance(value, str)]
 
 
 def _append_line(append: StoredAppend) -> JsonObject:
@@ -232,12 +232,12 @@ def admitted(
     Raises:
         Rejected: the records do not fold, a run reports to a reserved session, or a secret cannot be masked.
     """
-    masked = tuple(_masked(_without_grants(append), redactor) for append in appends)
+    masked = tuple(_mask_append(_without_grants(append), redactor) for append in appends)
     records = [record for append in masked for record in append.records]
     _check_names(session_id, records, items=items, redactor=redactor)
     _check_contents(contents, redactor)
     try:
-        copy = _restored(session_id, masked, records)
+        copy = _restore(session_id, masked, records)
     except MALFORMED:
         copy = None
     if copy is None:
@@ -248,20 +248,22 @@ def admitted(
         check_id(run.run_id, "a run id")
     packages = frozenset(fingerprints(records))
     # A package never belongs to the session alone, whatever its line says.
-    sorted_ = (replace(one, is_own=one.is_own and one.ref.hash not in packages) for one in contents)
+    sorted_ = (
+        replace(content, is_own=content.is_own and content.ref.hash not in packages) for content in contents
+    )
     return replace(copy, items=items, contents=tuple(sorted_))
 
 
-def _restored(session_id: str, appends: tuple[StoredAppend, ...], records: Sequence[Record]) -> SessionCopy:
+def _restore(session_id: str, appends: tuple[StoredAppend, ...], records: Sequence[Record]) -> SessionCopy:
     state = LoopState()
     state.apply_all(records)
     runs = own_runs(session_id, appends)
-    told = told_by(records) or Told(records[-1].at, records[0].at)
+    entry = told_by(records) or Told(records[-1].at, records[0].at)
     names = {run.run_id for run in runs}
     return SessionCopy(
         session_id,
         appends,
-        replace(told, runs=tuple(run for run in told.runs if run.run_id in names)),
+        replace(entry, runs=tuple(run for run in entry.runs if run.run_id in names)),
         runs=runs,
         asked=tuple(state.session.requests.values()),
     )
@@ -280,7 +282,7 @@ def _without_grants(append: StoredAppend) -> StoredAppend:
     return replace(append, records=records)
 
 
-def _masked(append: StoredAppend, redactor: Redactor) -> StoredAppend:
+def _mask_append(append: StoredAppend, redactor: Redactor) -> StoredAppend:
     """Return the append as this runtime would have written it."""
     if redactor.is_clean([record.data for record in append.records]):
         return append
@@ -296,23 +298,27 @@ def _check_names(
     """Refuse ids that would be masked: a masked id could not be found."""
     names = {session_id, *(item.key for item in items)}
     for record in records:
-        names.update(one for one in (record.run_id, record.agent_id, record.turn_id) if one is not None)
+        names.update(
+            record_name
+            for record_name in (record.run_id, record.agent_id, record.turn_id)
+            if record_name is not None
+        )
     if any(redactor.text(name) != name for name in names):
         raise bad_request("an id or name in the session is, or looks like, a secret and would be masked")
 
 
 def _check_contents(contents: Iterable[KeptContent], redactor: Redactor) -> None:
     """Refuse contents with a registered secret: masking would change their hash."""
-    for one in contents:
-        text = one.content.decode(errors="replace")
+    for content in contents:
+        text = content.content.decode(errors="replace")
         if redactor.text(text) != mask_text(text):
             raise bad_request("a content of the session contains a registered secret")
 
 
 def _parents(records: Iterable[Record]) -> list[str]:
     """Return the sessions that runs report their end to."""
-    told = (record.data.get("parent") for record in records if record.type == "run.started")
-    return [str(parent.get("sessionId")) for parent in told if isinstance(parent, dict)]
+    parents = (record.data.get("parent") for record in records if record.type == "run.started")
+    return [str(parent.get("sessionId")) for parent in parents if isinstance(parent, dict)]
 
 
 IMPORT_BYTES_MAX: Final = 512 * 1_048_576
@@ -348,8 +354,8 @@ async def read(lines: AsyncIterable[str] | Iterable[str], *, redactor: Redactor)
             where it cannot be masked.
     """
     reading, total = _Reading(), sha256()
-    async for some in _pieces(lines):
-        await asyncio.to_thread(_take_all, reading, some, total.update)
+    async for batch in _pieces(lines):
+        await asyncio.to_thread(_take_all, reading, batch, total.update)
     if reading.end is None or (reading.end.get("lines"), reading.end.get("sha256")) != (
         reading.count,
         total.hexdigest(),
@@ -357,10 +363,10 @@ async def read(lines: AsyncIterable[str] | Iterable[str], *, redactor: Redactor)
         raise bad_request("checksum mismatch: lines are missing or were changed")
     if not reading.appends or reading.appends[-1].records[-1].seq != reading.last_seq:
         raise bad_request("records are missing: the lines do not hold all records that the header announces")
-    return await asyncio.to_thread(_admitted, reading, redactor)
+    return await asyncio.to_thread(_admit_reading, reading, redactor)
 
 
-def _admitted(reading: _Reading, redactor: Redactor) -> SessionCopy:
+def _admit_reading(reading: _Reading, redactor: Redactor) -> SessionCopy:
     copy = admitted(
         reading.session_id,
         reading.appends,
@@ -377,7 +383,7 @@ def _admitted(reading: _Reading, redactor: Redactor) -> SessionCopy:
 
 async def _pieces(lines: object) -> AsyncIterator[list[bytes]]:
     """Yield the lines in batches that are large enough for a thread."""
-    some, piece_bytes, size_bytes = list[bytes](), 0, 0
+    batch, piece_bytes, size_bytes = list[bytes](), 0, 0
     async for text in _each(lines):
         if not isinstance(text, str):
             raise bad_request(f"lines must be strings, found {kind_of(text)}")
@@ -385,12 +391,12 @@ async def _pieces(lines: object) -> AsyncIterator[list[bytes]]:
         size_bytes += len(raw)
         if size_bytes > IMPORT_BYTES_MAX:
             raise bad_request(f"the session is too large: limit {IMPORT_BYTES_MAX:,} bytes")
-        some.append(raw)
+        batch.append(raw)
         piece_bytes += len(raw)
         if piece_bytes >= _PIECE_BYTES:
-            yield some
-            some, piece_bytes = [], 0
-    yield some
+            yield batch
+            batch, piece_bytes = [], 0
+    yield batch
 
 
 async def _each(lines: object) -> AsyncIterator[object]:
@@ -459,9 +465,9 @@ def _append(reading: _Reading, line: JsonObject) -> None:
     epoch, records = _whole(line["epoch"], least=0), list[Record]()
     before = reading.appends[-1] if reading.appends else None
     seq = before.records[-1].seq if before else 0
-    for one in cast(list[JsonValue], line["records"]):
+    for item in cast(list[JsonValue], line["records"]):
         seq += 1
-        record = from_wire(one)
+        record = from_wire(item)
         if (record.session_id, record.seq, record.epoch) != (reading.session_id, seq, epoch):
             raise ValueError(seq)
         records.append(record)
@@ -541,7 +547,7 @@ def _copy(
     epoch = max(append.epoch for append in copied) + 1
     closing = StoredAppend(_closing(copied, info.session_id, epoch=epoch, now=now), epoch)
     records = [record for append in copied for record in append.records]
-    told = Told(
+    entry = Told(
         now.at,
         now.at,
         title=info.title,
@@ -552,30 +558,30 @@ def _copy(
     )
     return SessionCopy(
         new_id,
-        tuple(_renamed(append, new_id) for append in (*copied, closing)),
-        told,
+        tuple(_rename_session(append, new_id) for append in (*copied, closing)),
+        entry,
         uses=content_hashes(records),
         copied_from=info.session_id,
     )
 
 
-def is_same(known: SessionInfo, made: SessionCopy, *, is_any: bool) -> bool:
+def is_same(existing: SessionInfo, fork: SessionCopy, *, is_any: bool) -> bool:
     """Whether an existing session is the wanted fork; `is_any` accepts a fork at any record."""
-    told = made.told
-    is_there = is_any or known.predecessor_seq == told.predecessor_seq
-    return known.predecessor_id == told.predecessor and is_there
+    entry = fork.told
+    is_there = is_any or existing.predecessor_seq == entry.predecessor_seq
+    return existing.predecessor_id == entry.predecessor and is_there
 
 
 async def _appends(archive: Archive, session_id: str, at: int) -> list[StoredAppend]:
     """Return the appends of a session that end at or before a record."""
-    found: list[StoredAppend] = []
+    kept_appends: list[StoredAppend] = []
     after = 0
     while more := await archive.appends(session_id, after=after, limit=_APPENDS_PER_READ):
-        found += [append for append in more if append.records[-1].seq <= at]
+        kept_appends += [append for append in more if append.records[-1].seq <= at]
         after = more[-1].records[-1].seq
         if after >= at:
             break
-    return found
+    return kept_appends
 
 
 async def safe_points(archive: Archive, session_id: str, *, at: int) -> tuple[int, ...]:
@@ -587,13 +593,13 @@ async def safe_points(archive: Archive, session_id: str, *, at: int) -> tuple[in
 
 def _safe(appends: Sequence[StoredAppend]) -> list[int]:
     """Return the number of appends up to each safe point."""
-    state, found = LoopState(), list[int]()
+    state, counts = LoopState(), list[int]()
     for count, append in enumerate(appends, 1):
         state.apply_all(append.records)
         calls = state.session.history.open_calls()
         if not any(call.stage is CallStage.STARTED for call in calls):
-            found.append(count)
-    return found
+            counts.append(count)
+    return counts
 
 
 def _closing(
@@ -623,7 +629,7 @@ def _closing(
     return tuple(records)
 
 
-def _renamed(append: StoredAppend, session_id: str) -> StoredAppend:
+def _rename_session(append: StoredAppend, session_id: str) -> StoredAppend:
     """Return the append in the fork; its body does not name the session."""
     records = tuple(replace(record, session_id=session_id) for record in append.records)
     return replace(append, records=records)

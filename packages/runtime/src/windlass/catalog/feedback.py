@@ -57,7 +57,7 @@ def data_of(
     Raises:
         Rejected: a value has the wrong type, or all are left out.
     """
-    given: dict[str, object] = {
+    values: dict[str, object] = {
         "thumb": thumb,
         "score": score,
         "note": note,
@@ -66,7 +66,7 @@ def data_of(
         "messageId": message_id,
         "by": by,
     }
-    fields = {name: value for name, value in given.items() if value is not None}
+    fields = {name: value for name, value in values.items() if value is not None}
     if not fields.keys() & {"thumb", "score", "note", "tags"}:
         raise bad_request("feedback needs a thumb, a score, a note or tags")
     problem: str | None = None
@@ -83,14 +83,14 @@ def data_of(
 
 async def feedback_of(store: Store, row: RunRow) -> tuple[Feedback, ...]:
     """Return the feedback of a run, oldest first."""
-    found: list[Feedback] = []
+    items: list[Feedback] = []
     after = 0
     while records := await store.milestones(row.session_id, after=after, limit=RECORDS_PER_READ):
         after = records[-1].seq
         for record in records:
             if record.type == GIVEN and record.data.get("runId") == row.run_id:
                 data = FeedbackGivenData.model_validate(record.data, by_alias=True, by_name=False)
-                found.append(
+                items.append(
                     Feedback(
                         record.at,
                         row.run_id,
@@ -103,4 +103,4 @@ async def feedback_of(store: Store, row: RunRow) -> tuple[Feedback, ...]:
                         data.by,
                     )
                 )
-    return tuple(found)
+    return tuple(items)

@@ -68,10 +68,10 @@ class Page(Generic[T_co]):
     """The argument `after` for the next page; None if this is the last one."""
 
 
-def page_of(found: Sequence[T], limit: int, *, kind: str, place: Callable[[T], int]) -> Page[T]:
+def page_of(rows: Sequence[T], limit: int, *, kind: str, place: Callable[[T], int]) -> Page[T]:
     """Return a page of items that were queried with a limit of one more than the page has."""
-    items = tuple(found[:limit])
-    return Page(items, f"{kind}.{place(items[-1])}" if len(found) > limit else None)
+    items = tuple(rows[:limit])
+    return Page(items, f"{kind}.{place(items[-1])}" if len(rows) > limit else None)
 
 
 def place_of(after: object, kind: str) -> int | None:
@@ -82,10 +82,10 @@ def place_of(after: object, kind: str) -> int | None:
     """
     if after is None:
         return None
-    found = _CURSOR.fullmatch(after) if isinstance(after, str) else None
-    if found is None or found[1] != kind or int(found[2]) > INTEGER_MAX:
+    cursor = _CURSOR.fullmatch(after) if isinstance(after, str) else None
+    if cursor is None or cursor[1] != kind or int(cursor[2]) > INTEGER_MAX:
         raise bad_request("after must be the `next` of a page of the same kind")
-    return int(found[2])
+    return int(cursor[2])
 
 
 def check_limit(limit: object, most: int = PAGE_ITEMS_MAX) -> int:
@@ -102,15 +102,15 @@ async def documents_page(
 ) -> Page[T]:
     """Return a page of the documents of a kind, by name: those of which `made` returns something."""
     check_limit(limit)
-    found: list[tuple[str, T]] = []
-    while len(found) <= limit:
+    named_items: list[tuple[str, T]] = []
+    while len(named_items) <= limit:
         read = await store.documents(kind, after=after, limit=_DOCUMENTS_PER_READ)
-        found += [(one.name, item) for one in read if (item := made(one)) is not None]
+        named_items += [(document.name, item) for document in read if (item := made(document)) is not None]
         if len(read) < _DOCUMENTS_PER_READ:
             break
         after = read[-1].name
-    shown = found[:limit]
-    return Page(tuple(item for _, item in shown), shown[-1][0] if len(found) > limit else None)
+    page = named_items[:limit]
+    return Page(tuple(item for _, item in page), page[-1][0] if len(named_items) > limit else None)
 
 
 _RECORDS_PER_READ: Final = 512
@@ -164,8 +164,8 @@ async def chat_page(journal: Journal, session_id: str, *, after: int, limit: int
         chat = fold_chat(page, chat)
         if len(chat.messages) > end and _is_settled(chat, end):
             break
-    found = [*enumerate(chat.messages[after : end + 1], after + 1)]
-    page = page_of(found, limit, kind=MESSAGES, place=lambda numbered: numbered[0])
+    messages = [*enumerate(chat.messages[after : end + 1], after + 1)]
+    page = page_of(messages, limit, kind=MESSAGES, place=lambda numbered: numbered[0])
     return Page(tuple(message for _, message in page.items), page.next)
 
 
@@ -203,9 +203,9 @@ class Traces:
         """
         # Not taken out: a reader that comes meanwhile begins there too, and so does one after a failed read.
         state = self._kept.get(row.run_id, TraceState())
-        known = state.position.seq or row.first_seq - 1
+        last_seq = state.position.seq or row.first_seq - 1
         if row.first_seq:
-            async for page in pages_of(journal, row.session_id, after=known):
+            async for page in pages_of(journal, row.session_id, after=last_seq):
                 state = fold_trace(page, state, run_id=row.run_id, user_id=owner)
                 if state.trace is not None and state.trace.ended_at is not None:
                     break
@@ -274,7 +274,7 @@ class ReadStep:
     @property
     def added(self) -> list[str]:
         """The texts that hooks added after the messages."""
-        return _added(self.after)
+        return _hook_texts(self.after)
 
 
 async def prompt_of(
@@ -298,20 +298,20 @@ async def step_of(
         Unavailable: the content store cannot be reached.
     """
     records = await _records(row, journal)
-    places = [at for at, one in enumerate(records) if _begins(one, row.run_id)]
-    begun = [at for at in places if records[at].data.get("stepIndex") == step_index]
+    starts = [at for at, record in enumerate(records) if _begins(record, row.run_id)]
+    begun = [at for at in starts if records[at].data.get("stepIndex") == step_index]
     if not begun:
         return None
     at = begun[-1]
-    end = next((place for place in places if place > at), len(records))
+    end = next((start for start in starts if start > at), len(records))
     # Folding a long session is slow, so it runs in a thread.
-    state = await asyncio.to_thread(_folded, records[: at + 1])
+    state = await asyncio.to_thread(_fold, records[: at + 1])
     after = records[at + 1 : end]
     package, run = None, state.run
     if run is not None and run.package_fingerprint is not None:
         try:
             package = await package_of(content, run.package_fingerprint)
-            package = await _resolved(package, _given(state, after), content=content)
+            package = await _apply_resolvers(package, _resolver_results(state, after), content=content)
         except Rejected:
             package = None
     return ReadStep(state, package, records[: at + 1], after)
@@ -319,20 +319,20 @@ async def step_of(
 
 async def _records(row: RunRow, journal: Journal) -> list[Record]:
     """Return all records of a session up to the end of a run."""
-    found: list[Record] = []
+    session_records: list[Record] = []
     async for page in pages_of(journal, row.session_id):
         for record in page:
-            found.append(record)
+            session_records.append(record)
             if record.type in RUN_ENDS and record.run_id == row.run_id:
-                return found
-    return found
+                return session_records
+    return session_records
 
 
 def _begins(record: Record, run_id: str) -> bool:
     return record.type == "step.started" and record.run_id == run_id
 
 
-def _folded(records: Sequence[Record]) -> LoopState:
+def _fold(records: Sequence[Record]) -> LoopState:
     state = LoopState()
     state.apply_all(records)
     return state
@@ -368,37 +368,39 @@ def _prompt(step: ReadStep, step_index: int) -> StepPrompt:
     )
 
 
-def _given(state: LoopState, after: Sequence[Record]) -> dict[str, Resolved]:
+def _resolver_results(state: LoopState, after: Sequence[Record]) -> dict[str, Resolved]:
     """Return the results of resolvers by name; those with scope step come last."""
     run = state.run
     assert run is not None, "a step belongs to a run"
-    found = dict(state.session.resolved)
+    resolved = dict(state.session.resolved)
     for record in after:
         body = record.body
         if isinstance(body, records.AgentResolved) and body.scope is ResolverScope.STEP:
-            found |= resolved_by(body, agent_id=run.agent_id, run_id=record.run_id)
+            resolved |= resolved_by(body, agent_id=run.agent_id, run_id=record.run_id)
     prefix = resolved_key(run.agent_id, "")
-    return {key.removeprefix(prefix): one for key, one in found.items() if key.startswith(prefix)}
+    return {key.removeprefix(prefix): value for key, value in resolved.items() if key.startswith(prefix)}
 
 
-async def _resolved(
-    package: RuntimePackage, given: dict[str, Resolved], *, content: ContentStore
+async def _apply_resolvers(
+    package: RuntimePackage, results: dict[str, Resolved], *, content: ContentStore
 ) -> RuntimePackage:
     """Return a package with the results of its resolvers; those with scope step come last."""
     specs = package.resolvers or ()
-    for spec in sorted(specs, key=lambda one: one.scope is ResolverScope.STEP):
-        known = given.get(spec.name)
-        if known is not None:
-            package = _with(package, spec, cast(JsonObject, from_json(await content.get(known.content))))
+    for spec in sorted(specs, key=lambda resolver: resolver.scope is ResolverScope.STEP):
+        result = results.get(spec.name)
+        if result is not None:
+            package = _with(package, spec, cast(JsonObject, from_json(await content.get(result.content))))
     return package
 
 
 def _with(package: RuntimePackage, spec: ResolverSpec, part: JsonObject) -> RuntimePackage:
-    told, words = package.agent.instructions or "", str(part.get("words") or "")
+    instructions, addition = package.agent.instructions or "", str(part.get("words") or "")
     is_first = spec.part is ResolverPart.INSTRUCTIONS
-    said = "\n\n".join(one for one in ((words, told) if is_first else (told, words)) if one)
-    agent = package.agent.model_copy(update={"instructions": said or None})
-    tools = [ToolSpec.model_validate(one) for one in cast(list[object], part.get("tools") or [])]
+    joined = "\n\n".join(
+        item for item in ((addition, instructions) if is_first else (instructions, addition)) if item
+    )
+    agent = package.agent.model_copy(update={"instructions": joined or None})
+    tools = [ToolSpec.model_validate(item) for item in cast(list[object], part.get("tools") or [])]
     return package.model_copy(update={"agent": agent, "tools": (*(package.tools or ()), *tools) or None})
 
 
@@ -406,25 +408,25 @@ def tools_in(package: RuntimePackage | None, *, can_ask: bool) -> tuple[tuple[Js
     """Return the tools of the prompt, and whether some of them ask people."""
     if package is None:
         return (), False
-    questions = {one.name for one in package.tools or () if (one.metadata or {}).get("isQuestion")}
+    questions = {part.name for part in package.tools or () if (part.metadata or {}).get("isQuestion")}
     tools: list[JsonObject] = [
-        {"name": one.name, "description": one.description or "", "inputSchema": one.input_schema}
-        for one in package.tools or ()
-        if can_ask or one.name not in questions
+        {"name": part.name, "description": part.description or "", "inputSchema": part.input_schema}
+        for part in package.tools or ()
+        if can_ask or part.name not in questions
     ]
     below = (
-        subagent_tool(one.name, one.description or "", package_id=one.package_id)
-        for one in package.subagents or ()
+        subagent_tool(part.name, part.description or "", package_id=part.package_id)
+        for part in package.subagents or ()
     )
-    return (*tools, *(one.definition for one in below)), bool(questions) and can_ask
+    return (*tools, *(part.definition for part in below)), bool(questions) and can_ask
 
 
-def _added(after: Iterable[Record]) -> list[str]:
+def _hook_texts(after: Iterable[Record]) -> list[str]:
     """Return the texts that hooks added after the messages."""
-    found: list[str] = []
+    texts: list[str] = []
     for record in after:
         body = record.body
         if isinstance(body, records.HookCompleted) and body.point == BEFORE_MODEL_CALL:
             context = (body.change or {}).get("context")
-            found += [str(text) for text in context] if isinstance(context, list) else ()
-    return found
+            texts += [str(text) for text in context] if isinstance(context, list) else ()
+    return texts

@@ -109,8 +109,8 @@ def check_member(members: Collection[str], value: object, what: str) -> None:
     """
     if isinstance(value, str) and value in members:
         return
-    found = repr(shown(value, MEMBER_SHOWN_CHARS_MAX)) if isinstance(value, str) else kind_of(value)
-    raise bad_request(f"{what} must be one of {', '.join(members)}, found {found}")
+    shown_value = repr(shown(value, MEMBER_SHOWN_CHARS_MAX)) if isinstance(value, str) else kind_of(value)
+    raise bad_request(f"{what} must be one of {', '.join(members)}, found {shown_value}")
 
 
 def name_of(value: object, what: str) -> str | None:
@@ -124,55 +124,55 @@ def words_of(text: object) -> tuple[str, ...]:
         return ()
     if not isinstance(text, str) or len(text) > SEARCH_CHARS_MAX:
         raise bad_request(f"text must be a string of at most {SEARCH_CHARS_MAX} characters")
-    words = words_in(text)
-    if not words:
+    search_words = words_in(text)
+    if not search_words:
         raise bad_request("text contains no word to search for")
-    return words[:SEARCH_WORDS_MAX]
+    return search_words[:SEARCH_WORDS_MAX]
 
 
 def number_of(value: object, what: str) -> int:
     """Return a checked record number."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        found = value if type(value) is int else kind_of(value)
-        raise bad_request(f"{what} must be the number of a record, found {found}")
+        shown_value = value if type(value) is int else kind_of(value)
+        raise bad_request(f"{what} must be the number of a record, found {shown_value}")
     return value
 
 
-def run_filter(wanted: "RunQuery") -> RunFilter:
+def run_filter(query: "RunQuery") -> RunFilter:
     """Return the filter of a query of runs.
 
     Raises:
         Rejected: an option is not valid.
     """
-    error, feedback = wanted.get("error"), wanted.get("feedback")
+    error, feedback = query.get("error"), query.get("feedback")
     if error is not None:
         check_member((_ANY_ERROR, *ErrorKind), error, "error")
     if feedback is not None:
         check_member(_RATINGS, feedback, "feedback")
     return RunFilter(
-        session_id=name_of(wanted.get("session_id"), "session_id"),
-        agent_id=name_of(wanted.get("agent_id"), "agent_id"),
-        status=member(RunStatus, wanted.get("status"), "status"),
-        owner=name_of(wanted.get("owner"), "owner"),
-        root_only=bool(wanted.get("root_only", False)),
-        playground=bool(wanted.get("playground", False)),
-        waits_on=member(WaitCause, wanted.get("waits_on"), "waits_on"),
-        fingerprint=name_of(wanted.get("version"), "version"),
+        session_id=name_of(query.get("session_id"), "session_id"),
+        agent_id=name_of(query.get("agent_id"), "agent_id"),
+        status=member(RunStatus, query.get("status"), "status"),
+        owner=name_of(query.get("owner"), "owner"),
+        root_only=bool(query.get("root_only", False)),
+        playground=bool(query.get("playground", False)),
+        waits_on=member(WaitCause, query.get("waits_on"), "waits_on"),
+        fingerprint=name_of(query.get("version"), "version"),
         error="" if error == _ANY_ERROR else error,
-        tag=name_of(wanted.get("tag"), "tag"),
+        tag=name_of(query.get("tag"), "tag"),
         rating=None if feedback is None else _RATINGS[feedback],
-        has_crashed=wanted.get("has_crashed"),
-        since=_time_of(wanted.get("since"), "since"),
-        until=_time_of(wanted.get("until"), "until"),
-        cost_micros=(_count_of(wanted, "cost_micros_min"), _count_of(wanted, "cost_micros_max")),
-        duration_ms=(_count_of(wanted, "duration_ms_min"), _count_of(wanted, "duration_ms_max")),
-        words=words_of(wanted.get("text")),
-        run_ids=_ids_of(wanted.get("run_ids")),
+        has_crashed=query.get("has_crashed"),
+        since=_time_of(query.get("since"), "since"),
+        until=_time_of(query.get("until"), "until"),
+        cost_micros=(_count_of(query, "cost_micros_min"), _count_of(query, "cost_micros_max")),
+        duration_ms=(_count_of(query, "duration_ms_min"), _count_of(query, "duration_ms_max")),
+        words=words_of(query.get("text")),
+        run_ids=_ids_of(query.get("run_ids")),
     )
 
 
 def _ids_of(value: Sequence[str] | None) -> tuple[str, ...]:
-    names = tuple(check_id(one, "run_ids") for one in value or ())
+    names = tuple(check_id(run_id, "run_ids") for run_id in value or ())
     if len(names) > RUN_IDS_MAX:
         raise bad_request(f"run_ids: found {len(names):,}, limit {RUN_IDS_MAX}")
     return names
@@ -185,50 +185,50 @@ def _time_of(value: object, what: str) -> str | None:
     return stamp(cast("datetime", value).astimezone(UTC))
 
 
-def _count_of(wanted: Mapping[str, object], name: str) -> int | None:
-    value = wanted.get(name)
+def _count_of(query: Mapping[str, object], name: str) -> int | None:
+    value = query.get(name)
     if value is None or (type(value) is int and 0 <= value <= INTEGER_MAX):
         return value
     raise bad_request(f"{name} must be a whole number from 0, found {kind_of(value)}")
 
 
-def run_order(wanted: "RunQuery", after: object) -> RunOrder:
+def run_order(query: "RunQuery", after: object) -> RunOrder:
     """Return the order of a query of runs, and where its page begins.
 
     Raises:
         Rejected: the sort is unknown, or the cursor is not one of such a page.
     """
-    by, is_ascending = _sort_of(RunSort, wanted)
-    is_time = by is RunSort.STARTED and wanted.get("session_id") is None
+    by, is_ascending = _sort_of(RunSort, query)
+    is_time = by is RunSort.STARTED and query.get("session_id") is None
     return RunOrder(by, is_ascending, _place_in(after, "runs", _way(by, is_ascending), is_time=is_time))
 
 
-def session_filter(wanted: "SessionQuery") -> SessionFilter:
+def session_filter(query: "SessionQuery") -> SessionFilter:
     """Return the filter of a query of sessions.
 
     Raises:
         Rejected: an option is not valid.
     """
-    owner = name_of(wanted.get("owner"), "owner")
+    owner = name_of(query.get("owner"), "owner")
     of_runs = run_filter(
         {
-            "waits_on": wanted.get("waits_on"),
-            "version": wanted.get("version"),
-            "error": wanted.get("error"),
-            "tag": wanted.get("tag"),
-            "feedback": wanted.get("feedback"),
-            "has_crashed": wanted.get("has_crashed"),
+            "waits_on": query.get("waits_on"),
+            "version": query.get("version"),
+            "error": query.get("error"),
+            "tag": query.get("tag"),
+            "feedback": query.get("feedback"),
+            "has_crashed": query.get("has_crashed"),
         }
     )
     return SessionFilter(
-        agent_id=name_of(wanted.get("agent_id"), "agent_id"),
-        status=member(SessionStatus, wanted.get("status"), "status"),
+        agent_id=name_of(query.get("agent_id"), "agent_id"),
+        status=member(SessionStatus, query.get("status"), "status"),
         owner=owner,
-        words=words_of(wanted.get("text")),
-        root_only=wanted.get("root_only", True),
-        since=_time_of(wanted.get("since"), "since"),
-        until=_time_of(wanted.get("until"), "until"),
-        cost_micros=(_count_of(wanted, "cost_micros_min"), _count_of(wanted, "cost_micros_max")),
+        words=words_of(query.get("text")),
+        root_only=query.get("root_only", True),
+        since=_time_of(query.get("since"), "since"),
+        until=_time_of(query.get("until"), "until"),
+        cost_micros=(_count_of(query, "cost_micros_min"), _count_of(query, "cost_micros_max")),
         run=None if of_runs == _ANY_RUN else replace(of_runs, owner=owner),
     )
 
@@ -236,39 +236,39 @@ def session_filter(wanted: "SessionQuery") -> SessionFilter:
 _ANY_RUN: Final = RunFilter()
 
 
-def session_order(wanted: "SessionQuery", after: object) -> SessionOrder:
+def session_order(query: "SessionQuery", after: object) -> SessionOrder:
     """Return the order of a query of sessions, and where its page begins.
 
     Raises:
         Rejected: the sort is unknown, or the cursor is not one of such a page.
     """
-    by, is_ascending = _sort_of(SessionSort, wanted)
-    place = _place_in(after, "sessions", _way(by, is_ascending), is_time=by is SessionSort.UPDATED)
-    return SessionOrder(by, is_ascending, place)
+    by, is_ascending = _sort_of(SessionSort, query)
+    position = _place_in(after, "sessions", _way(by, is_ascending), is_time=by is SessionSort.UPDATED)
+    return SessionOrder(by, is_ascending, position)
 
 
-def _sort_of(sorts: type[SortT], wanted: "RunQuery | SessionQuery") -> tuple[SortT, bool]:
+def _sort_of(sorts: type[SortT], query: "RunQuery | SessionQuery") -> tuple[SortT, bool]:
     """Return the sort of a query, the first one if it names none, and whether the least comes first."""
-    sort = member(sorts, wanted.get("sort"), "sort") or next(iter(sorts))
-    return sort, bool(wanted.get("is_ascending", False))
+    sort = member(sorts, query.get("sort"), "sort") or next(iter(sorts))
+    return sort, bool(query.get("is_ascending", False))
 
 
 def _way(by: RunSort | SessionSort, is_ascending: bool) -> str:
     return f"{by.value}{'-up' if is_ascending else ''}"
 
 
-def _place_in(after: object, kind: str, way: str, *, is_time: bool) -> tuple[str | int, int] | None:
+def _place_in(after: object, kind: str, direction: str, *, is_time: bool) -> tuple[str | int, int] | None:
     """Return the sorted value and the number that the cursor of a sorted page names; None without one."""
     if after is None:
         return None
-    found = _SORTED_CURSOR.fullmatch(after) if isinstance(after, str) else None
-    if found is None or found[1] != kind or found[2] != way or is_time == found[4].isdecimal():
+    cursor = _SORTED_CURSOR.fullmatch(after) if isinstance(after, str) else None
+    if cursor is None or cursor[1] != kind or cursor[2] != direction or is_time == cursor[4].isdecimal():
         raise bad_request("after must be the `next` of a page of the same kind")
-    return (found[4] if is_time else int(found[4])), int(found[3])
+    return (cursor[4] if is_time else int(cursor[4])), int(cursor[3])
 
 
 def _sorted_page(
-    found: Sequence[T],
+    rows: Sequence[T],
     limit: int,
     *,
     kind: str,
@@ -276,8 +276,8 @@ def _sorted_page(
     place: Callable[[T], tuple[str | int, int]],
 ) -> Page[T]:
     """Return a page of rows that were queried with a limit of one more than the page has."""
-    items = tuple(found[:limit])
-    if len(found) <= limit:
+    items = tuple(rows[:limit])
+    if len(rows) <= limit:
         return Page(items, None)
     value, number = place(items[-1])
     return Page(items, f"{kind}.{_way(order.by, order.is_ascending)}.{number}.{value}")
@@ -403,7 +403,7 @@ class Sessions:
     # lists
 
     async def list(
-        self, *, after: str | None = None, limit: int = 50, **wanted: Unpack[SessionQuery]
+        self, *, after: str | None = None, limit: int = 50, **options: Unpack[SessionQuery]
     ) -> Page[SessionInfo]:
         """Return sessions from the index alone; newest first unless sorted otherwise.
 
@@ -416,29 +416,29 @@ class Sessions:
         Raises:
             Rejected: the cursor, the limit or an option is not valid, or the store cannot search for text.
         """
-        check_options(wanted, SessionQuery, what="list")
-        query, most, order = session_filter(wanted), check_limit(limit), session_order(wanted, after)
-        found = await self._store.listed(query, order=order, limit=most + 1)
-        place = partial(place_of_session, by=order.by)
-        return _sorted_page(found, most, kind="sessions", order=order, place=place)
+        check_options(options, SessionQuery, what="list")
+        query, most, order = session_filter(options), check_limit(limit), session_order(options, after)
+        rows = await self._store.listed(query, order=order, limit=most + 1)
+        position = partial(place_of_session, by=order.by)
+        return _sorted_page(rows, most, kind="sessions", order=order, place=position)
 
-    async def count(self, **wanted: Unpack[SessionQuery]) -> int:
+    async def count(self, **options: Unpack[SessionQuery]) -> int:
         """Return how many sessions match a filter; `COUNTED_MAX` + 1 if they are more.
 
         Raises:
             Rejected: an option is not valid, or the store cannot search for text.
         """
-        check_options(wanted, SessionQuery, what="count")
-        return await self._store.count_listed(session_filter(wanted), most=COUNTED_MAX + 1)
+        check_options(options, SessionQuery, what="count")
+        return await self._store.count_listed(session_filter(options), most=COUNTED_MAX + 1)
 
-    async def count_runs(self, **wanted: Unpack[RunQuery]) -> int:
+    async def count_runs(self, **options: Unpack[RunQuery]) -> int:
         """Return how many runs match a filter; `COUNTED_MAX` + 1 if they are more.
 
         Raises:
             Rejected: an option is not valid, or the store cannot search for text.
         """
-        check_options(wanted, RunQuery, what="count_runs")
-        return await self._store.count_listed_runs(run_filter(wanted), most=COUNTED_MAX + 1)
+        check_options(options, RunQuery, what="count_runs")
+        return await self._store.count_listed_runs(run_filter(options), most=COUNTED_MAX + 1)
 
     async def get(self, session_id: str) -> SessionInfo:
         """Return a session.
@@ -452,7 +452,7 @@ class Sessions:
         return info
 
     async def runs(
-        self, *, after: str | None = None, limit: int = 50, **wanted: Unpack[RunQuery]
+        self, *, after: str | None = None, limit: int = 50, **options: Unpack[RunQuery]
     ) -> Page[RunInfo]:
         """Return runs of one session or of all, from the index alone; newest first unless sorted otherwise.
 
@@ -462,12 +462,12 @@ class Sessions:
         Raises:
             Rejected: the cursor, the limit or an option is not valid, or the store cannot search for text.
         """
-        check_options(wanted, RunQuery, what="runs")
-        query, most = run_filter(wanted), check_limit(limit)
-        order = run_order(wanted, after)
-        found = await self._store.listed_runs(query, order=order, limit=most + 1)
-        place = partial(place_of_run, wanted=query, by=order.by)
-        return _sorted_page(found, most, kind="runs", order=order, place=place)
+        check_options(options, RunQuery, what="runs")
+        query, most = run_filter(options), check_limit(limit)
+        order = run_order(options, after)
+        rows = await self._store.listed_runs(query, order=order, limit=most + 1)
+        position = partial(place_of_run, wanted=query, by=order.by)
+        return _sorted_page(rows, most, kind="runs", order=order, place=position)
 
     async def requests(
         self,
@@ -489,9 +489,9 @@ class Sessions:
             Rejected: the cursor or the limit is not valid.
         """
         most, behind = check_limit(limit), place_of(after, "requests") or 0
-        wanted, names = name_of(owner, "owner"), [name_of(one, "named") or "" for one in named]
-        found = await self._store.listed_requests(owner=wanted, named=names, after=behind, limit=most + 1)
-        return page_of(found, most, kind="requests", place=lambda one: one.number)
+        owner_name, names = name_of(owner, "owner"), [name_of(request, "named") or "" for request in named]
+        rows = await self._store.listed_requests(owner=owner_name, named=names, after=behind, limit=most + 1)
+        return page_of(rows, most, kind="requests", place=lambda request: request.number)
 
     async def request(self, request_id: str) -> OpenRequest | SettledRequest | None:
         """Return a request to a person, open or settled, from the index.
@@ -522,10 +522,12 @@ class Sessions:
         Raises:
             Rejected: the cursor, the limit or an option is not valid.
         """
-        wanted, agent = name_of(owner, "owner"), name_of(agent_id, "agent_id")
+        owner_name, agent = name_of(owner, "owner"), name_of(agent_id, "agent_id")
         most, before = check_limit(limit), place_of(after, "refused")
-        found = await self._store.listed_refusals(owner=wanted, agent_id=agent, before=before, limit=most + 1)
-        return page_of(found, most, kind="refused", place=lambda one: one.number)
+        rows = await self._store.listed_refusals(
+            owner=owner_name, agent_id=agent, before=before, limit=most + 1
+        )
+        return page_of(rows, most, kind="refused", place=lambda refusal: refusal.number)
 
     async def stats(
         self,
@@ -546,15 +548,15 @@ class Sessions:
         Raises:
             Rejected: the time range or the split is not valid, or there are more than 1,000 buckets.
         """
-        wanted = count_filter(start, end, bucket_s=bucket_s, agent_id=agent_id, owner=owner)
+        counted = count_filter(start, end, bucket_s=bucket_s, agent_id=agent_id, owner=owner)
         by = check_split(split)
-        counts = await self._store.counted_runs(wanted)
-        waiting = await self._store.waiting(owner=wanted.owner, agent_id=wanted.agent_id)
-        found = stats_of(wanted, counts, waiting=waiting)
+        counts = await self._store.counted_runs(counted)
+        waiting = await self._store.waiting(owner=counted.owner, agent_id=counted.agent_id)
+        statistics = stats_of(counted, counts, waiting=waiting)
         if by is None:
-            return found
-        apart = replace(wanted, split=by)
-        return replace(found, groups=groups_of(apart, await self._store.counted_runs(apart)))
+            return statistics
+        apart = replace(counted, split=by)
+        return replace(statistics, groups=groups_of(apart, await self._store.counted_runs(apart)))
 
     # one session
 
@@ -670,17 +672,17 @@ class Sessions:
             raise kept_name("session_id_new")
         if is_notes(name):
             raise notes_name("session_id_new")
-        wanted = last_seq if at is None else number_of(at, "at")
-        if not 1 <= wanted <= last_seq:
-            raise bad_request(f"the session has records 1 to {last_seq:,}, found {wanted:,}")
-        made = await forking.prepare(
-            self._store, info, new_id=name, at=wanted, now=moment(self._machine.clock)
+        last_copied = last_seq if at is None else number_of(at, "at")
+        if not 1 <= last_copied <= last_seq:
+            raise bad_request(f"the session has records 1 to {last_seq:,}, found {last_copied:,}")
+        copy = await forking.prepare(
+            self._store, info, new_id=name, at=last_copied, now=moment(self._machine.clock)
         )
         try:
-            await self._store.keep(made)
+            await self._store.keep(copy)
         except Conflict:
-            known = await self._store.listed_session(name)
-            if known is None or not forking.is_same(known, made, is_any=at is None):
+            existing = await self._store.listed_session(name)
+            if existing is None or not forking.is_same(existing, copy, is_any=at is None):
                 raise
         self._bus.notify()
         return await self.get(name)
@@ -708,10 +710,10 @@ class Sessions:
                 is in a content or an id, where it cannot be masked.
             Conflict: the session or one of its runs exists here, or it was deleted.
         """
-        made = await importing.read(lines, redactor=self._redactor)
-        await self._store.keep(made)
+        copy = await importing.read(lines, redactor=self._redactor)
+        await self._store.keep(copy)
         self._bus.notify()
-        return await self.get(made.session_id)
+        return await self.get(copy.session_id)
 
     async def delete(self, session_id: str) -> tuple[str, ...]:
         """Delete a session and those of its subagents; return the ids of all.
@@ -736,7 +738,7 @@ class Sessions:
                 if error.retry is not RetryClass.RETRYABLE or clock.monotonic() >= deadline_s:
                     raise
             await clock.sleep(_PAUSE_S)
-        await self._left(removed)
+        await self._forget_removed(removed)
         return removed
 
     async def prune(self, before: datetime, *, limit: int | None = None) -> int:
@@ -752,25 +754,25 @@ class Sessions:
         check_moment(before, "before")
         most = None if limit is None else check_whole(limit, "limit", most=PRUNED_MAX)
         since = stamp(before)
-        wanted, order, count = RunFilter(root_only=True, until=since), RunOrder(is_ascending=True), 0
-        kept = await self._scheduled()
-        while page := await self._store.listed_runs(wanted, order=order, limit=_PRUNE_PAGE):
+        ended, order, count = RunFilter(root_only=True, until=since), RunOrder(is_ascending=True), 0
+        scheduled = await self._scheduled_sessions()
+        while page := await self._store.listed_runs(ended, order=order, limit=_PRUNE_PAGE):
             for session_id in dict.fromkeys(run.session_id for run in page):
-                count += session_id not in kept and await self._is_pruned(session_id, since)
+                count += session_id not in scheduled and await self._is_pruned(session_id, since)
                 if count == most:
                     return count
-            order = replace(order, after=place_of_run(page[-1], wanted=wanted, by=order.by))
+            order = replace(order, after=place_of_run(page[-1], wanted=ended, by=order.by))
         return count
 
-    async def _scheduled(self) -> set[str]:
+    async def _scheduled_sessions(self) -> set[str]:
         """Return the sessions that schedules name."""
-        found: set[str] = set()
+        session_ids: set[str] = set()
         after: str | None = None
         while page := await self._store.documents(SCHEDULE, after=after, limit=_PRUNE_PAGE):
-            specs = [cast("dict[str, str | None]", one.body["schedule"]) for one in page]
-            found |= {name for one in specs if (name := one["session_id"]) is not None}
+            specs = [cast("dict[str, str | None]", spec.body["schedule"]) for spec in page]
+            session_ids |= {name for spec in specs if (name := spec["session_id"]) is not None}
             after = page[-1].name
-        return found
+        return session_ids
 
     async def _is_pruned(self, session_id: str, since: str) -> bool:
         """Delete a session unless it was used since; return whether it was deleted."""
@@ -783,15 +785,15 @@ class Sessions:
             removed = await self._store.delete(session_id, now_ms=now_ms, idle_since=since)
         except Conflict:
             return False
-        await self._left(removed)
+        await self._forget_removed(removed)
         return True
 
-    async def _left(self, removed: Iterable[str]) -> None:
+    async def _forget_removed(self, removed: Iterable[str]) -> None:
         """Let go of what else belongs to deleted sessions."""
         self._bus.notify()
         for sandboxes in self._sandboxes:
-            for one in removed:
-                await sandboxes.remove(one)
+            for session_id in removed:
+                await sandboxes.remove(session_id)
 
     async def _last_seq(self, session_id: str) -> int:
         await self.get(session_id)
@@ -837,10 +839,10 @@ async def _sleep(clock: Clock) -> None:
 
 async def _is_turn(store: Documents, clock: Clock) -> bool:
     """Return whether it is time for a sweep, and this process makes it."""
-    now_ms, found = moment(clock).ms, await store.document(_RETENTION, _SWEEP)
-    if found is not None and found.due_at_ms is not None and found.due_at_ms > now_ms:
+    now_ms, sweep = moment(clock).ms, await store.document(_RETENTION, _SWEEP)
+    if sweep is not None and sweep.due_at_ms is not None and sweep.due_at_ms > now_ms:
         return False
-    revision = 1 if found is None else found.revision + 1
+    revision = 1 if sweep is None else sweep.revision + 1
     with suppress(Conflict):
         await store.put_document(Document(_RETENTION, _SWEEP, revision, {}, now_ms + RETENTION_SWEEP_MS))
         return True

@@ -119,27 +119,27 @@ def check_split(value: object) -> Literal["agent", "version"] | None:
             raise bad_request(f"split must be agent or version, found {kind_of(value)}")
 
 
-def stats_of(wanted: CountFilter, counts: RunCounts, *, waiting: Waiting) -> RunStats:
+def stats_of(query: CountFilter, counts: RunCounts, *, waiting: Waiting) -> RunStats:
     """Return the statistics with all buckets, including empty ones."""
-    total, buckets = _over_time(wanted, counts.cells, counts.times)
-    return RunStats(wanted.start, wanted.end, wanted.bucket_ms // 1_000, total, buckets, waiting)
+    total, buckets = _over_time(query, counts.cells, counts.times)
+    return RunStats(query.start, query.end, query.bucket_ms // 1_000, total, buckets, waiting)
 
 
-def groups_of(wanted: CountFilter, counts: RunCounts) -> tuple[RunGroup, ...]:
+def groups_of(query: CountFilter, counts: RunCounts) -> tuple[RunGroup, ...]:
     """Return the counts of every group, most runs first."""
     names = sorted({cell.group for cell in counts.cells})
-    found = [
+    groups = [
         RunGroup(
             name,
             *_over_time(
-                wanted,
+                query,
                 [cell for cell in counts.cells if cell.group == name],
-                [one for one in counts.times if one.group == name],
+                [times for times in counts.times if times.group == name],
             ),
         )
         for name in names
     ]
-    return tuple(sorted(found, key=lambda group: -group.total.runs))
+    return tuple(sorted(groups, key=lambda group: -group.total.runs))
 
 
 def merged(name: str, groups: Sequence[RunGroup]) -> RunGroup:
@@ -148,45 +148,48 @@ def merged(name: str, groups: Sequence[RunGroup]) -> RunGroup:
         return replace(groups[0], name=name)
     total = _sum([group.total for group in groups])
     return RunGroup(
-        name, total, tuple(_sum(parts) for parts in zip(*(one.buckets for one in groups), strict=True))
+        name, total, tuple(_sum(parts) for parts in zip(*(group.buckets for group in groups), strict=True))
     )
 
 
 def _sum(numbers: Sequence[RunNumbers]) -> RunNumbers:
     first = numbers[0]
     names = (part.name for part in fields(first) if part.name not in {"at", "p50_ms", "p95_ms"})
-    sums = {name: sum(getattr(one, name) for one in numbers) for name in names}
+    sums = {name: sum(getattr(item, name) for item in numbers) for name in names}
     return RunNumbers(first.at, **sums)
 
 
 def _over_time(
-    wanted: CountFilter, found: Sequence[RunCell], times: Iterable[RunTimes]
+    query: CountFilter, all_cells: Sequence[RunCell], times: Iterable[RunTimes]
 ) -> tuple[RunNumbers, tuple[RunNumbers, ...]]:
     """Return the whole time, and every bucket."""
-    start, end = datetime.fromisoformat(wanted.start), datetime.fromisoformat(wanted.end)
-    width = timedelta(milliseconds=wanted.bucket_ms)
+    start, end = datetime.fromisoformat(query.start), datetime.fromisoformat(query.end)
+    width = timedelta(milliseconds=query.bucket_ms)
     count = -(-(end - start) // width)
     cells: list[list[RunCell]] = [[] for _ in range(count)]
-    for cell in found:
+    for cell in all_cells:
         cells[cell.bucket].append(cell)
-    by_bucket = {one.bucket: one for one in times}
-    buckets = [_numbers(stamp(start + at * width), some, by_bucket.get(at)) for at, some in enumerate(cells)]
-    return _numbers(wanted.start, found, by_bucket.get(None)), tuple(buckets)
+    by_bucket = {bucket_times.bucket: bucket_times for bucket_times in times}
+    buckets = [
+        _numbers(stamp(start + at * width), bucket_cells, by_bucket.get(at))
+        for at, bucket_cells in enumerate(cells)
+    ]
+    return _numbers(query.start, all_cells, by_bucket.get(None)), tuple(buckets)
 
 
 def _numbers(at: str, cells: Iterable[RunCell], times: RunTimes | None) -> RunNumbers:
-    found = RunNumbers(at)
+    numbers = RunNumbers(at)
     if times is not None:
-        found = replace(found, p50_ms=times.p50_ms, p95_ms=times.p95_ms)
+        numbers = replace(numbers, p50_ms=times.p50_ms, p95_ms=times.p95_ms)
     for cell in cells:
         name = _FIELDS.get(cell.status, "open")
-        more = {name: getattr(found, name) + cell.count}
-        found = replace(
-            found,
-            runs=found.runs + cell.count,
-            input_tokens=found.input_tokens + cell.input_tokens,
-            output_tokens=found.output_tokens + cell.output_tokens,
-            cost_micros=found.cost_micros + cell.cost_micros,
+        more = {name: getattr(numbers, name) + cell.count}
+        numbers = replace(
+            numbers,
+            runs=numbers.runs + cell.count,
+            input_tokens=numbers.input_tokens + cell.input_tokens,
+            output_tokens=numbers.output_tokens + cell.output_tokens,
+            cost_micros=numbers.cost_micros + cell.cost_micros,
             **more,
         )
-    return found
+    return numbers

@@ -89,7 +89,7 @@ class Feed:
             return
         shown: list[PublishedRecord] | None = None
         for key, first in ((session_id, records[0].seq), (EVERYTHING, records[0].position)):
-            topic = self._listened(key)
+            topic = self._topic_of(key)
             if topic is None:
                 continue
             shown = shown or [
@@ -115,7 +115,7 @@ class Feed:
     def notify(self, sessions: Collection[str] | None = None) -> None:
         """Make readers of sessions read the journal again, and those of everything; None: every reader."""
         for key in tuple(self._topics) if sessions is None else (*sessions, EVERYTHING):
-            topic = self._listened(key)
+            topic = self._topic_of(key)
             if topic is not None:
                 topic.doubt()
         for run_id in tuple(self._ends):
@@ -230,7 +230,7 @@ class Feed:
 
     def topic(self, key: str) -> Topic:
         """Return the topic of a key; only its readers keep it alive."""
-        topic = self._listened(key)
+        topic = self._topic_of(key)
         if topic is None:
             topic = Topic(self._events_max)
             self._topics[key] = ref(topic, partial(self._forget, key))
@@ -239,7 +239,7 @@ class Feed:
     def release(self, key: str, topic: Topic) -> None:
         """Drop a topic after its last reader left."""
         # A reader that is garbage-collected with its topic leaves after the topic was dropped.
-        if topic.is_empty and self._listened(key) is topic:
+        if topic.is_empty and self._topic_of(key) is topic:
             del self._topics[key]
 
     def open_step(self, session_id: str) -> LiveStep | None:
@@ -278,9 +278,9 @@ class Feed:
         )
         return inner if options.queue is None else QueuedSubscription(inner, options.queue)
 
-    def _listened(self, key: str) -> Topic | None:
-        found = self._topics.get(key)
-        return None if found is None else found()
+    def _topic_of(self, key: str) -> Topic | None:
+        reference = self._topics.get(key)
+        return None if reference is None else reference()
 
     def _forget(self, key: str, gone: "ReferenceType[Topic]") -> None:
         # Called only for a reference that is still in the dictionary.
@@ -291,10 +291,10 @@ class Feed:
         if not self._topics:
             return
         session_id = step.started.session_id
-        topic = self._listened(session_id)
+        topic = self._topic_of(session_id)
         if topic is not None:
             topic.stir()
-        everything = self._listened(EVERYTHING)
+        everything = self._topic_of(EVERYTHING)
         if everything is not None:
             self.stamp = step.stamp = self.stamp + 1
             self._live.move_to_end(session_id)
@@ -362,11 +362,11 @@ def _call_id(record: Record) -> str:
 
 def _check_scope(cursor: Cursor, start: Cursor) -> None:
     """Refuse a cursor of another stream."""
-    found = getattr(cursor, "scope", None)
-    if found is None:
+    scope = getattr(cursor, "scope", None)
+    if scope is None:
         raise refused(f"not a cursor: expected the cursor of a stream, found {kind_of(cursor)}")
-    if found != start.scope:
-        raise refused(f"cursor of another scope: expected {start.scope}, found {found}")
+    if scope != start.scope:
+        raise refused(f"cursor of another scope: expected {start.scope}, found {scope}")
     for name in ("session_id", "run_id", "agent_id", "fingerprint"):
         if getattr(cursor, name, None) != getattr(start, name, None):
             raise refused(f"cursor of another {start.scope}: expected the cursor of this one")

@@ -87,9 +87,9 @@ def cursor_of(event: Event, before: Cursor) -> Cursor:
 
     `before` names the scope; a new reader starts at number 0. Pass every event, in order.
     """
-    place = ReaderPosition(before)
-    place.pass_by(event)
-    return place.cursor(place.order)
+    position = ReaderPosition(before)
+    position.pass_by(event)
+    return position.cursor(position.order)
 
 
 def encode_cursor(cursor: Cursor) -> str:
@@ -102,13 +102,13 @@ def encode_cursor(cursor: Cursor) -> str:
         case AllCursor():
             return f"a.{cursor.position}"
         case SessionCursor():
-            return f"s.{_packed(cursor.session_id.encode())}.{cursor.seq}{_index(cursor.index)}"
+            return f"s.{_pack(cursor.session_id.encode())}.{cursor.seq}{_index(cursor.index)}"
         case RunCursor():
-            return f"r.{_packed(cursor.run_id.encode())}.{cursor.seq}{_index(cursor.index)}"
+            return f"r.{_pack(cursor.run_id.encode())}.{cursor.seq}{_index(cursor.index)}"
         case AgentCursor():
-            return f"g.{_packed(cursor.agent_id.encode())}.{cursor.position}"
+            return f"g.{_pack(cursor.agent_id.encode())}.{cursor.position}"
         case FilterCursor():
-            return f"f.{_packed(bytes.fromhex(cursor.fingerprint.removeprefix(_DIGEST)))}.{cursor.position}"
+            return f"f.{_pack(bytes.fromhex(cursor.fingerprint.removeprefix(_DIGEST)))}.{cursor.position}"
         case _:
             assert_never(cursor)
 
@@ -121,9 +121,9 @@ def decode_cursor(text: str) -> Cursor:
     """
     if len(text) > CURSOR_CHARS_MAX:
         raise refused(f"cursor too long: {len(text):,} characters, limit {CURSOR_CHARS_MAX:,}")
-    found = _TEXT.fullmatch(text)
+    match = _TEXT.fullmatch(text)
     try:
-        cursor = None if found is None else _read(found)
+        cursor = None if match is None else _read(match)
     except ValueError:
         cursor = None
     # Accept only the canonical text: each cursor has exactly one.
@@ -143,25 +143,25 @@ def checked_id(make: Callable[[str], Cursor], name: str) -> Cursor:
 
 def _read(found: re.Match[str]) -> Cursor | None:
     name = None if found["name"] is None else urlsafe_b64decode(found["name"] + "==")
-    place = int(found["place"])
+    number = int(found["place"])
     index = None if found["index"] is None else int(found["index"])
     match found["scope"], name:
         case "a", None:
-            return AllCursor(position=place)
+            return AllCursor(position=number)
         case "s", bytes():
-            return SessionCursor(session_id=name.decode(), seq=place, index=index)
+            return SessionCursor(session_id=name.decode(), seq=number, index=index)
         case "r", bytes():
-            return RunCursor(run_id=name.decode(), seq=place, index=index)
+            return RunCursor(run_id=name.decode(), seq=number, index=index)
         case "g", bytes():
-            return AgentCursor(agent_id=name.decode(), position=place)
+            return AgentCursor(agent_id=name.decode(), position=number)
         case "f", bytes():
-            return FilterCursor(fingerprint=_DIGEST + name.hex(), position=place)
+            return FilterCursor(fingerprint=_DIGEST + name.hex(), position=number)
         case _:
             return None
 
 
 @lru_cache(maxsize=ENCODED_IDS_MAX)
-def _packed(raw: bytes) -> str:
+def _pack(raw: bytes) -> str:
     return urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 

@@ -85,17 +85,17 @@ def weight(value: JsonValue) -> int:
 
     Texts are not scanned, so the cost depends on the number of values only.
     """
-    total, left = 0, [value]
-    while left:
-        one = left.pop()
+    total, values = 0, [value]
+    while values:
+        item = values.pop()
         total += PART_BYTES
-        if isinstance(one, str):
-            total += len(one) if one.isascii() else _WIDE * len(one)
-        elif isinstance(one, dict):
-            total += sum(map(len, one))
-            left += one.values()
-        elif isinstance(one, list):
-            left += one
+        if isinstance(item, str):
+            total += len(item) if item.isascii() else _WIDE * len(item)
+        elif isinstance(item, dict):
+            total += sum(map(len, item))
+            values += item.values()
+        elif isinstance(item, list):
+            values += item
     return total
 
 

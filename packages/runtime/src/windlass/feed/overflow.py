@@ -94,22 +94,22 @@ class OverflowQueue:
 
     def _droppable(self) -> list[int]:
         """Return the indexes of events that may be dropped."""
-        types = [one.event.type for one in self._waiting]
+        types = [event_type.event.type for event_type in self._waiting]
         match self._options.overflow:
             case Overflow.DROP_PROGRESS:
-                return [at for at, one in enumerate(types) if one in PROGRESS_TYPES]
+                return [at for at, event_type in enumerate(types) if event_type in PROGRESS_TYPES]
             case Overflow.FAIL_SUBSCRIBER:
                 return []
             case _:
-                return [at for at, one in enumerate(types) if one not in TERMINAL_TYPES]
+                return [at for at, event_type in enumerate(types) if event_type not in TERMINAL_TYPES]
 
     def _make_room(self, event: Event, at: list[int]) -> bool:
         """Replace a droppable event; False if there is none."""
-        for place in at:
-            dropped = self._waiting.pop(place)
+        for index in at:
+            dropped = self._waiting.pop(index)
             gap = self._missing(dropped.event) + dropped.gap
-            if place < len(self._waiting):
-                self._waiting[place].gap = gap + self._waiting[place].gap
+            if index < len(self._waiting):
+                self._waiting[index].gap = gap + self._waiting[index].gap
             else:
                 self._gap = gap + self._gap
             self._append(event)

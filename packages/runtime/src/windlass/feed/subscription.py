@@ -83,7 +83,7 @@ class RecordSequence(Protocol):
         """Read the next records from the store; readers of a topic share what one of them fetched."""
         ...
 
-    def check(self, after: int, found: "Fetched") -> tuple[Record, ...]:
+    def check(self, after: int, fetched: "Fetched") -> tuple[Record, ...]:
         """Return the records that were fetched; an empty tuple at the end.
 
         Raises:
@@ -141,14 +141,14 @@ class SessionRecords:
         records = await self._store.read(self.topic, after=after, limit=EVENTS_PER_READ)
         return Fetched(records, not records and await self._is_gone(after))
 
-    def check(self, after: int, found: Fetched) -> tuple[Record, ...]:
+    def check(self, after: int, fetched: Fetched) -> tuple[Record, ...]:
         """Return the records, unless some before them are missing."""
-        records = found.records
+        records = fetched.records
         # Sequence numbers of a session have no gaps: missing records were deleted.
         is_missing = records[0].seq != after + 1 if records else after < self._last
         if is_missing and after != self._floor:
             raise CursorExpired(f"cursor expired: records of the session after {after:,} were deleted")
-        if found.is_gone:
+        if fetched.is_gone:
             raise CursorExpired(_DELETED)
         return records
 
@@ -234,11 +234,11 @@ class StoreRecords:
         # Read the floor after the records, so that a concurrent deletion is noticed.
         return Fetched(records, after < await self._floor_now())
 
-    def check(self, after: int, found: Fetched) -> tuple[Record, ...]:
+    def check(self, after: int, fetched: Fetched) -> tuple[Record, ...]:
         """Return the records, unless some before them are missing."""
-        if found.is_gone:
+        if fetched.is_gone:
             raise CursorExpired(f"cursor expired: records after position {after:,} were deleted")
-        return found.records
+        return fetched.records
 
     async def _floor_now(self) -> int:
         return 0 if self._floor is None else await self._floor()
@@ -363,7 +363,7 @@ class Topic:
         self._last = first + len(shown) - 1
         self._orders += range(first, self._last + 1)
         self._shown += shown
-        self._bytes += sum(one.weight for one in shown)
+        self._bytes += sum(published.weight for published in shown)
         excess = self._excess()
         if excess > 0:
             self._floor = self._orders[excess - 1]
@@ -374,7 +374,7 @@ class Topic:
     def _excess(self) -> int:
         """Return how many of the oldest events exceed the limits."""
         excess = max(0, len(self._shown) - self._events_max)
-        self._bytes -= sum(one.weight for one in self._shown[:excess])
+        self._bytes -= sum(published.weight for published in self._shown[:excess])
         while self._bytes > RING_BYTES_MAX:
             self._bytes -= self._shown[excess].weight
             excess += 1
@@ -383,7 +383,7 @@ class Topic:
     def add_tail(self, place: tuple[str, int], pieces: StepDeltas) -> None:
         """Hold the deltas before a record until all readers have passed it."""
         self.tails[place] = pieces
-        total = sum(one.weight for one in self.tails.values())
+        total = sum(tail.weight for tail in self.tails.values())
         while len(self.tails) > TAILS_MAX or total > TAIL_BYTES_MAX:
             total -= self.tails.pop(next(iter(self.tails))).weight
 
@@ -454,9 +454,11 @@ class Topic:
 
 
 async def _fetch_events(line: RecordSequence, after: int) -> Fetched:
-    found = await line.fetch(after)
-    shown = tuple(PublishedRecord(record, show(record), weight(record.data)) for record in found.records)
-    return Fetched(found.records, found.is_gone, shown)
+    fetched = await line.fetch(after)
+    published = tuple(
+        PublishedRecord(record, show(record), weight(record.data)) for record in fetched.records
+    )
+    return Fetched(fetched.records, fetched.is_gone, published)
 
 
 STEP_ENDS: Final = frozenset(RUN_ENDS) | {
@@ -710,8 +712,8 @@ class Subscription(Reader):
         if items is None or (not items and self._end is not None):
             version, line, after = topic.version, self._line, self._after
             # A stream that ends must know all that was there when it began.
-            found = await (topic.fetch(line, after) if self._end is None else line.fetch(after))
-            items = line.check(after, found) and (found.shown or found.records)
+            fetched = await (topic.fetch(line, after) if self._end is None else line.fetch(after))
+            items = line.check(after, fetched) and (fetched.shown or fetched.records)
             if not items:
                 if self._end is not None:
                     await self.aclose()

@@ -190,17 +190,17 @@ class EventFilter:
             Rejected: a criterion is empty, too long, a single string instead of a collection, or names an
                 event that this version does not have; `UnknownEvent("…")` names one of another version.
         """
-        given = {
-            one.name: _checked(one.name, getattr(self, one.name))
-            for one in fields(self)
-            if one.name != "terminal_only" and getattr(self, one.name) is not None
+        criteria = {
+            part.name: _checked(part.name, getattr(self, part.name))
+            for part in fields(self)
+            if part.name != "terminal_only" and getattr(self, part.name) is not None
         }
         # Delivery options are not part of the fingerprint: changing a queue must not invalidate a cursor.
-        body: JsonObject = {name: list[JsonValue](sorted(values)) for name, values in given.items()}
+        body: JsonObject = {name: list[JsonValue](sorted(values)) for name, values in criteria.items()}
         if self.terminal_only:
             body["terminal_only"] = True
         digest = sha256(canonical(body)).hexdigest()
-        return CompiledEventFilter(f"sha256:{digest}", tuple(given.items()), self.terminal_only)
+        return CompiledEventFilter(f"sha256:{digest}", tuple(criteria.items()), self.terminal_only)
 
 
 def _checked(name: str, values: Collection[str]) -> frozenset[str]:

@@ -129,8 +129,8 @@ class OutputProvider(LLMProvider, Protocol):
 
 def window_tokens(provider: LLMProvider) -> int | None:
     """Return the context window of a model in tokens; None if the provider does not declare it."""
-    found = cast(object, getattr(provider, "context_window_tokens", None))
-    return found if isinstance(found, int) and found > 0 else None
+    tokens = cast(object, getattr(provider, "context_window_tokens", None))
+    return tokens if isinstance(tokens, int) and tokens > 0 else None
 
 
 class ModelFault(StrEnum):

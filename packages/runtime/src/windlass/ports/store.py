@@ -712,7 +712,7 @@ class Batch:
         """
         for draft in self.drafts:
             if draft.posts:
-                return tuple(post for one in self.drafts for post in one.posts)
+                return tuple(post for item in self.drafts for post in item.posts)
         return ()
 
 

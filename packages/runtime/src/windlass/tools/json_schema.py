@@ -82,7 +82,7 @@ def pattern_problem(pattern: str) -> str | None:
     if weight(pattern) > PATTERN_WEIGHT_MAX:
         return f"a pattern repeats too much: over the limit of {PATTERN_WEIGHT_MAX:,} pieces"
     try:
-        _compiled(pattern)
+        _compile_pattern(pattern)
     except PatternError:
         return "a pattern is not a regular expression, or it uses look-around or back-references"
     return None
@@ -90,11 +90,11 @@ def pattern_problem(pattern: str) -> str | None:
 
 def matches(pattern: str, text: str) -> bool:
     """Whether a pattern that has no problem is found anywhere in a text."""
-    return _compiled(pattern).isinstance_python(text)
+    return _compile_pattern(pattern).isinstance_python(text)
 
 
 @lru_cache(maxsize=256)
-def _compiled(pattern: str) -> SchemaValidator:
+def _compile_pattern(pattern: str) -> SchemaValidator:
     return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
 
 
@@ -223,8 +223,8 @@ class _Walk:
         if isinstance(keyed, dict):
             self._has_patterns = True
             patterns += keyed
-        for one in patterns:
-            problem = pattern_problem(one)
+        for expression in patterns:
+            problem = pattern_problem(expression)
             if problem is not None:
                 raise _Unusable(problem)
 
@@ -238,7 +238,7 @@ class _Walk:
             )
         if len(trail) > SCHEMA_CHAIN_MAX:
             raise _Unusable(f"too many schemas refer to one another in a row, limit {SCHEMA_CHAIN_MAX}")
-        inner = [self._depth(one, (*trail, path), depths) for one in self._same_value(path)]
+        inner = [self._depth(inner_path, (*trail, path), depths) for inner_path in self._same_value(path)]
         depths[path] = 1 + max(inner, default=0)
         if depths[path] > SCHEMA_CHAIN_MAX:
             raise _Unusable(f"too many schemas refer to one another in a row, limit {SCHEMA_CHAIN_MAX}")
@@ -274,11 +274,11 @@ def _inner(key: str, value: JsonValue) -> Iterator[tuple[Path, JsonValue]]:
     if key in _ONE:
         yield (key,), value
     elif key in _LISTS and isinstance(value, list):
-        for index, one in enumerate(value):
-            yield (key, str(index)), one
+        for index, inner_schema in enumerate(value):
+            yield (key, str(index)), inner_schema
     elif key in _MAPS and isinstance(value, dict):
-        for name, one in value.items():
-            yield (key, name), one
+        for name, inner_schema in value.items():
+            yield (key, name), inner_schema
 
 
 # Values.
@@ -296,18 +296,18 @@ def value_errors(schema: JsonObject, value: JsonValue, *, most: int) -> tuple[Ou
     Raises:
         ManyChecks: only few checks are to be made here.
     """
-    found: list[OutputError] = []
+    errors: list[OutputError] = []
     try:
         for error in _validation_errors(schema, value):
-            found.append(_told(_deepest(error)))
-            if len(found) >= most:
+            errors.append(_output_error(_deepest(error)))
+            if len(errors) >= most:
                 break
     except _TooMuch:
         if FEW_CHECKS.get():
             raise ManyChecks from None
         message = f"validation takes more than {OUTPUT_CHECKS_MAX:,} checks; answer with a smaller value"
-        found.append(OutputError(path="", code="too_much", message=message))
-    return tuple(sorted(found, key=lambda error: error.path))
+        errors.append(OutputError(path="", code="too_much", message=message))
+    return tuple(sorted(errors, key=lambda error: error.path))
 
 
 def _deepest(error: "ValidationError") -> "ValidationError":
@@ -317,40 +317,42 @@ def _deepest(error: "ValidationError") -> "ValidationError":
     return error
 
 
-def _told(error: "ValidationError") -> OutputError:
+def _output_error(error: "ValidationError") -> OutputError:
     path = "".join(f"/{part}" for part in error.absolute_path)
     code = str(error.validator or "false")
-    return OutputError(path=error_text(path), code=code, message=error_text(_words(error)))
+    return OutputError(path=error_text(path), code=code, message=error_text(_error_message(error)))
 
 
-def _words(error: "ValidationError") -> str:
+def _error_message(error: "ValidationError") -> str:
     """Say what was expected, and only the type of what was found.
 
     The answer itself may quote anything.
     """
-    wanted: JsonValue = cast(JsonValue, error.validator_value)
+    expected: JsonValue = cast(JsonValue, error.validator_value)
     match str(error.validator):
         case "type":
-            kinds = wanted if isinstance(wanted, list) else [wanted]
+            kinds = expected if isinstance(expected, list) else [expected]
             return f"expected {' or '.join(map(str, kinds))}, found {_kind(error.instance)}"
         case "required":
-            return f"missing properties: {_names(wanted, error.instance)}"
+            return f"missing properties: {_names(expected, error.instance)}"
         case "enum":
-            return f"expected one of {to_json(wanted).decode()}"
+            return f"expected one of {to_json(expected).decode()}"
         case "const" | "multipleOf" | "pattern" | "format":
-            return f"expected {error.validator} {to_json(wanted).decode()}"
+            return f"expected {error.validator} {to_json(expected).decode()}"
         case "None" | "additionalProperties" | "unevaluatedProperties" | "not":
             return "not allowed here"
         case "anyOf" | "oneOf":
             return "matches none of the alternatives, or more than one"
         case _:
-            return f"{error.validator} is {to_json(wanted).decode()}, found {_kind(error.instance)}"
+            return f"{error.validator} is {to_json(expected).decode()}, found {_kind(error.instance)}"
 
 
-def _names(wanted: JsonValue, found: object) -> str:
-    known: Mapping[str, object] = cast(Mapping[str, object], found) if isinstance(found, Mapping) else {}
-    names = wanted if isinstance(wanted, list) else []
-    return ", ".join(str(name) for name in names if name not in known)
+def _names(required: JsonValue, instance: object) -> str:
+    present: Mapping[str, object] = (
+        cast(Mapping[str, object], instance) if isinstance(instance, Mapping) else {}
+    )
+    names = required if isinstance(required, list) else []
+    return ", ".join(str(name) for name in names if name not in present)
 
 
 def _kind(value: object) -> str:
@@ -408,8 +410,8 @@ def _meta_problem(schema: JsonObject) -> str | None:
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        place = "/".join(str(part) for part in error.absolute_path)
-        return f"it is not a JSON Schema (draft 2020-12), see /{place}"
+        path = "/".join(str(part) for part in error.absolute_path)
+        return f"it is not a JSON Schema (draft 2020-12), see /{path}"
     except RecursionError:
         return "it is nested too deep"
     return None
@@ -451,7 +453,7 @@ def _bounded_validator() -> Callable[[JsonObject], _Validator]:
         formats.checks(name)(partial(_is_of_format, check))
     keywords = cast("dict[str, _Keyword]", {**Draft202012Validator.VALIDATORS, **_OWN})
     make = cast("Callable[..., Callable[..., _Validator]]", extend)(
-        Draft202012Validator, {name: _counted(keyword) for name, keyword in keywords.items()}
+        Draft202012Validator, {name: _count_checks(keyword) for name, keyword in keywords.items()}
     )
     registry: Registry[JsonValue] = Registry()
     return lambda schema: make(schema, format_checker=formats, registry=registry)
@@ -479,9 +481,9 @@ class _Text(str):
 
 def _quiet(value: JsonValue) -> object:
     if isinstance(value, dict):
-        return _Object({key: _quiet(one) for key, one in value.items()})
+        return _Object({key: _quiet(item) for key, item in value.items()})
     if isinstance(value, list):
-        return _List([_quiet(one) for one in value])
+        return _List([_quiet(item) for item in value])
     return _Text(value) if isinstance(value, str) else value
 
 
@@ -494,7 +496,7 @@ def _miss(message: str) -> "ValidationError":
     return ValidationError(message)
 
 
-def _counted(keyword: _Keyword) -> _Keyword:
+def _count_checks(keyword: _Keyword) -> _Keyword:
     def check(validator: _Validator, value: object, instance: object, schema: JsonObject) -> "_Found":
         _spend(1)
         return keyword(validator, value, instance, schema)
@@ -547,9 +549,9 @@ def _pattern_properties(
     if not isinstance(instance, dict):
         return
     for pattern, inner in cast(dict[str, JsonObject], patterns).items():
-        for key, one in cast(dict[str, object], instance).items():
+        for key, member in cast(dict[str, object], instance).items():
             if _matches(pattern, key):
-                yield from validator.descend(one, inner, path=key, schema_path=pattern)
+                yield from validator.descend(member, inner, path=key, schema_path=pattern)
 
 
 def _additional_properties(
@@ -557,23 +559,23 @@ def _additional_properties(
 ) -> "_Found":
     if not isinstance(instance, dict):
         return
-    known = cast(dict[str, object], schema.get("properties") or {})
+    properties = cast(dict[str, object], schema.get("properties") or {})
     patterns = cast(dict[str, object], schema.get("patternProperties") or {})
-    for key, one in cast(dict[str, object], instance).items():
-        if key in known or any(_matches(pattern, key) for pattern in patterns):
+    for key, member in cast(dict[str, object], instance).items():
+        if key in properties or any(_matches(pattern, key) for pattern in patterns):
             continue
         if inner is False:
             error = _miss("is not known")
             error.path.appendleft(key)
             yield error
         else:
-            yield from validator.descend(one, inner, path=key)
+            yield from validator.descend(member, inner, path=key)
 
 
 def _unique_items(validator: _Validator, is_wanted: object, instance: object, schema: JsonObject) -> "_Found":
     if is_wanted and isinstance(instance, list):
         items = cast(list[JsonValue], instance)
-        if len({canonical(one) for one in items}) < len(items):
+        if len({canonical(item) for item in items}) < len(items):
             yield _miss("has equal elements")
 
 

@@ -68,27 +68,27 @@ def program_tool(
 
     The call itself has mode read: the policy decides about each call of the program.
     """
-    name, words = PROGRAM_TOOLS[kind], _CODE if kind == "code" else _WORKFLOW
-    words = words.replace("{variables}", _VARIABLES[keeps_variables])
+    name, text = PROGRAM_TOOLS[kind], _CODE if kind == "code" else _WORKFLOW
+    text = text.replace("{variables}", _VARIABLES[keeps_variables])
     functions = Functions([tool for tool in tools if is_callable_in(kind, tool)])
-    description = f"{words}```python\n{functions.stubs}```"
-    made = library_tool(
+    description = f"{text}```python\n{functions.stubs}```"
+    program = library_tool(
         _run, name=name, description="", mode=ToolMode.READ, effect=EffectClass.READ
     ).with_options(is_outbound=False)
-    return replace(made, description=description, program=functions)
+    return replace(program, description=description, program=functions)
 
 
 def program_tools(
     kinds: Iterable[ProgramKind | str], tools: Iterable[Tool[..., object]], *, keeps_variables: bool = False
 ) -> dict[str, Tool[..., object]]:
     """Return the tools that run the programs of an agent with the given tools, by name."""
-    known = tuple(tools)
-    made = (
-        program_tool(kind, known, keeps_variables=keeps_variables)
+    tool_list = tuple(tools)
+    programs = (
+        program_tool(kind, tool_list, keeps_variables=keeps_variables)
         for kind in PROGRAM_TOOLS
         if kind in tuple(kinds)
     )
-    return {tool.name: tool for tool in made}
+    return {tool.name: tool for tool in programs}
 
 
 _AGENT: Final = {"output": "output_schema"}
@@ -113,15 +113,15 @@ class Functions:
         self._functions: dict[str, _Function] = {}
         parts: list[str] = []
         types = _Types()
-        for tool in sorted(tools, key=lambda one: one.name):
+        for tool in sorted(tools, key=lambda part: part.name):
             name = _identifier(tool.name, self._functions)
             renamed = _AGENT if tool.delegates is not None else {}
             parameters, signature = types.signature(tool.input_schema, renamed)
             self._functions[name] = _Function(tool.name, parameters, renamed)
-            told = f'    """{_docstring(tool.description)}"""\n' if tool.description else "    ...\n"
-            parts.append(f"async def {name}({signature}) -> {types.result(tool)}:\n{told}")
+            body = f'    """{_docstring(tool.description)}"""\n' if tool.description else "    ...\n"
+            parts.append(f"async def {name}({signature}) -> {types.result(tool)}:\n{body}")
         head = "from typing import Any, Literal, NotRequired, TypedDict\n\n" if parts else ""
-        self._stubs = head + "".join(f"{one}\n" for one in (*types.classes, *parts))
+        self._stubs = head + "".join(f"{part}\n" for part in (*types.classes, *parts))
 
     @property
     def stubs(self) -> str:
@@ -137,15 +137,17 @@ class Functions:
         """Return the tool and the arguments of a call. The tool refuses arguments that it does not have."""
         function = self._functions[call.name]
         if function.parameters is None:
-            given = call.positional[0] if call.positional else call.named.get("arguments", {})
-            return function.tool_name, given if isinstance(given, dict) else {"arguments": given}
+            argument = call.positional[0] if call.positional else call.named.get("arguments", {})
+            return function.tool_name, argument if isinstance(argument, dict) else {"arguments": argument}
         pairs = [*zip(function.parameters, call.positional, strict=False)]
         arguments: JsonObject = dict(pairs) | call.named
         # Values that no parameter is left for: the tool refuses them.
         extra = [*call.positional[len(pairs) :], *(value for name, value in pairs if name in call.named)]
         if extra:
             arguments["positional"] = extra
-        return function.tool_name, {function.renamed.get(name, name): one for name, one in arguments.items()}
+        return function.tool_name, {
+            function.renamed.get(name, name): value for name, value in arguments.items()
+        }
 
 
 _TAKEN: Final = lazy_pattern(r"_.*|Object\d+|asyncio|Any|Literal|NotRequired|TypedDict|windlass_begin")
@@ -154,7 +156,7 @@ _TAKEN: Final = lazy_pattern(r"_.*|Object\d+|asyncio|Any|Literal|NotRequired|Typ
 
 def _identifier(name: str, taken: Mapping[str, object]) -> str:
     """Return a tool's name as the name of a function: `call_…` if Python has another use for it."""
-    plain = "".join(one if one.isalnum() or one == "_" else "_" for one in name)
+    plain = "".join(char if char.isalnum() or char == "_" else "_" for char in name)
     is_free = plain.isidentifier() and not keyword.iskeyword(plain) and not hasattr(builtins, plain)
     if not is_free or _TAKEN.fullmatch(plain):
         plain = f"call_{plain}"
@@ -166,24 +168,24 @@ def _identifier(name: str, taken: Mapping[str, object]) -> str:
 def assigned_names(source: str) -> list[str]:
     """Return the names that the statements of a program assign, outside of its functions and classes."""
     try:
-        left: list[ast.AST] = [ast.parse(source)]
+        nodes: list[ast.AST] = [ast.parse(source)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    found: list[str] = []
-    while left:
-        node = left.pop()
+    names: list[str] = []
+    while nodes:
+        node = nodes.pop()
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                found.append(node.name)
+                names.append(node.name)
             case ast.Import() | ast.ImportFrom():
-                found += [(one.asname or one.name).partition(".")[0] for one in node.names]
+                names += [(alias.asname or alias.name).partition(".")[0] for alias in node.names]
             case ast.Name(ctx=ast.Store()):
-                found.append(node.id)
+                names.append(node.id)
             case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
                 pass
             case _:
-                left += reversed([*ast.iter_child_nodes(node)])
-    return found
+                nodes += reversed([*ast.iter_child_nodes(node)])
+    return names
 
 
 def _docstring(text: str) -> str:
@@ -232,31 +234,33 @@ class _Types:
             return "Any"
         ref = schema.get("$ref")
         if isinstance(ref, str):
-            return self._referred(ref, root)
+            return self._referred_type(ref, root)
         options = schema.get("anyOf") or schema.get("oneOf")
         if isinstance(options, list):
-            return " | ".join(dict.fromkeys(self.of(one, root) for one in options)) or "Any"
+            return " | ".join(dict.fromkeys(self.of(option, root) for option in options)) or "Any"
         choices = [schema["const"]] if "const" in schema else schema.get("enum")
-        if isinstance(choices, list) and all(one is None or isinstance(one, str | int) for one in choices):
+        if isinstance(choices, list) and all(
+            option is None or isinstance(option, str | int) for option in choices
+        ):
             return f"Literal[{', '.join(map(repr, choices))}]" if choices else "Any"
         kind = schema.get("type")
         if isinstance(kind, list):
-            return " | ".join(dict.fromkeys(self.of({**schema, "type": one}, root) for one in kind))
+            return " | ".join(dict.fromkeys(self.of({**schema, "type": option}, root) for option in kind))
         if kind == "array":
             return f"list[{self.of(schema.get('items', {}), root)}]"
         if kind == "object" or "properties" in schema:
             return self._object(schema, root)
         return _PLAIN.get(str(kind), "Any")
 
-    def _referred(self, ref: str, root: JsonObject) -> str:
+    def _referred_type(self, ref: str, root: JsonObject) -> str:
         name = ref.removeprefix("#/$defs/")
-        found = _objects(root.get("$defs")).get(name)
-        if found is None or f"#{name}" in self._names:
+        definition = _objects(root.get("$defs")).get(name)
+        if definition is None or f"#{name}" in self._names:
             # Types that contain themselves are not spelled out.
             return "Any"
         self._names[f"#{name}"] = name
         try:
-            return self.of(found, root)
+            return self.of(definition, root)
         finally:
             del self._names[f"#{name}"]
 
@@ -269,15 +273,15 @@ class _Types:
             return f"dict[str, {self.of(extra, root)}]" if isinstance(extra, dict) else "dict[str, Any]"
         required = _texts(schema.get("required"))
         lines: list[str] = []
-        for name, one in properties.items():
-            kind = self.of(one, root)
+        for name, member in properties.items():
+            kind = self.of(member, root)
             lines.append(f"    {name}: {kind if name in required else f'NotRequired[{kind}]'}\n")
         body = "".join(lines)
-        known = self._names.get(body)
-        if known is None:
-            known = self._names[body] = f"Object{len(self.classes) + 1}"
-            self.classes.append(f"class {known}(TypedDict):\n{body}")
-        return known
+        class_name = self._names.get(body)
+        if class_name is None:
+            class_name = self._names[body] = f"Object{len(self.classes) + 1}"
+            self.classes.append(f"class {class_name}(TypedDict):\n{body}")
+        return class_name
 
 
 def _result_schema(tool: Tool[..., object]) -> JsonObject:
@@ -293,9 +297,11 @@ def _result_schema(tool: Tool[..., object]) -> JsonObject:
 
 
 def _objects(value: JsonValue) -> dict[str, JsonObject]:
-    found = cast(dict[str, JsonValue], value) if isinstance(value, dict) else {}
-    return {name: one for name, one in found.items() if isinstance(one, dict)}
+    members = cast(dict[str, JsonValue], value) if isinstance(value, dict) else {}
+    return {name: member for name, member in members.items() if isinstance(member, dict)}
 
 
 def _texts(value: JsonValue) -> frozenset[str]:
-    return frozenset(one for one in value if isinstance(one, str)) if isinstance(value, list) else frozenset()
+    return (
+        frozenset(item for item in value if isinstance(item, str)) if isinstance(value, list) else frozenset()
+    )

@@ -28,7 +28,7 @@ VAGUE_NAMES_MAX: Mapping[str, Mapping[str, int]] = {
         "known": 24,
         "named": 9,
         "one": 110,
-        "place": 22,
+        "place": 23,
         "said": 4,
         "told": 41,
         "wanted": 1,
